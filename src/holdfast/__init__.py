@@ -1,0 +1,1 @@
+"""Durable execution for AI agents."""

@@ -1,0 +1,369 @@
+"""Every error holdfast raises, in one tree.
+
+HoldfastError
+├── BadInput                the request itself is wrong (usage)
+│   ├── BadArguments        arguments that do not fit a signature
+│   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
+│   ├── SettingsError       a setting that is unknown or has a wrong value
+│   └── WrongColour         a blocking call inside an event loop, or the reverse
+├── NotFound
+│   ├── RunNotFound         no run has that id
+│   ├── StepNotFound        the run has no such step
+│   ├── CodeNotFound        the workflow of a run cannot be imported
+│   └── ProgramNotFound     a command names no program
+├── RunExists               the id is taken by a run with other arguments
+├── RunHeld                 another live process executes the run
+├── RunWaiting              the run waits: for a person, a signal or a time
+├── RunPaused               the run was paused
+├── RunCancelled            the run was cancelled
+├── RunInterrupted          the run stopped without an end; it can be resumed
+├── GateError               a decision that does not fit its gate
+├── NeedsAttention          a person must decide before the run goes on
+│   ├── InDoubt             a `once` step was cut off; its outcome is unknown
+│   ├── DivergenceError     the code no longer matches the history
+│   └── CrashLoop           taken over again and again without progress
+├── StepError               a step failed; stands in for a class that cannot be rebuilt
+│   ├── CommandFailed       a command ended with a code other than 0
+│   └── StepTimeout         an attempt or a whole step took too long
+├── NotStorable             a value that JSON with tags cannot carry
+├── DetachedStep            a step was called outside the run it belongs to (also a warning)
+└── StoreError              the store cannot be used
+    ├── StoreVanished       its file is gone from under a live process
+    ├── StoreCorrupt        it is damaged, or its chain does not verify
+    ├── StoreForeign        the file is a database, but not ours
+    ├── StoreNewer          a newer holdfast wrote it
+    ├── StoreFull           no room on the disk
+    ├── StoreReadOnly       no permission to write
+    ├── StoreOnNetwork      network filesystems cannot keep the promise
+    ├── StoreInDoubt        an I/O error hid whether a commit took place
+    ├── StoreClosed         used after close, or in a forked child
+    └── OwnershipLost       another owner has taken the run over
+
+Each class has a stable `code` for programs and the `exit_code` of the CLI. A message is one
+sentence that names the thing, says what happened and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+
+class HoldfastError(Exception):
+    """The root: catch it to catch everything that holdfast itself raises."""
+
+    code: ClassVar[str] = "holdfast"
+    exit_code: ClassVar[int] = 70
+
+
+class BadInput(HoldfastError):
+    code = "bad_input"
+    exit_code = 2
+
+
+class BadArguments(BadInput, TypeError):
+    code = "bad_arguments"
+
+
+class BadRunId(BadInput, ValueError):
+    code = "bad_run_id"
+
+
+class SettingsError(BadInput):
+    code = "bad_setting"
+
+
+class WrongColour(BadInput, RuntimeError):
+    code = "wrong_colour"
+
+
+class NotFound(HoldfastError):
+    code = "not_found"
+    exit_code = 3
+
+
+class RunNotFound(NotFound, LookupError):
+    code = "run_not_found"
+
+    def __init__(self, run_id: str, nearest: Sequence[str] = ()) -> None:
+        self.run_id = run_id
+        self.nearest = tuple(nearest)
+        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else "; `holdfast list` shows all"
+        super().__init__(f"no run has the id {run_id!r}{hint}")
+
+
+class AmbiguousRunId(BadInput):
+    code = "ambiguous_run_id"
+
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        self.prefix = prefix
+        self.matches = tuple(matches)
+        super().__init__(
+            f"{prefix!r} is the start of {len(self.matches)} runs: {', '.join(self.matches[:8])}; type more of it"
+        )
+
+
+class StepNotFound(NotFound, LookupError):
+    code = "step_not_found"
+
+    def __init__(self, run_id: str, step: str, nearest: Sequence[str] = ()) -> None:
+        self.run_id = run_id
+        self.step = step
+        self.nearest = tuple(nearest)
+        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
+        super().__init__(f"run {run_id} has no step {step!r}{hint}")
+
+
+class CodeNotFound(NotFound):
+    code = "code_not_found"
+
+    def __init__(self, workflow: str, why: str) -> None:
+        self.workflow = workflow
+        self.why = why
+        super().__init__(f"the workflow {workflow} cannot be loaded: {why}")
+
+
+class ProgramNotFound(NotFound):
+    code = "program_not_found"
+
+    def __init__(self, program: str, hint: str = "") -> None:
+        self.program = program
+        super().__init__(f"no program {program!r} on the PATH{hint}")
+
+
+class RunExists(HoldfastError):
+    code = "run_exists"
+    exit_code = 2
+
+    def __init__(self, run_id: str, difference: str) -> None:
+        self.run_id = run_id
+        self.difference = difference
+        super().__init__(f"run {run_id} exists with {difference}; choose another id, or start it as it was")
+
+
+class RunHeld(HoldfastError):
+    code = "run_held"
+    exit_code = 4
+
+    def __init__(self, run_id: str, pid: int, host: str) -> None:
+        self.run_id = run_id
+        self.pid = pid
+        self.host = host
+        super().__init__(
+            f"run {run_id} is held by the live process {pid} on {host}; wait for it, stop it, "
+            f"or, if it hangs, `holdfast resume {run_id} --take-over`"
+        )
+
+
+class RunWaiting(HoldfastError):
+    code = "run_waiting"
+    exit_code = 5
+
+    def __init__(self, run_id: str, what: str) -> None:
+        self.run_id = run_id
+        self.what = what
+        super().__init__(f"run {run_id} waits: {what}")
+
+
+class RunPaused(HoldfastError):
+    code = "run_paused"
+    exit_code = 7
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.run_id = run_id
+        self.reason = reason
+        super().__init__(f"run {run_id} is paused: {reason}; `holdfast resume {run_id}` goes on")
+
+
+class RunCancelled(HoldfastError):
+    code = "run_cancelled"
+    exit_code = 1
+
+    def __init__(self, run_id: str, reason: str = "") -> None:
+        self.run_id = run_id
+        self.reason = reason
+        super().__init__(f"run {run_id} was cancelled" + (f": {reason}" if reason else ""))
+
+
+class RunInterrupted(HoldfastError):
+    code = "run_interrupted"
+    exit_code = 130
+
+    def __init__(self, run_id: str, why: str = "its driver was stopped") -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} is interrupted: {why}; `holdfast resume {run_id}` goes on")
+
+
+class GateError(HoldfastError):
+    code = "gate"
+    exit_code = 2
+
+
+class NeedsAttention(HoldfastError):
+    """A person must decide before the run goes on; the message says how."""
+
+    code = "needs_attention"
+    exit_code = 6
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.run_id = run_id
+        self.reason = reason
+        super().__init__(f"run {run_id} needs attention: {reason}")
+
+
+class InDoubt(NeedsAttention):
+    code = "in_doubt"
+
+    def __init__(self, run_id: str, step: str, why: str) -> None:
+        self.step = step
+        super().__init__(
+            run_id,
+            f"step {step} {why}, so it may or may not have happened; look, then "
+            f"`holdfast settle {run_id} {step} --done VALUE | --retry | --fail`",
+        )
+
+
+class DivergenceError(NeedsAttention):
+    code = "divergence"
+
+    def __init__(self, run_id: str, recorded: str, called: str) -> None:
+        self.recorded = recorded
+        self.called = called
+        super().__init__(
+            run_id,
+            f"the code no longer matches the history: recorded is {recorded}, the code calls {called}; "
+            f"put the code back and `holdfast resume {run_id}`",
+        )
+
+
+class CrashLoop(NeedsAttention):
+    code = "crash_loop"
+
+    def __init__(self, run_id: str, takeovers: int) -> None:
+        self.takeovers = takeovers
+        super().__init__(
+            run_id,
+            f"it was taken over {takeovers} times without progress, so recovery leaves it alone; "
+            f"`holdfast resume {run_id}` tries it again",
+        )
+
+
+class StepError(HoldfastError):
+    """A step failed with an error whose own class cannot be rebuilt from data.
+
+    It keeps what is known: the original class's name, the message and the attributes.
+    """
+
+    code = "step_failed"
+    exit_code = 1
+
+    def __init__(self, type_name: str, message: str, attributes: Mapping[str, Any] | None = None) -> None:
+        self.type_name = type_name
+        self.message = message
+        self.attributes: dict[str, Any] = dict(attributes or {})
+        super().__init__(type_name, message, self.attributes)
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+class CommandFailed(HoldfastError):
+    code = "command_failed"
+    exit_code = 1
+
+    def __init__(self, program: str, exit_code: int, output: str = "") -> None:
+        self.program = program
+        self.returncode = exit_code
+        self.output = output
+        super().__init__(program, exit_code, output)
+
+    def __str__(self) -> str:
+        how = f"was ended by signal {-self.returncode}" if self.returncode < 0 else f"ended with code {self.returncode}"
+        last = self.output.strip().splitlines()[-1:] if self.output else []
+        return f"{self.program} {how}" + (f": {last[0]}" if last else "")
+
+
+class StepTimeout(HoldfastError, TimeoutError):
+    code = "step_timeout"
+    exit_code = 1
+
+    def __init__(self, step: str, seconds: float, scope: str = "attempt") -> None:
+        self.step = step
+        self.seconds = seconds
+        self.scope = scope
+        super().__init__(step, seconds, scope)
+
+    def __str__(self) -> str:
+        return f"step {self.step}: the {self.scope} took longer than {self.seconds:g} s"
+
+
+class NotStorable(HoldfastError, TypeError):
+    """A value that cannot be stored so that it comes back equal and of the same type."""
+
+    code = "not_storable"
+    exit_code = 1
+
+    def __init__(self, path: str, why: str, where: str = "") -> None:
+        self.path = path
+        self.why = why
+        self.where = where
+        super().__init__(path, why, where)
+
+    def __str__(self) -> str:
+        place = f"{self.where} at {self.path}" if self.where else self.path
+        return f"{place} cannot be stored: {self.why}"
+
+
+class DetachedStep(HoldfastError, RuntimeWarning):
+    code = "detached_step"
+    exit_code = 2
+
+
+class StoreError(HoldfastError):
+    code = "store"
+    exit_code = 8
+
+
+class StoreVanished(StoreError):
+    code = "store_vanished"
+
+
+class StoreCorrupt(StoreError):
+    code = "store_corrupt"
+
+
+class StoreForeign(StoreError):
+    code = "store_foreign"
+
+
+class StoreNewer(StoreError):
+    code = "store_newer"
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+
+class StoreOnNetwork(StoreError):
+    code = "store_on_network"
+
+
+class StoreInDoubt(StoreError):
+    code = "store_in_doubt"
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+
+
+class OwnershipLost(StoreError):
+    code = "ownership_lost"
+    exit_code = 4
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was taken over by another owner; this process no longer writes to it")
