@@ -1,1 +1,128 @@
-"""Durable execution for AI agents."""
+"""Durable execution for AI agents: runs that survive `kill -9`, in one embedded store.
+
+    from holdfast import Holdfast, step, workflow
+
+The names below are all there is; each is loaded when it is first used, so that importing the
+package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.engine.command import CommandResult, command
+    from holdfast.engine.deadline import timeout
+    from holdfast.engine.fanout import gather, parallel
+    from holdfast.engine.perform import NOT_DONE
+    from holdfast.engine.policy import Retry
+    from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
+    from holdfast.engine.run import Run
+    from holdfast.engine.sleeping import sleep
+    from holdfast.engine.step import idempotency_key, step
+    from holdfast.engine.values import now, random, uuid
+    from holdfast.engine.workflow import workflow
+    from holdfast.errors import (
+        DetachedStep,
+        DivergenceError,
+        GateError,
+        HoldfastError,
+        InDoubt,
+        RunCancelled,
+        RunExists,
+        RunHeld,
+        RunNotFound,
+        RunWaiting,
+        StepError,
+        StoreError,
+        StoreVanished,
+    )
+    from holdfast.handle import Holdfast
+    from holdfast.redaction import Secret
+
+_HOMES = {
+    "holdfast.engine.command": ("CommandResult", "command"),
+    "holdfast.engine.deadline": ("timeout",),
+    "holdfast.engine.fanout": ("gather", "parallel"),
+    "holdfast.engine.perform": ("NOT_DONE",),
+    "holdfast.engine.policy": ("Retry",),
+    "holdfast.engine.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
+    "holdfast.engine.run": ("Run",),
+    "holdfast.engine.sleeping": ("sleep",),
+    "holdfast.engine.step": ("idempotency_key", "step"),
+    "holdfast.engine.values": ("now", "random", "uuid"),
+    "holdfast.engine.workflow": ("workflow",),
+    "holdfast.errors": (
+        "DetachedStep",
+        "DivergenceError",
+        "GateError",
+        "HoldfastError",
+        "InDoubt",
+        "RunCancelled",
+        "RunExists",
+        "RunHeld",
+        "RunNotFound",
+        "RunWaiting",
+        "StepError",
+        "StoreError",
+        "StoreVanished",
+    ),
+    "holdfast.handle": ("Holdfast",),
+    "holdfast.redaction": ("Secret",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "NOT_DONE",
+    "CommandResult",
+    "DetachedStep",
+    "DivergenceError",
+    "GateError",
+    "Holdfast",
+    "HoldfastError",
+    "InDoubt",
+    "LogEvent",
+    "LogLine",
+    "Retry",
+    "Run",
+    "RunCancelled",
+    "RunExists",
+    "RunHeld",
+    "RunInfo",
+    "RunNotFound",
+    "RunWaiting",
+    "Secret",
+    "StepError",
+    "StepInfo",
+    "StoreError",
+    "StoreVanished",
+    "__version__",
+    "command",
+    "gather",
+    "idempotency_key",
+    "now",
+    "parallel",
+    "random",
+    "sleep",
+    "step",
+    "timeout",
+    "uuid",
+    "workflow",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -278,7 +278,11 @@ class CommandFailed(HoldfastError):
         super().__init__(program, exit_code, output)
 
     def __str__(self) -> str:
-        how = f"was ended by signal {-self.returncode}" if self.returncode < 0 else f"ended with code {self.returncode}"
+        how = (
+            f"was ended by signal {-self.returncode}"
+            if self.returncode < 0
+            else f"ended with code {self.returncode}"
+        )
         last = self.output.strip().splitlines()[-1:] if self.output else []
         return f"{self.program} {how}" + (f": {last[0]}" if last else "")
 

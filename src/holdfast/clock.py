@@ -1,0 +1,57 @@
+"""The only place where time, randomness and fresh ids come from.
+
+Everything that needs one takes a `Clock`; tests hand in `holdfast.testing.FakeClock`. Instants in
+the log are whole microseconds since 1970, UTC.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Clock(Protocol):
+    def now_us(self) -> int:
+        """The wall time in microseconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards, for timeouts inside a process."""
+        ...
+
+    def wait(self, until_us: int) -> float:
+        """How many real seconds to wait now until the wall time `until_us`."""
+        ...
+
+    def random(self) -> float: ...
+
+    def uuid(self) -> uuid.UUID: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wait(self, until_us: int) -> float:
+        return max(0.0, (until_us - self.now_us()) / 1e6)
+
+    def random(self) -> float:
+        return random.random()
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.uuid4()
+
+
+def instant(us: int) -> datetime:
+    """The aware datetime of a time in the log."""
+    return EPOCH + timedelta(microseconds=us)

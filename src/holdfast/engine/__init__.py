@@ -1,0 +1,1 @@
+"""Runs workflows: drivers, retry, gates, timers, ownership, recovery and commands."""

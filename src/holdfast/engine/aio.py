@@ -1,0 +1,220 @@
+"""The asynchronous driver: does what `perform` asks for without ever blocking the event loop.
+
+Commits happen in a thread of the store; one wake-up of the loop serves all that have finished since
+the last one. A cancel from outside (a TaskGroup, `asyncio.timeout`) does not tear a started body: it
+is let finish and be recorded, and the cancel goes on after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine import drive as sync_driver
+from holdfast.engine.perform import Body, Call, Outcome, Pause, perform
+from holdfast.engine.scope import InsideStep, current
+from holdfast.errors import StepTimeout
+from holdfast.kernel.state import StepState
+from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
+
+
+class Mailbox:
+    """Brings word from the store's thread into one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._done: list[Waiter] = []
+        self._lock = threading.Lock()
+        self._called = False
+
+    def deliver(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._done.append(waiter)
+            if self._called:
+                return
+            self._called = True
+        try:
+            self.loop.call_soon_threadsafe(self._open)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    def _open(self) -> None:
+        with self._lock:
+            self._called = False
+            done, self._done = self._done, []
+        for waiter in done:
+            waiter.finish()
+
+
+class Waiter:
+    """Waits for one thing to be done, whatever is cancelled meanwhile."""
+
+    __slots__ = ("_done", "_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._done = False
+        self._future: asyncio.Future[None] | None = None
+
+    def finish(self, _: object = None) -> None:
+        self._done = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self) -> asyncio.CancelledError | None:
+        """Return when it is done, with the cancel that came meanwhile, if one did."""
+        cancelled = None
+        while not self._done:
+            self._future = self._loop.create_future()
+            try:
+                await self._future
+            except asyncio.CancelledError as cancel:
+                cancelled = cancel
+        return cancelled
+
+
+async def perform_call(call: Call) -> Any:
+    """The outcome of a call whose identity is fixed."""
+    run = call.execution
+    past = run.recall(call.key, call.name, call.ordinal, call.digested.digest)
+    if past is None or past.status != "completed" or past.secret:
+        return await drive(call, past)
+    if past.blob:
+        return await asyncio.to_thread(run.value_of, past)
+    return run.value_of(past)
+
+
+async def plain(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A call outside every run."""
+    if _is_async(fn):
+        return await fn(*args, **kwargs)
+    return await asyncio.to_thread(fn, *args, **kwargs)
+
+
+async def drive(call: Call, past: StepState | None) -> Any:
+    """Perform the call and return its value or raise its error."""
+    run = call.execution
+    performing = perform(call, past)
+    answer: Outcome | None = None
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while True:
+            request = performing.send(answer)
+            answer = None
+            if type(request) is Append:
+                cancelled = await commit(run, request) or cancelled
+            elif type(request) is Body:
+                answer, cancel = await _run_body(call, request)
+                cancelled = cancel or cancelled
+            else:
+                assert type(request) is Pause
+                if cancelled is not None:
+                    raise cancelled
+                await pause(run, request.until_us)
+    except StopIteration as stop:
+        outcome: Outcome = stop.value
+    if cancelled is not None:
+        raise cancelled
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
+
+
+async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
+    """Wait until the append is acknowledged; returns a cancel that came meanwhile."""
+    mailbox = run.engine.mailbox()
+    waiter = Waiter(mailbox.loop)
+    run.engine.store.append_soon(append, lambda _: mailbox.deliver(waiter))
+    cancelled = await waiter.wait()
+    if append.error is not None:
+        raise run.lose(append.error) from None
+    if run.engine.on_event is not None:
+        run.engine.tell(append)
+    return cancelled
+
+
+async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.CancelledError | None]:
+    """Run the function in a task of its own: what cancels the caller does not reach it."""
+    loop = asyncio.get_running_loop()
+    body = request.hook or call.body
+    if _is_async(body):
+        token = current.set(InsideStep(call.execution, call.key, call.attempt))
+        try:
+            task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s))
+        finally:
+            current.reset(token)
+        stop = _cancel_when_stopped(call.execution, loop, task)
+    else:
+        task = loop.run_in_executor(call.execution.engine.threads(), sync_driver.run_body, call, request)
+        stop = None
+    waiter = Waiter(loop)
+    task.add_done_callback(waiter.finish)
+    try:
+        cancelled = await waiter.wait()
+    finally:
+        if stop is not None:
+            call.execution.on_stop.remove(stop)
+    if task.cancelled():
+        return Outcome(None, asyncio.CancelledError()), cancelled
+    return task.result(), cancelled
+
+
+async def _limited(call: Call, body: Callable[..., Awaitable[Any]], timeout_s: float | None) -> Outcome:
+    try:
+        if timeout_s is None:
+            return Outcome(await body(*call.args, **call.kwargs))
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                return Outcome(await body(*call.args, **call.kwargs))
+        except TimeoutError as error:
+            if limit.expired():
+                return Outcome(None, StepTimeout(call.key, timeout_s))
+            return Outcome(None, error)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return Outcome(None, error)
+
+
+def _cancel_when_stopped(
+    run: Execution, loop: asyncio.AbstractEventLoop, task: asyncio.Future[Outcome]
+) -> Callable[[], None]:
+    """A run that lost its owner or was cancelled must not let its step go on."""
+
+    def stop() -> None:
+        if run.control is not None and run.control.silent:
+            loop.call_soon_threadsafe(task.cancel)
+
+    run.on_stop.append(stop)
+    return stop
+
+
+async def pause(run: Execution, until_us: int) -> None:
+    """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    run.on_stop.append(wake)
+    try:
+        while run.control is None and (left := run.engine.clock.wait(until_us)) > 0:
+            try:
+                await asyncio.wait_for(stopped.wait(), min(left, 60.0))
+            except TimeoutError:
+                pass
+    finally:
+        run.on_stop.remove(wake)
+    if run.control is not None:
+        raise run.control
+
+
+def _is_async(body: Callable[..., Any]) -> bool:
+    return asyncio.iscoroutinefunction(body)

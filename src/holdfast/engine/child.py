@@ -1,0 +1,114 @@
+"""Child runs: a workflow called inside a run is a run of its own, recorded in the parent as a step."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from holdfast.engine import code as codes
+from holdfast.engine import lifecycle
+from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.control import Control
+from holdfast.engine.drive import drive
+from holdfast.engine.perform import Call
+from holdfast.engine.run import Run
+from holdfast.engine.scope import Scope, current
+from holdfast.errors import HoldfastError, NeedsAttention, OwnershipLost, RunHeld, RunInterrupted, StoreError
+from holdfast.kernel import commands as c
+
+
+def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    call = _call(scope, workflow, args, kwargs)
+    call.body = lambda *_, **__: _run_child(call, workflow, args, kwargs)
+    past = scope.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
+    return drive(call, past)
+
+
+def run_async(
+    scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Coroutine[Any, Any, Any]:
+    from holdfast.engine import aio
+
+    call = _call(scope, workflow, args, kwargs)
+
+    async def body(*_: Any, **__: Any) -> Any:
+        return await _run_child_async(call, workflow, args, kwargs)
+
+    call.body = body
+    return aio.perform_call(call)
+
+
+def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    digested = workflow.signature.digest(args, kwargs)
+    key = scope.counters.key(workflow.name)
+    execution = scope.execution
+    call = Call(execution, key, workflow.name, scope.counters.ordinal, run, (), {}, digested)
+    call.kind = "child"
+    call.child = child_id(execution.id, execution.state.generation, key)
+    call.intent_first = True
+    call.deadline = scope.deadline
+    return call
+
+
+def child_id(parent: str, generation: int, key: str) -> str:
+    """The child's id: readable, stable, and never longer than an id may be."""
+    tail = re.sub(r"[^A-Za-z0-9._-]+", "-", key)
+    if generation:
+        tail = f"g{generation}-{tail}"
+    whole = f"{parent}.{tail}"
+    if len(whole) <= 100 and re.sub(r"[#\[\]/]", "-", key) == tail:
+        return whole
+    mark = hashlib.sha256(f"{parent}\0{generation}\0{key}".encode()).hexdigest()[:12]
+    return f"{whole[:100]}-{mark}"
+
+
+def _claim_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimed:
+    execution = call.execution
+    engine = execution.engine
+    value, blob, blobs = engine.store_value((tuple(args), kwargs), f"an argument of workflow {workflow.name}")
+    create = c.CreateRun(
+        call.child, codes.code_of(workflow), call.digested.digest, value, blob, execution.id, call.key
+    )
+    # Only a parent step that was opened again lets a failed child go on; a replay takes its error.
+    return claim(engine, call.child, create=create, blobs=blobs, reopen=call.attempt > 1, durable=False)
+
+
+def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    token = current.set(None)
+    try:
+        engine = call.execution.engine
+        handle: Run[Any] = Run(engine, call.child)
+        claimed = _claim_child(call, workflow, args, kwargs)
+        lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed)
+        return handle._take()
+    except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
+        raise _stop_parent(call, error) from None
+    finally:
+        current.reset(token)
+
+
+async def _run_child_async(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    import asyncio
+
+    token = current.set(None)
+    try:
+        engine = call.execution.engine
+        handle: Run[Any] = Run(engine, call.child)
+        claimed = await asyncio.to_thread(_claim_child, call, workflow, args, kwargs)
+        await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed)
+        return handle._take()
+    except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
+        raise _stop_parent(call, error) from None
+    finally:
+        current.reset(token)
+
+
+def _stop_parent(call: Call, error: HoldfastError) -> Control:
+    """What stops a child without an end stops its parent too, and says where to look."""
+    run = call.execution
+    if isinstance(error, NeedsAttention):
+        reason = f"its child run {call.child} does: {error.reason}"
+        return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
+    return run.stop(Control(error))

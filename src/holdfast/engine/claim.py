@@ -1,0 +1,141 @@
+"""Taking a run: create it or go on with it, as its only owner.
+
+Everything is decided on the state that the write transaction itself reads, so of two processes that
+start one id at the same moment, one gets the run and the other is told who has it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.engine import ownership
+from holdfast.engine.process import stop_tree, wait_until_dead
+from holdfast.errors import RunHeld, RunNotFound
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import evolve, fold
+from holdfast.kernel.state import RunState
+from holdfast.store.port import Decision, NewEvent, Recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.engine.engine import Engine
+
+_TREE_PATIENCE_S = 10.0
+
+
+class Claimed(NamedTuple):
+    """`state.owner` is this process, unless the run had ended: then there is nothing to execute."""
+
+    state: RunState
+    created: bool
+
+
+def claim(
+    engine: Engine,
+    run_id: str,
+    *,
+    create: c.CreateRun | None = None,
+    blobs: Sequence[tuple[str, bytes]] = (),
+    reopen: bool = False,
+    force: bool = False,
+    durable: bool = True,
+    fresh: bool = False,
+) -> Claimed:
+    """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
+    `force` takes it from a live owner; `fresh` says that the id was minted a moment ago."""
+    owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
+    while True:
+        state = None if fresh else fold(engine.store.load(run_id))
+        if state is None and create is None:
+            raise RunNotFound(run_id, engine.nearest(run_id))
+        dead = _make_sure_dead(engine, run_id, state, force)
+        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force)
+        after = state.version if state is not None else 0
+        engine.store.command(run_id, attempt.decide, after=after, durable=durable)
+        if attempt.claimed is not None:
+            return attempt.claimed
+
+
+def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:
+    """The id of the dead owner whose run this is. A live one is never robbed, unless by force."""
+    if state is None or not state.owner or state.ended or state.owner == engine.owner_id:
+        return ""
+    if ownership.is_alive(engine.home, state.owner):
+        if not force:
+            row = engine.store.owner(state.owner)
+            raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+        for lock in command_locks(engine.home, run_id).glob("*.lock"):
+            stop_tree(lock)  # a stopped owner gives no orders, and its command would go on
+    wait_for_commands(command_locks(engine.home, run_id), run_id)
+    return state.owner
+
+
+class _Attempt:
+    """One try to claim, decided inside the write transaction. `claimed` stays None if another owner
+    came in between: then its liveness must be looked at first."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        owner: str,
+        run_id: str,
+        state: RunState | None,
+        dead: str,
+        create: c.CreateRun | None,
+        blobs: Sequence[tuple[str, bytes]],
+        reopen: bool,
+        force: bool,
+    ) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._run_id = run_id
+        self._state = state
+        self._dead = dead
+        self._create = create
+        self._blobs = blobs
+        self._reopen = reopen
+        self._force = force
+        self.claimed: Claimed | None = None
+
+    def decide(self, recorded: Sequence[Recorded]) -> Decision:
+        state = fold(recorded, self._state)
+        if state is not None and state.owner not in ("", self._dead, self._owner) and not state.ended:
+            return Decision()
+        at = self._engine.clock.now_us()
+        events: list[NewEvent] = []
+
+        def do(command: c.Command) -> None:
+            nonlocal state
+            for event in decide(state, command):
+                state = evolve(state, event, (state.version if state else 0) + 1, at)
+                events.append(NewEvent(type(event).__name__, at, e.encode(event)))
+
+        created = state is None
+        if self._create is not None:
+            do(self._create)
+        if self._reopen:
+            do(c.ReopenRun(self._run_id))
+        assert state is not None
+        if not state.ended:
+            do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force))
+        self.claimed = Claimed(state, created)
+        return Decision(events, state.epoch, self._blobs if created else ())
+
+
+def command_locks(home: Path, run_id: str) -> Path:
+    """The directory of the locks that supervisors of this run's commands hold."""
+    return home / "commands" / run_id
+
+
+def wait_for_commands(locks: Path, run_id: str) -> None:
+    """A dead owner's command dies within a second; until its whole tree is dead nobody goes on."""
+    deadline = time.monotonic() + _TREE_PATIENCE_S
+    for lock in sorted(locks.glob("*.lock")) if locks.is_dir() else ():
+        if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):
+            raise RunHeld(run_id, 0, "this machine: a command of its dead owner is still being ended")
+        lock.unlink(missing_ok=True)

@@ -1,0 +1,149 @@
+"""Where a workflow's code is, and how another process finds it again.
+
+A function of a module is found by module and qualified name. A function of a script (`__main__`)
+is found by the script's path: the file is loaded under another name, so that its
+`if __name__ == "__main__"` part does not run, and the classes that the log knows as `__main__:X`
+are looked up there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BadInput, CodeNotFound
+from holdfast.kernel.classes import alias_module
+from holdfast.kernel.events import Code
+
+if TYPE_CHECKING:
+    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+
+_loading = threading.local()
+
+
+def code_of(workflow: Workflow[Any, Any] | AsyncWorkflow[Any, Any]) -> Code:
+    """Where this workflow is, as a later process must look for it."""
+    fn = workflow.fn
+    if "<locals>" in fn.__qualname__:
+        raise BadInput(
+            f"workflow {fn.__qualname__} is defined inside a function, so no other process could find it; "
+            "move it to the top level of its module"
+        )
+    module: str = fn.__module__
+    script = ""
+    if module == "__main__" or module.startswith(_SCRIPT):
+        script = _script_of(sys.modules[module])
+        module = ""
+    return Code(
+        name=fn.__qualname__, module=module, script=script, cwd=os.getcwd(), interpreter=sys.executable
+    )
+
+
+def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
+    """The workflow again. Raises CodeNotFound with the reason."""
+    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+
+    if code.argv:
+        from holdfast.engine.command import run_command
+
+        return run_command
+    where = f"{code.script or code.module}:{code.name}"
+    module = load_script(code.script, where) if code.script else _import(code, where)
+    found: Any = module
+    for part in code.name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise CodeNotFound(where, f"there is no {code.name} in it; was it renamed or removed?")
+    if not isinstance(found, (Workflow, AsyncWorkflow)):
+        raise CodeNotFound(where, f"{code.name} is there, but it is no @workflow")
+    return found
+
+
+def load_script(script: str, where: str) -> ModuleType:
+    """The module of a script's file, loaded once, never as `__main__`."""
+    path = Path(script)
+    main = sys.modules.get("__main__")
+    if main is not None and _same_file(getattr(main, "__file__", None), path):
+        return main
+    name = _SCRIPT + path.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None and _same_file(loaded.__file__, path):
+        return loaded
+    if not path.is_file():
+        raise CodeNotFound(where, f"the file {script} does not exist; put it back, then resume")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise CodeNotFound(where, f"{script} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    _put_on_path(str(path.parent))
+    try:
+        _execute(spec.loader, module)
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        if isinstance(error, Exception):
+            raise CodeNotFound(where, f"loading it raised {type(error).__name__}: {error}") from error
+        raise
+    alias_module("__main__", name)
+    return module
+
+
+def _execute(loader: Any, module: ModuleType) -> None:
+    _loading.script = module.__file__
+    try:
+        loader.exec_module(module)
+    finally:
+        _loading.script = ""
+
+
+def refuse_while_loading() -> None:
+    """A script that opens a Holdfast at import would start itself again and again."""
+    script = getattr(_loading, "script", "")
+    if script:
+        raise BadInput(
+            f"{script} opens a Holdfast while it is loaded to find its workflows; put that part of the "
+            'script under `if __name__ == "__main__":`'
+        )
+
+
+def _import(code: Code, where: str) -> ModuleType:
+    if code.cwd:
+        _put_on_path(code.cwd)
+    try:
+        return importlib.import_module(code.module)
+    except ModuleNotFoundError as error:
+        if error.name and code.module.startswith(error.name):
+            raise CodeNotFound(
+                where, f"there is no module {error.name!r}; run where it can be imported (it was {code.cwd})"
+            ) from None
+        raise CodeNotFound(where, f"importing it failed: {error}") from error
+    except Exception as error:
+        raise CodeNotFound(where, f"importing it raised {type(error).__name__}: {error}") from error
+
+
+def _put_on_path(directory: str) -> None:
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+
+
+def _script_of(module: ModuleType) -> str:
+    file = getattr(module, "__file__", None)
+    if not file:
+        raise BadInput(
+            "the workflow lives in an interactive session, where no other process could find it; "
+            "put it into a file"
+        )
+    return str(Path(file).resolve())
+
+
+def _same_file(file: str | None, path: Path) -> bool:
+    return bool(file) and Path(str(file)).resolve() == path.resolve()
+
+
+_SCRIPT = "holdfast_script_"

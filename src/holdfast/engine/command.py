@@ -1,0 +1,231 @@
+"""`command`: a program as a step, its whole process tree under a supervisor.
+
+Its effect is `once`: a command that was cut off is in doubt, because nobody knows what it did to
+the world. Say `effect="idempotent"` for one that may run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.arguments import Signature
+from holdfast.engine.claim import command_locks
+from holdfast.engine.drive import drive
+from holdfast.engine.perform import Call
+from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
+from holdfast.engine.process import Process
+from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.workflow import workflow
+from holdfast.errors import BadInput, CommandFailed, StepTimeout, WrongColour
+from holdfast.kernel import commands as c
+from holdfast.kernel.events import Effect
+
+_OUTPUT_PIECE = 16 * 1024
+
+
+class CommandResult(msgspec.Struct, frozen=True):
+    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has all."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_s: float
+
+
+def _parameters(argv: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:
+    """What counts for the identity of a command."""
+
+
+class CommandStep:
+    """Call it in a `def` workflow; in an async one, `await command.aio(...)`."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        effect: Effect = "once",
+        check: bool = True,
+    ) -> CommandResult:
+        """Run a program and wait for its end.
+
+        name     the step's name (default: the program's)
+        cwd, env the directory, and variables to add to this process's
+        stdin    text for its standard input; without it there is none
+        timeout  seconds; then the whole tree is ended
+        retry    only with effect="idempotent"
+        effect   "once" or "idempotent"
+        check    raise `CommandFailed` when it ends with a code other than 0
+        """
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check)
+        if call is None:
+            raise BadInput("command() is a step: call it from a workflow that a run executes")
+        if call.execution.is_async:
+            raise WrongColour("command() would block this async workflow: write `await command.aio(...)`")
+        past = call.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
+        result: CommandResult = drive(call, past)
+        return result
+
+    def aio(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        effect: Effect = "once",
+        check: bool = True,
+    ) -> Coroutine[Any, Any, CommandResult]:
+        """The same for async workflows."""
+        from holdfast.engine import aio
+
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check)
+        if call is None:
+            raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
+        return aio.perform_call(call)
+
+    def _call(
+        self,
+        argv: Sequence[str],
+        name: str | None,
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, str] | None,
+        stdin: str | None,
+        timeout: Seconds | None,
+        retry: Retry | None,
+        effect: Effect,
+        check: bool,
+    ) -> Call | None:
+        if isinstance(argv, str) or not argv:
+            raise BadInput("command() takes a list: the program and its arguments, ['git', 'status']")
+        if effect == "once" and retry is not None:
+            raise BadInput(
+                'command(retry=...): a command that failed may have happened; say effect="idempotent"'
+            )
+        scope = current.get()
+        if isinstance(scope, InsideStep) or scope is None:
+            return None
+        if not on_this_thread(scope):
+            raise WrongColour("command() was called on another thread than the one of its scope")
+        words = tuple(os.fspath(word) for word in argv)
+        where = None if cwd is None else os.fspath(cwd)
+        digested = _SIGNATURE.digest((words, where, dict(env) if env else None), {})
+        title = name or Path(words[0]).name
+        key = scope.counters.key(title)
+        call = Call(scope.execution, key, title, scope.counters.ordinal, _run, (), {}, digested)
+        call.kind = "command"
+        call.effect = effect
+        call.retry = retry or ONCE
+        call.deadline = scope.deadline
+        limit = None if timeout is None else seconds(timeout)
+        call.body = lambda: _run(call, words, where, env, stdin, limit, check)
+        return call
+
+
+_SIGNATURE = Signature(_parameters, "command")
+
+
+def _run(
+    call: Call,
+    argv: tuple[str, ...],
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    stdin: str | None,
+    timeout_s: float | None,
+    check: bool,
+) -> CommandResult:
+    """The body of a command step: start it, keep its output, wait for its whole tree."""
+    run = call.execution
+    locks = command_locks(run.engine.home, run.id)
+    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = locks / f"{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
+    output = _Output(call)
+    process = Process.start(
+        argv,
+        cwd=cwd or os.getcwd(),
+        env={**os.environ, **(env or {})},
+        lock_path=lock,
+        stdin=None if stdin is None else stdin.encode(),
+        on_output=output.take,
+        redactor=run.engine.redactor,
+    )
+    run.on_stop.append(process.terminate)
+    try:
+        if run.control is not None:
+            process.terminate()
+        try:
+            end = process.wait(timeout_s)
+        except TimeoutError:
+            process.terminate()
+            process.wait()
+            raise StepTimeout(call.key, timeout_s or 0.0) from None
+    finally:
+        run.on_stop.remove(process.terminate)
+        output.flush()
+        lock.unlink(missing_ok=True)
+    if run.control is not None:
+        # It was ended because the run stops: what it had done by then is not known.
+        raise KeyboardInterrupt(str(run.control))
+    if check and end.code != 0:
+        raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
+    return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+class _Output:
+    """Pieces of output on their way into the log, in order, without waiting for the disk."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._source = ""
+        self._text: list[str] = []
+        self._size = 0
+
+    def take(self, source: str, text: str) -> None:
+        if source != self._source or self._size > _OUTPUT_PIECE:
+            self.flush()
+        self._source = source
+        self._text.append(text)
+        self._size += len(text)
+        listener = self._call.execution.engine.on_output
+        if listener is not None:
+            listener(self._call.execution.id, self._call.key, source, text)
+
+    def flush(self) -> None:
+        text = "".join(self._text)
+        if not text:
+            return
+        self._text, self._size = [], 0
+        run = self._call.execution
+        entry = run.entry([c.CaptureOutput(self._call.key, self._source, text)], durable=False)
+        run.engine.store.append_soon(entry, self._written)
+
+    def _written(self, append: Any) -> None:
+        if append.error is not None:
+            self._call.execution.lose(append.error)
+
+
+@workflow
+def run_command(
+    argv: tuple[str, ...], cwd: str, timeout_s: float | None = None, effect: Effect = "once"
+) -> int:
+    """The workflow of `holdfast run "echo hello"`: one command."""
+    result = command(argv, cwd=cwd, timeout=timeout_s, effect=effect)
+    return result.exit_code
+
+
+command = CommandStep()

@@ -1,0 +1,26 @@
+"""Control signals: what stops a run from inside, whatever its code catches.
+
+They derive from BaseException, so that an agent's `except Exception` cannot swallow them, and they
+are sticky: once a run has one, every later step call in it raises it again. `error` is what
+`result()` raises; `commands` is what the log will say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors import HoldfastError
+from holdfast.kernel.commands import Command
+
+
+class Control(BaseException):
+    """The run stops here. Never caught by user code that behaves; never lost if it is."""
+
+    def __init__(
+        self, error: HoldfastError, commands: Sequence[Command] = (), *, silent: bool = False
+    ) -> None:
+        self.error = error
+        self.commands = tuple(commands)
+        self.silent = silent
+        """Nothing more may be written: another owner has the run, or the store is gone."""
+        super().__init__(str(error))

@@ -1,0 +1,284 @@
+"""The engine: starts, resumes and recovers runs on a store it knows only by its port."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.clock import Clock, instant
+from holdfast.engine import code as codes
+from holdfast.engine import lifecycle
+from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.execution import Execution
+from holdfast.engine.flusher import Flusher
+from holdfast.engine.ownership import Owner, is_alive
+from holdfast.engine.perform import Outcome
+from holdfast.engine.records import LogEvent
+from holdfast.engine.run import Run, in_loop
+from holdfast.errors import AmbiguousRunId, RunNotFound, StoreClosed
+from holdfast.kernel import codec
+from holdfast.kernel import commands as c
+from holdfast.kernel.events import NOTHING, Code
+from holdfast.kernel.identity import check_run_id
+from holdfast.redaction import Redactor
+from holdfast.store.port import Append, RunRow, Store
+
+if TYPE_CHECKING:
+    from holdfast.engine.aio import Mailbox
+    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+
+    AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What of the settings the engine needs."""
+
+    flush_after_s: float = 0.005
+    blob_over: int = 32 * 1024
+    recover_limit: int = 8
+    crash_loop_after: int = 5
+
+
+class Engine:
+    """Executes runs in this process. Closing it stops them at their next step boundary."""
+
+    def __init__(
+        self,
+        store: Store,
+        home: Path,
+        clock: Clock,
+        redactor: Redactor,
+        options: Options,
+        on_event: Callable[[LogEvent], None] | None = None,
+        on_output: Callable[[str, str, str, str], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.home = home
+        self.clock = clock
+        self.redactor = redactor
+        self.options = options
+        self.on_event = on_event
+        self.on_output = on_output
+        """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
+        self.flusher = Flusher(self, options.flush_after_s)
+        self.live: dict[str, tuple[Execution, Run[Any]]] = {}
+        self.lock = threading.Lock()
+        self._owner: Owner | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._loop_thread: lifecycle.LoopThread | None = None
+        self._closed = False
+
+    # Starting
+
+    def start(
+        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
+    ) -> Run[Any]:
+        """A run of the workflow, going on by itself; an id that exists goes on with that run."""
+        self._check_open()
+        create, blobs = self.creation(workflow, args, kwargs, run_id)
+        fresh = run_id is None
+        run: Run[Any] = Run(self, create.run_id)
+
+        def claim_it() -> Claimed:
+            return claim(self, create.run_id, create=create, blobs=blobs, fresh=fresh)
+
+        return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it)
+
+    def run(
+        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
+    ) -> Any:
+        """Execute the workflow and give its result. A `def` workflow runs in the caller's thread."""
+        self._check_open()
+        if workflow.is_async:
+            return self.start(workflow, args, kwargs, run_id).result()
+        create, blobs = self.creation(workflow, args, kwargs, run_id)
+        attached = self.attached(create)
+        if attached is not None:
+            return attached.result()
+        # The first commit need not wait for the disk: nobody knows of this run before its result,
+        # and the first commit that does wait takes this one with it.
+        claimed = claim(self, create.run_id, create=create, blobs=blobs, durable=False, fresh=run_id is None)
+        run: Run[Any] = Run(self, create.run_id)
+        lifecycle.execute(self, run, workflow, (args, kwargs), claimed)
+        return run.result()
+
+    def resume(self, run_id: str, *, take_over: bool = False) -> Run[Any]:
+        """Go on with a run; a failed one tries its failed step again."""
+        self._check_open()
+        run_id = self.find(run_id) if not in_loop() else check_run_id(run_id)
+        run: Run[Any] = Run(self, run_id)
+        workflow: list[Any] = []
+
+        def claim_it() -> Claimed:
+            return lifecycle.claim_to_resume(self, run_id, workflow, take_over=take_over)
+
+        return lifecycle.launch(self, run, workflow, None, claim_it)
+
+    def recover(self) -> list[Run[Any]]:
+        """Drive every run whose owner is dead, a few at a time; returns their handles, all ended."""
+        return lifecycle.recover(self)
+
+    def creation(
+        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None
+    ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
+        """The command that creates the run, its arguments encoded."""
+        run_id = self.clock.uuid().hex[:12] if run_id is None else check_run_id(run_id)
+        digested = workflow.signature.digest(args, kwargs)
+        where = f"an argument of workflow {workflow.name}"
+        value, blob, blobs = self.store_value((tuple(args), kwargs), where)
+        return c.CreateRun(run_id, codes.code_of(workflow), digested.digest, value, blob), blobs
+
+    def attached(self, create: c.CreateRun) -> Run[Any] | None:
+        """The handle of the run if this very process executes it already."""
+        with self.lock:
+            live = self.live.get(create.run_id)
+        if live is None:
+            return None
+        from holdfast.kernel.decide import decide
+
+        decide(live[0].state, create)
+        return live[1]
+
+    # Values
+
+    def store_value(self, value: object, where: str) -> tuple[msgspec.Raw, str, Sequence[tuple[str, bytes]]]:
+        """(inline, blob hash, blobs to write): a large value goes beside the log, in the same commit."""
+        data = codec.encode(value, where)
+        if len(data) <= self.options.blob_over:
+            return msgspec.Raw(data), "", ()
+        name = hashlib.sha256(data).hexdigest()
+        return NOTHING, name, ((name, data),)
+
+    def load_value(self, inline: msgspec.Raw, blob: str) -> Any:
+        return codec.decode(self.store.blob(blob) if blob else inline)
+
+    # Ownership
+
+    @property
+    def owner_id(self) -> str:
+        """This process as an owner; born at the first claim."""
+        owner = self._owner
+        if owner is None:
+            with self.lock:
+                if self._owner is None:
+                    self._owner = Owner(self.home, self.store, self.clock)
+                owner = self._owner
+        return owner.id
+
+    def is_interrupted(self, row: RunRow) -> bool:
+        """Whether the run has begun, has not ended, and nobody executes it."""
+        if row.status not in ("pending", "running", "sleeping"):
+            return False
+        return not row.owner or not is_alive(self.home, row.owner)
+
+    # Finding runs
+
+    def find(self, text: str) -> str:
+        """The id that `text` is, or is the only possible beginning of."""
+        if self.store.run(text) is not None:
+            return text
+        matches = self.store.run_ids(text, 9) if text else []
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise AmbiguousRunId(text, matches)
+        raise RunNotFound(text, self.nearest(text))
+
+    def nearest(self, text: str) -> list[str]:
+        from difflib import get_close_matches
+
+        return get_close_matches(text, [row.id for row in self.store.runs(limit=500)], n=3, cutoff=0.5)
+
+    # Telling
+
+    def tell(self, append: Append) -> None:
+        """Hand acknowledged events to the program's callback."""
+        if self.on_event is None:
+            return
+        first = append.version - len(append.events) + 1
+        for n, event in enumerate(append.events):
+            self.on_event(
+                LogEvent(
+                    append.stream,
+                    first + n,
+                    event.type,
+                    instant(event.at),
+                    msgspec.json.decode(event.payload),
+                )
+            )
+
+    # Threads and loops
+
+    def threads(self) -> ThreadPoolExecutor:
+        """Where `def` bodies of async workflows run."""
+        with self.lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(64, "holdfast-body")
+            return self._threads
+
+    def mailbox(self) -> Mailbox:
+        """The mailbox of the running loop."""
+        import asyncio
+
+        from holdfast.engine.aio import Mailbox
+
+        loop = asyncio.get_running_loop()
+        box = self._mailboxes.get(id(loop))
+        if box is None or box.loop is not loop:
+            box = self._mailboxes[id(loop)] = Mailbox(loop)
+        return box
+
+    def loop_thread(self) -> lifecycle.LoopThread:
+        """The event loop for async workflows that are started from plain code."""
+        with self.lock:
+            if self._loop_thread is None:
+                self._loop_thread = lifecycle.LoopThread()
+            return self._loop_thread
+
+    # Closing
+
+    def stop(self, why: str) -> list[Run[Any]]:
+        """Make all live runs stop at their next step boundary; returns their handles."""
+        with self.lock:
+            live = list(self.live.values())
+        for execution, _ in live:
+            execution.interrupt(why)
+        return [run for _, run in live]
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for run in self.stop("its Holdfast was closed"):
+            run._ended.wait()
+        self.release()
+
+    def release(self) -> None:
+        """After the last run has stopped: give everything back."""
+        self._closed = True
+        if self._loop_thread is not None:
+            self._loop_thread.close()
+        self.flusher.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+        if self._owner is not None:
+            self._owner.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("this Holdfast is closed; open another one")
+        codes.refuse_while_loading()
+
+
+def describe(code: Code) -> str:
+    """A workflow's place in words."""
+    if code.argv:
+        return " ".join(code.argv)
+    return f"{code.script or code.module}:{code.name}"

@@ -1,0 +1,186 @@
+"""A run being executed by this process: its state, and the way its events go to the store.
+
+Invariant: the state in memory is never behind what was acknowledged, and nobody is told of
+anything that is not. Only the owner's process has an execution, and its epoch fences it off from
+the day another owner takes the run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.engine.control import Control
+from holdfast.errors import DivergenceError, HoldfastError, OwnershipLost, RunInterrupted, StoreError
+from holdfast.kernel import codec
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import evolve
+from holdfast.kernel.state import RunState, StepState
+from holdfast.store.port import Append, NewEvent
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+
+class Intent:
+    """A step that runs and may not be in the log yet. It goes there with the step's result, or
+    before, when the step takes long: whoever enqueues first takes it."""
+
+    __slots__ = ("event", "execution", "since", "taken")
+
+    def __init__(self, execution: Execution, event: NewEvent, since: float) -> None:
+        self.execution = execution
+        self.event = event
+        self.since = since
+        self.taken = False
+
+    def flush(self) -> Append:
+        """The append that writes the intent alone, without waiting for the disk."""
+        run = self.execution
+        return Append(run.id, run.epoch, (self.event,), durable=False, seal=self._seal_flush)
+
+    def _seal_flush(self, append: Append) -> None:
+        if self.taken:
+            append.events = ()
+        else:
+            self.taken = True
+            self.execution.seal(append)
+
+
+class Execution:
+    """Thread-safe. One per run and process."""
+
+    def __init__(self, engine: Engine, run_id: str, state: RunState, *, is_async: bool) -> None:
+        self.engine = engine
+        self.id = run_id
+        self.state = state
+        self.epoch = state.epoch
+        self.is_async = is_async
+        self.control: Control | None = None
+        self.stopping = threading.Event()
+        """Set with `control`: whoever waits inside this run wakes up."""
+        self.on_stop: list[Callable[[], None]] = []
+        self.visited = 0
+        self._replaying = len(state.steps)
+        self._lock = threading.Lock()
+        self._riding: list[NewEvent] = []
+        """Recorded values and ended sleeps: they wait for the next append of this run."""
+
+    # From command to events
+
+    def record(self, command: c.Command, at: int) -> Sequence[e.Event]:
+        """Decide and evolve: what the caller must append now."""
+        with self._lock:
+            state = self.state
+            events = decide(state, command)
+            for event in events:
+                evolve(state, event, state.version, at)
+            return events
+
+    def note(self, command: c.Command) -> None:
+        """Record without an append of its own: it rides with the next one, of whatever step."""
+        at = self.engine.clock.now_us()
+        for event in self.record(command, at):
+            self._riding.append(NewEvent(type(event).__name__, at, e.encode(event)))
+
+    def entry(
+        self,
+        commands: Sequence[c.Command],
+        *,
+        durable: bool = True,
+        blobs: Sequence[tuple[str, bytes]] = (),
+    ) -> Append:
+        """The append of what these commands bring about now."""
+        at = self.engine.clock.now_us()
+        events = [
+            NewEvent(type(event).__name__, at, e.encode(event))
+            for command in commands
+            for event in self.record(command, at)
+        ]
+        return Append(self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal)
+
+    def seal(self, append: Append) -> None:
+        """Under the queue's lock: everything noted before goes first."""
+        if self._riding:
+            append.events = (*self._riding, *append.events)
+            append.step = None
+            self._riding = []
+
+    # Values
+
+    def store_value(self, value: object, where: str) -> tuple[msgspec.Raw, str, Sequence[tuple[str, bytes]]]:
+        """(inline, blob hash, blobs to write) of a value."""
+        return self.engine.store_value(value, where)
+
+    def value_of(self, step: StepState) -> Any:
+        return codec.decode(self.engine.store.blob(step.blob) if step.blob else step.result)
+
+    # History
+
+    def recall(self, key: str, name: str, ordinal: int, digest: str) -> StepState | None:
+        """What the history has of this call; a call that does not match it stops the run."""
+        if self.control is not None:
+            raise self.control
+        past = self.state.steps.get(key)
+        if past is None:
+            if self._replaying and ordinal:
+                scope = key[: key.rfind("/") + 1]
+                other = self.state.order.get((scope, ordinal))
+                if other is not None:
+                    self._diverge(other, f"{key} ({name}) in its place", other)
+            return None
+        if past.ordinal != ordinal:
+            here = self.state.order.get((key[: key.rfind("/") + 1], ordinal))
+            self._diverge(
+                f"{here or 'nothing'} as call {ordinal} of its scope",
+                f"{key}, recorded as call {past.ordinal}",
+                key,
+            )
+        if digest and past.digest != digest:
+            self._diverge(f"{key} with other arguments", f"{key} with arguments of digest {digest[:8]}", key)
+        return past
+
+    def check_all_visited(self, ordinal: int) -> None:
+        """At the end of the function: the history must not hold a root call that it never made."""
+        left = self.state.order.get(("", ordinal + 1))
+        if left is not None:
+            self._diverge(f"{left} as call {ordinal + 1}", "nothing more: the function has ended", left)
+
+    def _diverge(self, recorded: str, called: str, step: str) -> None:
+        error = DivergenceError(self.id, recorded, called)
+        self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
+        raise self.control or error
+
+    # Stopping
+
+    def stop(self, control: Control) -> Control:
+        """Make the run stop at its next step boundary. The first signal stays, except that one with
+        something to record outranks a mere interrupt."""
+        with self._lock:
+            before = self.control
+            first = before is None
+            if before is None or (control.commands and not before.commands and not before.silent):
+                self.control = control
+            else:
+                control = before
+        if first:
+            self.stopping.set()
+            for wake in list(self.on_stop):
+                wake()
+        return control
+
+    def lose(self, error: BaseException) -> Control:
+        """An append was refused or failed: nothing may be built on it."""
+        if isinstance(error, OwnershipLost):
+            return self.stop(Control(error, silent=True))
+        if isinstance(error, HoldfastError):
+            return self.stop(Control(error, silent=not isinstance(error, StoreError)))
+        return self.stop(Control(StoreError(f"the store failed: {error!r}"), silent=True))
+
+    def interrupt(self, why: str) -> Control:
+        return self.stop(Control(RunInterrupted(self.id, why)))

@@ -1,0 +1,135 @@
+"""Fan-out and fan-in: `parallel` for `def` workflows, `gather` for async ones.
+
+When one branch fails, its siblings go on to their ends and are recorded; the failure is raised
+after that. Several failures are raised as one ExceptionGroup, in the order of the arguments.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar, overload
+
+from holdfast.engine.control import Control
+from holdfast.engine.drive import drive
+from holdfast.engine.perform import Outcome
+from holdfast.engine.scope import Scope, current, on_this_thread
+from holdfast.engine.step import AsyncStep, BoundStep, Step
+from holdfast.errors import BadInput, WrongColour
+
+A = TypeVar("A")
+R = TypeVar("R")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+
+
+@overload
+def parallel(branch: Step[[A], R], items: Iterable[A], *, limit: int = 8) -> list[R]: ...
+@overload
+def parallel(branch: Callable[[A], R], items: Iterable[A], *, limit: int = 8) -> list[R]: ...
+def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
+    """Call `branch` with every item, at most `limit` at a time, and return the results in order.
+
+    `branch` is a step, or a function that calls steps: then each item is a scope of its own.
+    """
+    if limit < 1:
+        raise BadInput(f"parallel(limit={limit}): at least 1")
+    if isinstance(branch, AsyncStep):
+        raise WrongColour(
+            f"parallel() is for `def` steps; in an async workflow `await gather(...)` {branch.name}"
+        )
+    scope = current.get()
+    if type(scope) is not Scope:
+        return _results(_run_all([_plain(branch, item) for item in items], limit))
+    if not on_this_thread(scope):
+        raise WrongColour("parallel() was called on another thread than the one of its scope")
+    if scope.execution.is_async:
+        raise WrongColour("parallel() would block this async workflow: write `await gather(...)`")
+    return _results(_run_all([_branch(scope, branch, item) for item in items], limit))
+
+
+def _plain(branch: Callable[..., Any], item: Any) -> Callable[[], Any]:
+    return lambda: branch(item)
+
+
+def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
+    """The work of one item, with its identity fixed now, in the caller's order."""
+    if isinstance(branch, (Step, BoundStep)):
+        args = (branch._instance, item) if isinstance(branch, BoundStep) else (item,)
+        call = branch.call(scope, args, {})
+        past = scope.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
+        return lambda: drive(call, past)
+    child = scope.child(getattr(branch, "__name__", type(branch).__name__))
+
+    def work() -> Any:
+        child.thread = threading.get_ident()
+        current.set(child)
+        return branch(item)
+
+    return work
+
+
+def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
+    if not work:
+        return []
+    with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
+        waiting: list[Future[Any]] = [pool.submit(copy_context().run, one) for one in work]
+        return [_outcome(one) for one in waiting]
+
+
+def _outcome(one: Future[Any]) -> Outcome:
+    try:
+        return Outcome(one.result())
+    except BaseException as error:
+        return Outcome(None, error)
+
+
+async def gather(*awaitables: Awaitable[Any], limit: int | None = None) -> Any:
+    """Await all, at most `limit` at a time, and return the results in order."""
+    import asyncio
+
+    if limit is not None and limit < 1:
+        raise BadInput(f"gather(limit={limit}): at least 1")
+    gate = asyncio.Semaphore(limit) if limit else None
+
+    async def one(awaitable: Awaitable[Any]) -> Outcome:
+        try:
+            if gate is None:
+                return Outcome(await awaitable)
+            async with gate:
+                return Outcome(await awaitable)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            return Outcome(None, error)
+
+    def branch(awaitable: Awaitable[Any]) -> asyncio.Task[Outcome]:
+        coroutine = one(awaitable)
+        # The branch's scope is named after what it runs, as plain asyncio.gather would name it.
+        coroutine.__qualname__ = getattr(awaitable, "__qualname__", type(awaitable).__name__)
+        return asyncio.ensure_future(coroutine)
+
+    tasks = [branch(awaitable) for awaitable in awaitables]
+    try:
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    except asyncio.CancelledError:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    return _results([one if isinstance(one, Outcome) else Outcome(None, one) for one in outcomes])
+
+
+def _results(outcomes: Sequence[Outcome]) -> list[Any]:
+    """All values, or what went wrong: a control signal before any failure."""
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    for error in errors:
+        if isinstance(error, Control):
+            raise error
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise BaseExceptionGroup(f"{len(errors)} of {len(outcomes)} branches failed", errors)
+    return [outcome.value for outcome in outcomes]

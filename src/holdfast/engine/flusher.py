@@ -1,0 +1,115 @@
+"""Intents of steps that take long: written to the log while the step runs.
+
+A fast step's intent rides with its result. One that runs on for more than a few milliseconds is
+committed by this thread, without waiting for the disk: after a crash, the log says what was running.
+The thread also looks, about twice a second, whether somebody else has taken a run with a long step:
+a stopped process that wakes up must not go on with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from holdfast.errors import OwnershipLost, StoreError
+from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.execution import Intent
+
+_IDLE_TICKS = 40
+_LOOK_EVERY_S = 0.5
+
+
+class Flusher:
+    """`watch` and `unwatch` are on the path of every step: a dict entry each, no lock, no wake-up
+    while the thread ticks anyway."""
+
+    def __init__(self, engine: Engine, after_s: float) -> None:
+        self._engine = engine
+        self._after_s = after_s
+        self._watched: dict[int, Intent] = {}
+        self._ticking = False
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._looked = 0.0
+
+    def watch(self, intent: Intent) -> None:
+        self._watched[id(intent)] = intent
+        if not self._ticking:
+            self._start()
+
+    def unwatch(self, intent: Intent) -> None:
+        self._watched.pop(id(intent), None)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _start(self) -> None:
+        self._ticking = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-flush", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def _run(self) -> None:
+        idle = 0
+        while not self._closing.wait(self._after_s):
+            if self._watched:
+                idle = 0
+                self._tick()
+            elif idle < _IDLE_TICKS:
+                idle += 1
+            else:
+                self._rest()
+                idle = 0
+
+    def _rest(self) -> None:
+        """Sleep until a step begins; one that begins between these lines is seen by the second."""
+        self._wake.clear()
+        self._ticking = False
+        if self._watched:
+            self._ticking = True
+        else:
+            self._wake.wait()
+
+    def _tick(self) -> None:
+        now = self._engine.clock.monotonic()
+        long: list[Intent] = []
+        for intent in list(self._watched.values()):
+            age = now - intent.since
+            if age >= self._after_s and not intent.taken:
+                self._engine.store.append_soon(intent.flush(), _Told(intent))
+            if age >= _LOOK_EVERY_S:
+                long.append(intent)
+        if long and now - self._looked >= _LOOK_EVERY_S:
+            self._looked = now
+            self._look(long)
+
+    def _look(self, intents: list[Intent]) -> None:
+        for run in {intent.execution for intent in intents}:
+            try:
+                row = self._engine.store.run(run.id)
+            except StoreError as error:
+                run.lose(error)
+                continue
+            if row is None or row.epoch != run.epoch:
+                run.lose(OwnershipLost(run.id))
+
+
+class _Told:
+    __slots__ = ("_intent",)
+
+    def __init__(self, intent: Intent) -> None:
+        self._intent = intent
+
+    def __call__(self, append: Append) -> None:
+        if append.error is not None:
+            self._intent.execution.lose(append.error)
+        elif append.events and self._intent.execution.engine.on_event is not None:
+            self._intent.execution.engine.tell(append)

@@ -1,0 +1,335 @@
+"""A run from claim to end, in either colour.
+
+`conclude` says, without I/O, what the end of the function means for the log; the two `execute`
+functions run the function and write that down. Whatever way a driver ends, its run is released.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.engine import code as codes
+from holdfast.engine import step as steps
+from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.control import Control
+from holdfast.engine.execution import Execution
+from holdfast.engine.perform import Outcome, as_recorded, steps_behind
+from holdfast.engine.run import Run, in_loop
+from holdfast.engine.scope import Scope, current
+from holdfast.errors import (
+    CrashLoop,
+    HoldfastError,
+    InDoubt,
+    NotStorable,
+    RunCancelled,
+    RunNotFound,
+)
+from holdfast.kernel import commands as c
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.failure import rebuild
+from holdfast.kernel.identity import Counters
+from holdfast.kernel.state import RunState
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from holdfast.engine.engine import Engine
+
+Arguments = tuple[Sequence[Any], dict[str, Any]]
+
+
+class Ending(NamedTuple):
+    """What to write at the end of a run, and what `result()` gives."""
+
+    commands: Sequence[c.Command]
+    outcome: Outcome
+    blobs: Sequence[tuple[str, bytes]] = ()
+
+
+def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
+    """What it means that the function returned or raised this."""
+    error = outcome.error
+    if execution.control is None and error is None:
+        try:
+            execution.check_all_visited(scope.counters.ordinal)
+        except Control:
+            pass  # it is in execution.control now
+    control = execution.control or (error if isinstance(error, Control) else None)
+    release = c.ReleaseRun(execution.id, execution.engine.owner_id)
+    if control is not None:
+        return Ending(() if control.silent else (*control.commands, release), Outcome(None, control.error))
+    if error is None:
+        try:
+            where = f"the result of workflow {execution.state.code.name}"
+            value, blob, blobs = execution.store_value(outcome.value, where)
+            return Ending((c.CompleteRun(value, blob),), outcome, blobs)
+        except NotStorable as not_storable:
+            error = not_storable
+    if not isinstance(error, Exception):
+        return Ending((release,), Outcome(None, error))
+    failed = steps_behind(error)
+    failure, error = as_recorded(error, execution.engine.redactor.redact)
+    return Ending((c.FailRun(failure, failed),), Outcome(None, error))
+
+
+def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
+    """The outcome of a run that has ended before."""
+    if state.status == "completed":
+        return Outcome(engine.load_value(state.result, state.blob))
+    if state.status == "failed":
+        assert state.error is not None
+        return Outcome(None, rebuild(state.error))
+    return Outcome(None, RunCancelled(run_id, state.reason))
+
+
+def _enlist(engine: Engine, run: Run[Any], state: RunState, *, is_async: bool) -> Execution:
+    execution = Execution(engine, run.id, state, is_async=is_async)
+    with engine.lock:
+        engine.live[run.id] = (execution, run)
+    steps.live_runs[run.id] = execution
+    return execution
+
+
+def _dismiss(engine: Engine, run_id: str) -> None:
+    steps.live_runs.pop(run_id, None)
+    with engine.lock:
+        engine.live.pop(run_id, None)
+
+
+def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> Arguments:
+    if arguments is not None:
+        return arguments
+    args, kwargs = engine.load_value(state.args, state.args_blob)
+    return args, kwargs
+
+
+# Synchronous
+
+
+def execute(
+    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+) -> None:
+    """Execute a claimed run in this thread, to its end or to where it stops."""
+    state = claimed.state
+    if state.ended:
+        run.finish(ended(engine, run.id, state))
+        return
+    execution = _enlist(engine, run, state, is_async=False)
+    outcome = Outcome(None, HoldfastError("the driver died"))
+    try:
+        outcome = _execute(execution, workflow, arguments)
+    finally:
+        _dismiss(engine, run.id)
+        run.finish(outcome)
+
+
+def _execute(execution: Execution, workflow: Any, arguments: Arguments | None) -> Outcome:
+    engine = execution.engine
+    scope = Scope(execution, Counters(), threading.get_ident())
+    token = current.set(scope)
+    try:
+        args, kwargs = _arguments(engine, arguments, execution.state)
+        outcome = Outcome(workflow.fn(*args, **kwargs))
+    except BaseException as error:
+        outcome = Outcome(None, error)
+    finally:
+        current.reset(token)
+    ending = conclude(execution, scope, outcome)
+    if ending.commands:
+        try:
+            entry = execution.entry(ending.commands, blobs=ending.blobs)
+            engine.store.append(entry)
+            engine.tell(entry)
+        except HoldfastError as error:
+            # What stopped the run says more than that the release could not be written.
+            return Outcome(None, ending.outcome.error or error)
+    return ending.outcome
+
+
+# Asynchronous
+
+
+async def execute_async(
+    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+) -> None:
+    """The same in the running event loop, which never waits for the disk."""
+    import asyncio
+
+    from holdfast.engine.scope import install_task_factory
+
+    state = claimed.state
+    if state.ended:
+        run.finish(await asyncio.to_thread(ended, engine, run.id, state))
+        return
+    install_task_factory(asyncio.get_running_loop())
+    execution = _enlist(engine, run, state, is_async=True)
+    outcome = Outcome(None, HoldfastError("the driver died"))
+    try:
+        outcome = await _execute_async(execution, workflow, arguments)
+    finally:
+        _dismiss(engine, run.id)
+        run.finish(outcome)
+
+
+async def _execute_async(execution: Execution, workflow: Any, arguments: Arguments | None) -> Outcome:
+    from holdfast.engine import aio
+
+    scope = Scope(execution, Counters(), threading.get_ident())
+    token = current.set(scope)
+    try:
+        args, kwargs = _arguments(execution.engine, arguments, execution.state)
+        outcome = Outcome(await workflow.fn(*args, **kwargs))
+    except BaseException as error:
+        outcome = Outcome(None, error)
+    finally:
+        current.reset(token)
+    ending = conclude(execution, scope, outcome)
+    if ending.commands:
+        try:
+            await aio.commit(execution, execution.entry(ending.commands, blobs=ending.blobs))
+        except Control as control:
+            return Outcome(None, ending.outcome.error or control.error)
+    return ending.outcome
+
+
+# Launching
+
+
+def launch(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claim_it: Callable[[], Claimed],
+) -> Run[Any]:
+    """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
+    loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
+    what it raises, `await run` raises. `workflow` is a list that `claim_it` fills when it must be found.
+    """
+    if in_loop():
+        import asyncio
+
+        task = asyncio.get_running_loop().create_task(
+            _claim_and_go(engine, run, workflow, arguments, claim_it)
+        )
+        _keep(task)
+        return run
+    with engine.lock:
+        live = engine.live.get(run.id)
+    if live is not None:
+        return live[1]
+    claimed = claim_it()
+    found = workflow[0] if isinstance(workflow, list) else workflow
+    if claimed.state.ended:
+        run.finish(ended(engine, run.id, claimed.state))
+    elif found.is_async:
+        engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed))
+    else:
+        threading.Thread(
+            target=execute,
+            args=(engine, run, found, arguments, claimed),
+            name=f"holdfast-run-{run.id}",
+            daemon=True,
+        ).start()
+    return run
+
+
+async def _claim_and_go(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claim_it: Callable[[], Claimed],
+) -> None:
+    import asyncio
+
+    token = current.set(None)
+    try:
+        claimed = await asyncio.to_thread(claim_it)
+        found = workflow[0] if isinstance(workflow, list) else workflow
+        if found.is_async or claimed.state.ended:
+            await execute_async(engine, run, found, arguments, claimed)
+        else:
+            await asyncio.to_thread(execute, engine, run, found, arguments, claimed)
+    except BaseException as error:
+        if not run.done():
+            run.finish(Outcome(None, error))
+        if not isinstance(error, Exception):
+            raise
+    finally:
+        current.reset(token)
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def _keep(task: asyncio.Task[None]) -> None:
+    """The loop itself keeps only weak references to tasks."""
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
+        self._thread.start()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        import asyncio
+
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+# Resuming
+
+
+def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over: bool) -> Claimed:
+    """Find the run's code first: a run that cannot be executed is not claimed."""
+    state = fold(engine.store.load(run_id))
+    if state is None:
+        raise RunNotFound(run_id, engine.nearest(run_id))
+    if state.status == "completed":
+        return Claimed(state, False)
+    doubtful = [step for step in state.in_doubt() if not step.verifiable]
+    if doubtful:
+        raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
+    found.append(codes.load(state.code))
+    return claim(engine, run_id, reopen=True, force=take_over)
+
+
+def recover(engine: Engine) -> list[Run[Any]]:
+    """Drive all orphans with bounded concurrency; one that crashes its owners over and over is left."""
+    orphans = [
+        row for row in engine.store.runs(status=("pending", "running", "sleeping"))
+        if not row.parent and engine.is_interrupted(row)
+    ]  # fmt: skip
+
+    def drive_one(run_id: str) -> Run[Any]:
+        run: Run[Any] = Run(engine, run_id)
+        try:
+            state = fold(engine.store.load(run_id))
+            if state is not None and state.stalls >= engine.options.crash_loop_after:
+                raise CrashLoop(run_id, state.stalls)
+            run = engine.resume(run_id)
+            run._ended.wait()
+        except HoldfastError as error:
+            run.finish(Outcome(None, error))
+        return run
+
+    if not orphans:
+        return []
+    with ThreadPoolExecutor(min(engine.options.recover_limit, len(orphans)), "holdfast-recover") as pool:
+        return list(pool.map(drive_one, [row.id for row in orphans]))

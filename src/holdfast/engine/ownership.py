@@ -1,0 +1,90 @@
+"""Who executes: one open Holdfast is one owner, alive as long as it holds its lock.
+
+The lock is a flock on a file of the owner's own; the kernel drops it when the process dies, however
+it dies. The owner's row is written only after the lock is held, so a row without a lock is a dead
+owner, never one that is just being born. Ids are fresh: a dead owner never comes back to life.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import weakref
+from pathlib import Path
+
+from holdfast.clock import Clock
+from holdfast.store.port import OwnerRow, Store
+
+
+class Owner:
+    """This process as an owner of runs. Made at the first claim, ended by `close` or by death."""
+
+    def __init__(self, home: Path, store: Store, clock: Clock) -> None:
+        self.id = clock.uuid().hex[:16]
+        self._store = store
+        self._path = lock_path(home, self.id)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _held.add(self)
+        store.put_owner(OwnerRow(self.id, socket.gethostname(), boot_id(), os.getpid(), clock.now_us()))
+
+    def close(self) -> None:
+        """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
+        if self._fd < 0:
+            return
+        self._store.drop_owner(self.id)
+        self._path.unlink(missing_ok=True)
+        self._drop()
+
+    def _drop(self) -> None:
+        """Close the descriptor. In a forked child this leaves the parent's lock alone: it ends with
+        the last descriptor, and must end with the parent."""
+        _held.discard(self)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def lock_path(home: Path, owner_id: str) -> Path:
+    return home / "owners" / f"{owner_id}.lock"
+
+
+def is_alive(home: Path, owner_id: str) -> bool:
+    """Whether that owner's lock is held by a live process."""
+    try:
+        fd = os.open(lock_path(home, owner_id), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def bury(home: Path, store: Store, owner_id: str) -> None:
+    """Remove what a dead owner left behind, once nothing refers to it."""
+    store.drop_owner(owner_id)
+    lock_path(home, owner_id).unlink(missing_ok=True)
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+_held: weakref.WeakSet[Owner] = weakref.WeakSet()
+
+
+def _drop_all() -> None:
+    for owner in list(_held):
+        owner._drop()
+
+
+os.register_at_fork(after_in_child=_drop_all)

@@ -1,0 +1,463 @@
+"""A command as its owner sees it: started under a supervisor, its output read live and redacted.
+
+    process = Process.start(["make"], cwd=..., env=..., lock_path=..., on_output=..., redactor=...)
+    end = process.wait()
+
+The command's whole process tree is dead when `wait` returns, and dies within a second of this
+process if this one dies first (see `supervisor`). The lock file is locked from before the start
+until then: `tree_is_dead` and `wait_until_dead` ask, `read_stamp` tells how it ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from holdfast import errors
+from holdfast.redaction import Redactor, StreamRedactor
+
+TAIL_BYTES = 64 * 1024
+_CHUNK = 64 * 1024
+_PIPE_MAX = 1024 * 1024  # the most that a pipe can still hold when its writers are dead
+_LOCK_PATIENCE_S = 1.0  # a `tree_is_dead` elsewhere holds the lock for microseconds
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+
+StrPath = str | os.PathLike[str]
+OnOutput = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One stream of a command, redacted: its last 64 KB as text, and size and SHA-256 of all of it."""
+
+    text: str
+    size: int
+    sha256: str
+
+    @property
+    def truncated(self) -> bool:
+        return self.size > TAIL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended.
+
+    `code` is negative for a signal. `reason` is `exited` (by itself), `terminated` or `killed` (by
+    this owner), `signalled` (someone stopped the supervisor), or `supervisor_lost` (someone killed
+    the supervisor: the command died with it, children that left its process group may live).
+    """
+
+    code: int
+    reason: str
+    duration_s: float
+    stdout: Output
+    stderr: Output
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Written when a command's tree was dead; `code` is None if the command never started."""
+
+    ended_at_ns: int
+    code: int | None
+    reason: str
+
+
+class Process:
+    """A running command. Its methods may be called from any thread."""
+
+    def __init__(self, pid: int, link: _Link, pump: _Pump) -> None:
+        self.pid = pid
+        self._link = link
+        self._pump = pump
+
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        cwd: StrPath,
+        env: Mapping[str, str],
+        lock_path: StrPath,
+        stdin: bytes | None = None,
+        on_output: OnOutput | None = None,
+        redactor: Redactor | None = None,
+    ) -> Process:
+        """Start `argv` (no shell) with exactly `env`; returns once the program runs.
+
+        `on_output(stream, text)` gets redacted text from one thread, whole lines where there are
+        any; while it blocks, the command's output waits. If it raises, the command is killed and
+        `wait` raises that error.
+
+        Raises ProgramNotFound, BadInput (working directory, not executable, arguments that no
+        program can take), and HoldfastError when the lock is held by a tree that still lives.
+        """
+        message = _instructions(argv, cwd, env)
+        link = _spawn(lock_path, len(message), with_stdin=stdin is not None)
+        with ExitStack() as undo:
+            undo.callback(link.close)
+            pid = link.begin(message, argv[0], cwd)
+            pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output)
+            pump.thread.start()
+            undo.pop_all()  # the pump closes and reaps from here on
+        return cls(pid, link, pump)
+
+    def wait(self, timeout: float | None = None) -> Exit:
+        """Wait for the tree's death; TimeoutError if that takes longer (the command goes on)."""
+        if not self._pump.done.wait(timeout):
+            raise TimeoutError(f"process {self.pid} still runs after {timeout:g} s")
+        if self._pump.error is not None:
+            raise self._pump.error
+        assert self._pump.exit is not None
+        return self._pump.exit
+
+    def terminate(self, grace_s: float = 2.0) -> None:
+        """SIGTERM to the whole tree, SIGKILL to what is left after the grace; does not wait."""
+        self._link.order(f"terminate {grace_s:f}")
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree; does not wait."""
+        self._link.order("kill")
+
+
+def tree_is_dead(lock_path: StrPath) -> bool:
+    """Whether no command's tree lives under this lock; never blocks."""
+    try:
+        fd = os.open(lock_path, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def wait_until_dead(lock_path: StrPath, timeout: float) -> bool:
+    """Wait until no tree lives under this lock; False if one still does after `timeout` seconds."""
+    return _poll(lambda: tree_is_dead(lock_path), timeout)
+
+
+def read_stamp(lock_path: StrPath) -> Stamp | None:
+    """How the tree under this lock ended; None while it lives, or if its supervisor was killed."""
+    note = _read_note(lock_path)
+    if "ended_at" not in note:
+        return None
+    return Stamp(note["ended_at"], note["code"], note["reason"])
+
+
+def stop_tree(lock_path: StrPath) -> bool:
+    """Ask the supervisor that holds this lock to stop its tree as `terminate` does; False if none holds it.
+
+    For `resume --take-over`: a stopped (SIGSTOP) owner gives no orders, and its tree does not end.
+    """
+    pid = _read_note(lock_path).get("supervisor")
+    if pid is None or tree_is_dead(lock_path):
+        return False
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class _Link:
+    """The supervisor as a child process: orders, reports, and the command's standard streams."""
+
+    def __init__(self, control: socket.socket, supervisor: subprocess.Popen[bytes]) -> None:
+        self.control = control
+        self.supervisor = supervisor
+        self._guard = threading.Lock()
+        self._pending = b""
+
+    def begin(self, message: bytes, program: str, cwd: StrPath) -> int:
+        """Send the instructions; the command's pid, or the error that says why it did not start."""
+        try:
+            self.control.sendall(message)
+        except ConnectionError:
+            pass  # it may have said why
+        while (words := self.report()) == []:
+            pass
+        if words is None:
+            raise errors.HoldfastError(f"the supervisor of {program!r} died at its start; run it again")
+        if words[0] == "failed":
+            _refuse(words[1], int(words[2]), program, cwd)
+        return int(words[1])
+
+    def report(self) -> list[str] | None:
+        """The next report as words, empty if it is not complete yet; None if the supervisor is gone."""
+        if b"\n" not in self._pending:
+            try:
+                chunk = self.control.recv(4096)
+            except ConnectionError:
+                return None
+            if not chunk:
+                return None
+            self._pending += chunk
+        line, newline, rest = self._pending.partition(b"\n")
+        if not newline:
+            return []
+        self._pending = rest
+        return line.decode().split()
+
+    def order(self, line: str) -> None:
+        """Send an order; a tree that is dead needs none."""
+        with self._guard:
+            try:
+                self.control.sendall(line.encode() + b"\n")
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        """Hang up, which ends a tree that still lives; close the streams and reap the supervisor."""
+        with self._guard:
+            self.control.close()
+        with self.supervisor:
+            pass
+
+
+class _Stream:
+    """One output pipe: decoded, redacted, passed on, and remembered within bounds."""
+
+    def __init__(self, name: str, pipe: IO[bytes] | None, redactor: Redactor, pass_on: OnOutput) -> None:
+        assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
+        self.pipe = pipe
+        self._name = name
+        self._redactor = StreamRedactor(redactor)
+        self._pass_on = pass_on
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._tail = bytearray()
+
+    def read(self) -> int | None:
+        """Take one chunk: how many bytes it had, 0 at the end, None if nothing is there now."""
+        chunk: bytes | None = self.pipe.read(_CHUNK)
+        if chunk is None:
+            return None
+        self._take(self._redactor.feed(chunk))
+        return len(chunk)
+
+    def drain(self) -> Output:
+        """Take what dead writers have left in the pipe, even if an escaped one holds it open."""
+        left = _PIPE_MAX
+        while left > 0 and (count := self.read()):
+            left -= count
+        self._take(self._redactor.flush())
+        tail = self._tail[-TAIL_BYTES:].decode(errors="ignore")  # the cut may have split a character
+        return Output(tail, self._size, self._digest.hexdigest())
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        data = text.encode()
+        self._digest.update(data)
+        self._size += len(data)
+        self._tail += data
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+        self._pass_on(self._name, text)
+
+
+class _Pump:
+    """The thread that serves a command's streams from start to end, then closes and reaps everything."""
+
+    def __init__(
+        self, pid: int, link: _Link, stdin: bytes, redactor: Redactor, on_output: OnOutput | None
+    ) -> None:
+        self.exit: Exit | None = None
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self._pid = pid
+        self._link = link
+        self._stdin = memoryview(stdin)
+        self._streams = (
+            _Stream("stdout", link.supervisor.stdout, redactor, self._pass_on),
+            _Stream("stderr", link.supervisor.stderr, redactor, self._pass_on),
+        )
+        self._on_output = on_output
+        self._started = time.monotonic()
+        # A daemon: an interpreter that ends must not wait for a command, which then ends too.
+        self.thread = threading.Thread(target=self._run, name=f"holdfast-process-{pid}", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            code, reason = self._serve()
+            duration = time.monotonic() - self._started
+            stdout, stderr = (stream.drain() for stream in self._streams)
+            self.exit = Exit(code, reason, duration, stdout, stderr)
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            self._link.close()
+            self.done.set()
+
+    def _serve(self) -> tuple[int, str]:
+        """Move data until the tree is dead; its exit code and the reason."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._link.control, selectors.EVENT_READ)
+            for stream in self._streams:
+                selector.register(stream.pipe, selectors.EVENT_READ, stream)
+            stdin = self._link.supervisor.stdin
+            if stdin is not None:
+                os.set_blocking(stdin.fileno(), False)
+                selector.register(stdin, selectors.EVENT_WRITE)
+            while True:
+                for key, _ in selector.select():
+                    if isinstance(key.data, _Stream):
+                        if key.data.read() == 0:
+                            selector.unregister(key.fd)
+                    elif stdin is not None and key.fileobj is stdin:
+                        if not self._write(stdin):
+                            selector.unregister(stdin)
+                            stdin.close()
+                    elif (end := self._end()) is not None:
+                        return end
+
+    def _write(self, stdin: IO[bytes]) -> bool:
+        """Write a part of the input; False when all is written, or nobody reads it."""
+        try:
+            self._stdin = self._stdin[stdin.write(self._stdin[:_CHUNK]) or 0 :]
+        except BrokenPipeError:
+            return False
+        return len(self._stdin) > 0
+
+    def _end(self) -> tuple[int, str] | None:
+        words = self._link.report()
+        if words is None:
+            # The kernel has killed the command with its supervisor; this reaches its group.
+            try:
+                os.killpg(self._pid, signal.SIGKILL)
+            except OSError:
+                pass
+            return -signal.SIGKILL, "supervisor_lost"
+        return (int(words[1]), words[2]) if words[:1] == ["ended"] else None
+
+    def _pass_on(self, stream: str, text: str) -> None:
+        if self._on_output is None or self.error is not None:
+            return
+        try:
+            self._on_output(stream, text)
+        except BaseException as error:
+            # Output that cannot be recorded is a step that cannot be recorded: end it now.
+            self.error = error
+            self._link.order("kill")
+
+
+def _spawn(lock_path: StrPath, size: int, *, with_stdin: bool) -> _Link:
+    """Start the supervisor; it inherits the lock, so that there is no moment without a holder."""
+    lock = _take_lock(lock_path)
+    ours, theirs = socket.socketpair()
+    given = (theirs.fileno(), lock)
+    numbers = map(str, (*given, os.getpid(), size))
+    try:
+        supervisor = subprocess.Popen(
+            # -I and -S: neither the environment nor site-packages can slow or change it.
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), *numbers],
+            bufsize=0,
+            stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=given,
+            start_new_session=True,
+        )
+    except OSError as error:
+        ours.close()
+        raise errors.HoldfastError(f"no supervisor could be started: {error}") from error
+    finally:
+        theirs.close()
+        os.close(lock)
+    return _Link(ours, supervisor)
+
+
+def _take_lock(path: StrPath) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def lock() -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    if not _poll(lock, _LOCK_PATIENCE_S):
+        os.close(fd)
+        raise errors.HoldfastError(f"a command that was started under {path} still runs; wait for its end")
+    os.ftruncate(fd, 0)  # an old stamp must not pass for this command's
+    return fd
+
+
+def _poll(condition: Callable[[], bool], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    pause = 0.001
+    while not condition():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, 0.05)
+    return True
+
+
+def _read_note(lock_path: StrPath) -> dict[str, Any]:
+    try:
+        note = json.loads(Path(lock_path).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _instructions(argv: Sequence[str], cwd: StrPath, env: Mapping[str, str]) -> bytes:
+    """The message of `supervisor.read_instructions`; BadInput for what no program can be given."""
+    if isinstance(argv, str) or not argv or not argv[0]:
+        raise errors.BadInput(f"a command is a list that starts with a program, not {argv!r}")
+    for name in env:
+        if not name or "=" in name:
+            raise errors.BadInput(f"an environment variable cannot be named {name!r}; rename it")
+    pairs = [f"{name}={value}" for name, value in env.items()]
+    try:
+        parts = [os.fsencode(part) for part in (os.fspath(cwd), str(len(argv)), *argv, *pairs)]
+    except UnicodeEncodeError as error:
+        raise errors.BadInput(f"an argument or variable of {argv[0]!r} is not valid text: {error}") from error
+    if any(b"\0" in part for part in parts):
+        raise errors.BadInput(
+            f"an argument or variable of {argv[0]!r} has a NUL in it; no program takes that"
+        )
+    return b"\0".join(parts)
+
+
+def _refuse(kind: str, number: int, program: str, cwd: StrPath) -> NoReturn:
+    """Raise the error that tells why the command did not start, and what to do."""
+    why = os.strerror(number).lower()
+    if kind == "cwd":
+        raise errors.BadInput(f"the working directory {os.fspath(cwd)} of {program!r} cannot be used: {why}")
+    if kind == "program":
+        raise errors.ProgramNotFound(program, f" or in {os.fspath(cwd)}" if "/" in program else "")
+    if kind == "interpreter":
+        raise errors.BadInput(f"the interpreter in the first line of {program!r} does not exist; install it")
+    advice = {
+        errno.EACCES: "it is not executable; `chmod +x` it",
+        errno.ENOEXEC: "it is not a program; a script needs a first line like `#!/bin/sh`",
+        errno.E2BIG: "its arguments and environment are too long; pass the data by stdin or a file",
+    }
+    if number in advice:
+        raise errors.BadInput(f"{program!r} cannot be started: {advice[number]}")
+    raise errors.HoldfastError(f"{program!r} cannot be started: {why}")

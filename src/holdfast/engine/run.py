@@ -1,0 +1,100 @@
+"""`Run`: a handle on a run, to wait for its end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from holdfast.engine.perform import Outcome
+from holdfast.errors import RunNotFound, RunWaiting, WrongColour
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+R = TypeVar("R")
+
+
+class Run(Generic[R]):
+    """A run that was started or resumed here. `result()` blocks; in async code, `await run`."""
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self._engine = engine
+        self.id = run_id
+        self._ended = threading.Event()
+        self._outcome = Outcome()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    @property
+    def status(self) -> str:
+        """The status in the store now."""
+        refuse_in_loop("run.status reads the store", "(await hf.aio.get(run.id)).status")
+        row = self._engine.store.run(self.id)
+        if row is None:
+            raise RunNotFound(self.id)
+        return row.status
+
+    def result(self, timeout: float | None = None) -> R:
+        """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
+        refuse_in_loop("run.result() blocks", "await run")
+        if not self._ended.wait(timeout):
+            raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
+        return self._take()
+
+    def done(self) -> bool:
+        """Whether this process has nothing more to do for it."""
+        return self._ended.is_set()
+
+    def __await__(self) -> Generator[Any, None, R]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        self._when_ended(lambda: loop.call_soon_threadsafe(wake))
+        yield from future
+        return self._take()
+
+    def finish(self, outcome: Outcome) -> None:
+        """Called by the driver, once."""
+        with self._lock:
+            self._outcome = outcome
+            self._ended.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except RuntimeError:
+                pass  # the waiter's loop is closed
+
+    def _when_ended(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _take(self) -> R:
+        if self._outcome.error is not None:
+            raise self._outcome.error
+        return cast(R, self._outcome.value)
+
+
+def in_loop() -> bool:
+    """Whether an event loop runs in this thread, without importing asyncio to find out."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def refuse_in_loop(what: str, instead: str) -> None:
+    if in_loop():
+        raise WrongColour(f"{what}, and an event loop runs in this thread: write `{instead}`")

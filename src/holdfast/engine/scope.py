@@ -1,0 +1,104 @@
+"""Scopes: where a step is called from, so that its identity does not depend on timing.
+
+A run's function is the root scope. Every asyncio task that is created inside a scope is a scope of
+its own, named after its coroutine and numbered by the parent: a task factory, chained before the
+one that is there, gives it at the task's creation, in the parent's context. So plain
+`asyncio.gather` and `TaskGroup` work. Worker threads of `parallel` get their scopes the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextvars import Context, ContextVar, copy_context
+from typing import TYPE_CHECKING, Any
+
+from holdfast.kernel.identity import Counters
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from holdfast.engine.execution import Execution
+
+
+class Scope:
+    """One thread of control of a run: a coroutine's task or a thread."""
+
+    __slots__ = ("counters", "deadline", "execution", "thread")
+
+    def __init__(self, execution: Execution, counters: Counters, thread: int, deadline: float = 0.0) -> None:
+        self.execution = execution
+        self.counters = counters
+        self.thread = thread
+        self.deadline = deadline
+        """Microseconds of the wall clock after which no step may go on; 0 for none."""
+
+    def child(self, name: str, thread: int = 0) -> Scope:
+        """The scope of the next branch that starts here; `thread` 0 means this one's."""
+        return Scope(self.execution, self.counters.child(name), thread or self.thread, self.deadline)
+
+
+class InsideStep:
+    """A step's body: steps called here are plain calls."""
+
+    __slots__ = ("attempt", "execution", "key")
+
+    def __init__(self, execution: Execution, key: str, attempt: int) -> None:
+        self.execution = execution
+        self.key = key
+        self.attempt = attempt
+
+
+current: ContextVar[Scope | InsideStep | None] = ContextVar("holdfast_scope", default=None)
+
+
+def on_this_thread(scope: Scope) -> bool:
+    return scope.thread == threading.get_ident()
+
+
+def install_task_factory(loop: AbstractEventLoop) -> None:
+    """Make every task that is created inside a scope a scope of its own. Once per loop."""
+    previous = loop.get_task_factory()
+    if getattr(previous, "_holdfast", False):
+        return
+
+    def factory(loop: AbstractEventLoop, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
+        scope = current.get()
+        if type(scope) is Scope and not _made_by_wait_for():
+            # A context that the caller passes may be shared by several tasks: never set it in place.
+            context = copy_context() if context is None else context.copy()
+            context.run(current.set, scope.child(_name(coro)))
+        if previous is not None:
+            return previous(loop, coro, context=context, **kwargs)
+        import asyncio
+
+        return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+
+    factory._holdfast = True  # type: ignore[attr-defined]
+    loop.set_task_factory(factory)  # type: ignore[arg-type]
+
+
+def _name(coro: Any) -> str:
+    name: str = getattr(coro, "__qualname__", "") or type(coro).__name__
+    return name.rpartition(".")[2]
+
+
+if sys.version_info >= (3, 12):
+
+    def _made_by_wait_for() -> bool:
+        return False
+
+else:
+
+    def _made_by_wait_for() -> bool:
+        """Python 3.11's wait_for wraps its coroutine in a task, 3.12's does not: identity must not
+        depend on that, so the wrapper shares the scope of its caller, who waits for it anyway."""
+        frame = sys._getframe(2)
+        for _ in range(4):
+            if frame is None:
+                return False
+            code = frame.f_code
+            if code.co_name == "wait_for" and code.co_filename.endswith("tasks.py"):
+                return True
+            frame = frame.f_back  # type: ignore[assignment]
+        return False

@@ -1,0 +1,72 @@
+"""`settle`: a person says what became of a step in doubt, from any process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.engine.ownership import is_alive
+from holdfast.engine.reading import matches
+from holdfast.errors import BadInput, RunHeld, RunNotFound, StepError, StepNotFound
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import evolve, fold
+from holdfast.kernel.failure import capture
+from holdfast.kernel.state import RunState
+from holdfast.store.port import Decision, NewEvent, Recorded
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+Outcome = Literal["done", "retry", "fail"]
+
+
+def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any, why: str, by: str) -> str:
+    """Record the outcome; returns the step's whole identity. The run goes on with `resume`."""
+    state = fold(engine.store.load(run_id))
+    if state is None:
+        raise RunNotFound(run_id, engine.nearest(run_id))
+    key = find_step(run_id, state, step)
+    held = state.owner != "" and is_alive(engine.home, state.owner)
+    if held and state.steps[key].status == "running":
+        row = engine.store.owner(state.owner)
+        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+    dead = "" if held else state.owner
+    result, blob, blobs = e.NOTHING, "", ()  # type: tuple[Any, str, Sequence[tuple[str, bytes]]]
+    error = None
+    if outcome == "done":
+        result, blob, blobs = engine.store_value(value, f"the value for step {key}")
+    elif outcome == "fail":
+        error = capture(StepError("Settled", why or "settled as failed"), engine.redactor.redact)
+
+    def decide_now(recorded: Sequence[Recorded]) -> Decision:
+        now = fold(recorded, state)
+        assert now is not None
+        command = c.SettleStep(
+            run_id, key, outcome, by, result, blob, error, abandoned=not now.owner or now.owner == dead
+        )
+        at = engine.clock.now_us()
+        events = decide(now, command)
+        for event in events:
+            evolve(now, event, now.version + 1, at)
+        return Decision([NewEvent(type(ev).__name__, at, e.encode(ev)) for ev in events], None, blobs)
+
+    engine.store.command(run_id, decide_now, after=state.version)
+    return key
+
+
+def find_step(run_id: str, state: RunState, text: str) -> str:
+    """The identity that `text` is; a bare name is enough where only one step in doubt has it."""
+    if text in state.steps:
+        return text
+    named = [step for step in state.steps.values() if matches(step.key, text)]
+    open_ones = [step for step in named if step.status in ("in_doubt", "running")] or named
+    if len(open_ones) == 1:
+        return open_ones[0].key
+    if open_ones:
+        raise BadInput(
+            f"{text!r} is {len(open_ones)} steps: {', '.join(s.key for s in open_ones[:8])}; name one"
+        )
+    raise StepNotFound(run_id, text, get_close_matches(text, list(state.steps), n=3, cutoff=0.4))

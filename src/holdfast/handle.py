@@ -1,0 +1,241 @@
+"""`Holdfast`: what a program opens to start, steer and read runs.
+
+    with Holdfast() as hf:
+        text = hf.run(report, ["kelp"])
+
+One open Holdfast is one owner of runs. It belongs to the process that opened it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from holdfast import wiring
+from holdfast.engine.code import refuse_while_loading
+from holdfast.engine.reading import Reading
+from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
+from holdfast.engine.run import Run, refuse_in_loop
+from holdfast.engine.settling import settle
+from holdfast.errors import BadInput, RunNotFound
+from holdfast.kernel.identity import check_run_id
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from holdfast.clock import Clock
+    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_UNSET: Any = object()
+
+
+class Holdfast:
+    """An open store with its engine; a context manager, sync and async.
+
+    home        the store's directory (default: the project's, as the CLI finds it)
+    durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
+    on_event    called with every event of the runs that this Holdfast executes, once it is durable
+    """
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        durability: Literal["full", "process"] | None = None,
+        on_event: Callable[[LogEvent], None] | None = None,
+        on_output: Callable[[str, str, str, str], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        refuse_while_loading()
+        flags = {"home": None if home is None else os.fspath(home), "durability": durability}
+        self._place = wiring.find_place(flags)
+        self.home = self._place.home
+        self._store = wiring.open_store(self._place)
+        self._engine = wiring.open_engine(
+            self._place, self._store, clock=clock, on_event=on_event, on_output=on_output
+        )
+        self._reading = Reading(self._store, self.home, self._engine.redactor)
+
+    # Executing
+
+    def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        """Start a run that goes on by itself; durable when this returns.
+
+        In a running event loop it returns at once: the run is durable, and `RunHeld` or `RunExists`
+        raised, at the first `await`.
+        """
+        return self._engine.start(workflow, args, kwargs)
+
+    def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Execute a workflow and return its result."""
+        refuse_in_loop("hf.run() blocks", "await hf.start(...)")
+        result: R = self._engine.run(workflow, args, kwargs)
+        return result
+
+    def with_id(self, run_id: str) -> WithId:
+        """`hf.with_id("kelp-1").run(...)`: an id that exists goes on with that run, or gives its result
+        or its error. With other arguments it raises `RunExists`."""
+        return WithId(self, check_run_id(run_id))
+
+    def resume(self, run_id: str, take_over: bool = False) -> Run[Any]:
+        """Go on with a run: an interrupted one where it stopped, a failed one with its failed step.
+
+        Raises `RunHeld` if a live process executes it; `take_over` goes past one that hangs.
+        """
+        return self._engine.resume(run_id, take_over=take_over)
+
+    def recover(self) -> list[Run[Any]]:
+        """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does."""
+        refuse_in_loop("hf.recover() blocks", "await hf.aio.recover()")
+        return self._engine.recover()
+
+    def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        done: Any = _UNSET,
+        retry: bool = False,
+        fail: str | None = None,
+        by: str = "",
+    ) -> str:
+        """Say what became of a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`."""
+        refuse_in_loop("hf.settle() blocks", "await hf.aio.settle(...)")
+        if (done is not _UNSET) + retry + (fail is not None) != 1:
+            raise BadInput("settle takes exactly one of done=VALUE, retry=True, fail='why'")
+        outcome: Literal["done", "retry", "fail"] = (
+            "retry" if retry else "fail" if fail is not None else "done"
+        )
+        value = None if done is _UNSET else done
+        return settle(self._engine, self._engine.find(run_id), step, outcome, value, fail or "", by)
+
+    # Reading
+
+    def get(self, run_id: str) -> RunInfo:
+        """What the store knows of a run; the beginning of an id is enough. Raises `RunNotFound`."""
+        refuse_in_loop("hf.get() reads the store", "await hf.aio.get(...)")
+        found = self._reading.run(self._engine.find(run_id))
+        if found is None:
+            raise RunNotFound(run_id)
+        return found
+
+    def runs(
+        self, status: str | None = None, resumable: bool | None = None, limit: int | None = None
+    ) -> list[RunInfo]:
+        """Runs, the newest first."""
+        refuse_in_loop("hf.runs() reads the store", "await hf.aio.runs(...)")
+        return self._reading.runs(status=(status,) if status else (), resumable=resumable, limit=limit)
+
+    def steps(self, run_id: str) -> list[StepInfo]:
+        """A run's steps, in the order in which they were last changed."""
+        refuse_in_loop("hf.steps() reads the store", "await hf.aio.steps(...)")
+        return self._reading.steps(self._engine.find(run_id))
+
+    def events(self, run_id: str) -> list[LogEvent]:
+        """Everything that happened to a run, in order."""
+        refuse_in_loop("hf.events() reads the store", "await hf.aio.events(...)")
+        return list(self._reading.events(self._engine.find(run_id)))
+
+    def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
+        """What the run's commands printed, redacted."""
+        refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
+        return [line for _, line in self._reading.logs(self._engine.find(run_id), step)]
+
+    @property
+    def aio(self) -> AsyncHoldfast:
+        """Every method that reads or writes, for use in an event loop."""
+        return AsyncHoldfast(self)
+
+    # Opening and closing
+
+    def close(self) -> None:
+        """Stop the live runs at their next step boundary, release them, and close the store."""
+        self._engine.close()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+
+class WithId:
+    """A Holdfast that starts its next run under a given id."""
+
+    def __init__(self, holdfast: Holdfast, run_id: str) -> None:
+        self._holdfast = holdfast
+        self._run_id = run_id
+
+    def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        return self._holdfast._engine.start(workflow, args, kwargs, self._run_id)
+
+    def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_in_loop("run() blocks", "await hf.with_id(...).start(...)")
+        result: R = self._holdfast._engine.run(workflow, args, kwargs, self._run_id)
+        return result
+
+
+class AsyncHoldfast:
+    """The methods of a Holdfast that do I/O, as coroutines: each runs in a thread."""
+
+    def __init__(self, holdfast: Holdfast) -> None:
+        self._holdfast = holdfast
+
+    async def _call(self, method: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        import asyncio
+
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    async def recover(self) -> list[Run[Any]]:
+        return await self._call(self._holdfast.recover)
+
+    async def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        done: Any = _UNSET,
+        retry: bool = False,
+        fail: str | None = None,
+        by: str = "",
+    ) -> str:
+        return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
+
+    async def get(self, run_id: str) -> RunInfo:
+        return await self._call(self._holdfast.get, run_id)
+
+    async def runs(
+        self, status: str | None = None, resumable: bool | None = None, limit: int | None = None
+    ) -> list[RunInfo]:
+        return await self._call(self._holdfast.runs, status, resumable, limit)
+
+    async def steps(self, run_id: str) -> list[StepInfo]:
+        return await self._call(self._holdfast.steps, run_id)
+
+    async def events(self, run_id: str) -> list[LogEvent]:
+        return await self._call(self._holdfast.events, run_id)
+
+    async def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
+        return await self._call(self._holdfast.logs, run_id, step)

@@ -1,0 +1,317 @@
+"""Classes by name, and their instances as parts.
+
+A value of a class is stored as the class's name (`module:qualname`) and its parts, and put together
+again without its constructor where the language allows it. Only five shapes are known: enum, Struct,
+pydantic model, named tuple and dataclass. A name that leads to anything else is refused, so stored data
+can never call into arbitrary code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import MemberDescriptorType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.errors import CodeNotFound, NotStorable
+
+_aliases: dict[str, str] = {}
+_recorded: dict[str, str] = {}
+
+
+def alias_module(recorded: str, actual: str) -> None:
+    """Classes recorded under the module `recorded` live in `actual` from now on.
+
+    A script is `__main__` when it is started and has another name when a run is resumed; both ways its
+    classes are written as `__main__:Name`, so that values and digests stay equal.
+    """
+    _aliases[recorded] = actual
+    _recorded[actual] = recorded
+
+
+def name_of(cls: type) -> str:
+    """The name a class is recorded under; it is not checked that the name leads back to it."""
+    module = cls.__module__
+    return f"{_recorded.get(module, module)}:{cls.__qualname__}"
+
+
+def find(name: str) -> type:
+    """The class of that name; raises CodeNotFound where there is none."""
+    module_name, _, qualname = name.partition(":")
+    actual = _aliases.get(module_name, module_name)
+    module = sys.modules.get(actual)
+    if module is None:
+        try:
+            module = importlib.import_module(actual)
+        except Exception as error:
+            why = f"importing {actual} failed with {type(error).__name__}: {error}"
+            raise CodeNotFound(name, why) from error
+    # The whole name first: pydantic calls a parametrised model `Box[a.b.C]`, and keeps it under that name.
+    found: Any = vars(module).get(qualname)
+    if found is None:
+        found = module
+        for part in qualname.split("."):
+            found = getattr(found, part, None)
+    if not isinstance(found, type):
+        raise CodeNotFound(name, f"the module {actual} has no class {qualname}")
+    return found
+
+
+def findable_name(cls: type) -> str:
+    """The name of a class that can be found again under it; raises NotStorable for any other class.
+
+    It is looked up each time: a notebook cell that runs again replaces its classes.
+    """
+    own = f"{cls.__module__}:{cls.__qualname__}"
+    if "<locals>" in own:
+        raise NotStorable("", f"the class {own} is defined inside a function, so it cannot be found again")
+    for name in (name_of(cls), own):
+        try:
+            if find(name) is cls:
+                return name
+        except CodeNotFound:
+            continue
+    raise NotStorable("", f"the class {own} cannot be found under its own name")
+
+
+class Shape(NamedTuple):
+    """How instances of one kind of class are taken apart and put together."""
+
+    tag: str
+    fits: Callable[[type], bool]
+    apart: Callable[[Any], object]
+    together: Callable[[type, Any], object]
+
+
+# Enum members
+
+
+def _is_enum(cls: type) -> bool:
+    return issubclass(cls, enum.Enum)
+
+
+def _enum_apart(member: enum.Enum) -> object:
+    if isinstance(member, enum.Flag):
+        return member._value_
+    if type(member).__members__.get(member._name_) is not member:
+        raise NotStorable("", f"{member!r} is no member of its enum")
+    return member._name_
+
+
+def _enum_together(cls: type[enum.Enum], part: Any) -> object:
+    if issubclass(cls, enum.Flag):
+        return cls(part)
+    if part not in cls.__members__:
+        raise CodeNotFound(name_of(cls), f"it has no member {part}")
+    return cls.__members__[part]
+
+
+# msgspec Structs
+
+
+def _is_struct(cls: type) -> bool:
+    return issubclass(cls, msgspec.Struct)
+
+
+def _struct_apart(value: msgspec.Struct) -> object:
+    parts = {}
+    for name in value.__struct_fields__:
+        try:
+            parts[name] = getattr(value, name)
+        except AttributeError:
+            raise NotStorable("", f"its field {name} has no value") from None
+    return parts | _state(value)
+
+
+def _struct_together(cls: type[msgspec.Struct], parts: dict[str, Any]) -> object:
+    fields = {name: parts.pop(name) for name in cls.__struct_fields__ if name in parts}
+    try:
+        value = cls(**fields)
+    except TypeError as error:
+        raise CodeNotFound(name_of(cls), f"its fields are not the stored ones: {error}") from error
+    if hasattr(cls, "__post_init__"):
+        # A Struct cannot be made without its hook; what the hook changed is put back as it was stored.
+        for name, part in fields.items():
+            msgspec.structs.force_setattr(value, name, part)
+    _restore(value, parts)
+    return value
+
+
+# pydantic models; pydantic is never imported here: who has a model has imported it
+
+
+def _is_model(cls: type) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    base = getattr(pydantic, "BaseModel", None)
+    return base is not None and issubclass(cls, base)
+
+
+def _model_apart(value: Any) -> object:
+    parts: dict[str, Any] = {
+        "fields": _without_cached(type(value), value.__dict__),
+        "set": sorted(value.__pydantic_fields_set__),
+    }
+    if value.__pydantic_extra__:
+        parts["extra"] = dict(value.__pydantic_extra__)
+    if value.__pydantic_private__:
+        undefined = sys.modules["pydantic_core"].PydanticUndefined
+        private = {name: part for name, part in value.__pydantic_private__.items() if part is not undefined}
+        parts["private"] = private
+    return parts
+
+
+def _model_together(cls: Any, parts: dict[str, Any]) -> object:
+    fields = parts["fields"]
+    if cls.model_fields.keys() - fields.keys():
+        try:
+            fields = cls.model_construct(**fields).__dict__ | fields
+        except Exception as error:
+            raise CodeNotFound(name_of(cls), f"its fields are not the stored ones: {error}") from error
+    value = cls.__new__(cls)
+    object.__setattr__(value, "__dict__", fields)
+    object.__setattr__(value, "__pydantic_fields_set__", set(parts["set"]))
+    if not cls.__pydantic_root_model__:
+        no_extra: object = {} if cls.model_config.get("extra") == "allow" else None
+        no_private: object = {} if cls.__private_attributes__ else None
+        object.__setattr__(value, "__pydantic_extra__", parts.get("extra", no_extra))
+        object.__setattr__(value, "__pydantic_private__", parts.get("private", no_private))
+    return value
+
+
+# Named tuples
+
+
+def _is_namedtuple(cls: type) -> bool:
+    fields = getattr(cls, "_fields", None)
+    return (
+        issubclass(cls, tuple)
+        and isinstance(fields, tuple)
+        and isinstance(getattr(cls, "_field_defaults", None), dict)
+    )
+
+
+def _namedtuple_apart(value: Any) -> object:
+    if getattr(value, "__dict__", None):
+        raise NotStorable("", "it is a named tuple with attributes beside its fields")
+    if len(value) != len(value._fields):
+        raise NotStorable("", "it is a named tuple whose length is not that of its fields")
+    return dict(zip(value._fields, value, strict=True))
+
+
+def _namedtuple_together(cls: Any, parts: dict[str, Any]) -> object:
+    whole = cls._field_defaults | parts
+    if whole.keys() != set(cls._fields):
+        raise CodeNotFound(name_of(cls), f"its fields are {cls._fields}, the stored ones {tuple(parts)}")
+    return tuple.__new__(cls, [whole[name] for name in cls._fields])
+
+
+# Dataclasses
+
+_HEAP_TYPE: Final = 1 << 9
+
+
+def _is_dataclass(cls: type) -> bool:
+    if not dataclasses.is_dataclass(cls):
+        return False
+    # One that extends a built-in (dict, Exception) has content that its attributes do not show.
+    return all(base is object or base.__flags__ & _HEAP_TYPE for base in cls.__mro__)
+
+
+def _dataclass_apart(value: object) -> object:
+    return _state(value)
+
+
+def _dataclass_together(cls: Any, parts: dict[str, Any]) -> object:
+    value = object.__new__(cls)
+    for field in dataclasses.fields(cls):
+        if field.name in parts:
+            continue
+        if field.default is not dataclasses.MISSING:
+            parts[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            parts[field.name] = field.default_factory()
+        elif field.init:
+            raise CodeNotFound(name_of(cls), f"the stored value has no field {field.name}")
+    _restore(value, parts)
+    return value
+
+
+# State that lives in slots and in __dict__
+
+
+@functools.lru_cache(maxsize=512)
+def _slots(cls: type) -> tuple[str, ...]:
+    """The slots that Python code declared; those of C types are reached through their fields."""
+    return tuple(
+        name
+        for base in cls.__mro__
+        if "__slots__" in vars(base) and not issubclass(base, msgspec.Struct)
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType)
+    )
+
+
+def _without_cached(cls: type, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A cached property is made again when it is asked for; what it holds need not be storable."""
+    if not all(type(name) is str and name.isprintable() for name in state):
+        raise NotStorable("", "it has an attribute whose name is not text")
+    return {
+        name: part
+        for name, part in state.items()
+        if not isinstance(getattr(cls, name, None), functools.cached_property)
+    }
+
+
+def _state(value: object) -> dict[str, Any]:
+    kind: type = type(value)
+    state = _without_cached(kind, getattr(value, "__dict__", {}))
+    for name in _slots(kind):
+        try:
+            state[name] = getattr(value, name)
+        except AttributeError:
+            continue
+    return state
+
+
+def _restore(value: object, state: dict[str, Any]) -> None:
+    kind: type = type(value)
+    slots = _slots(kind)
+    own = getattr(value, "__dict__", None)
+    for name, part in state.items():
+        if name in slots:
+            object.__setattr__(value, name, part)
+        elif own is not None:
+            # Not setattr: a property of that name would run code.
+            own[name] = part
+        else:
+            raise CodeNotFound(name_of(type(value)), f"it has no field {name} any more")
+
+
+SHAPES: Final = (
+    Shape("$enum", _is_enum, _enum_apart, _enum_together),
+    Shape("$struct", _is_struct, _struct_apart, _struct_together),
+    Shape("$model", _is_model, _model_apart, _model_together),
+    Shape("$namedtuple", _is_namedtuple, _namedtuple_apart, _namedtuple_together),
+    Shape("$dataclass", _is_dataclass, _dataclass_apart, _dataclass_together),
+)
+_BY_TAG: Final = {shape.tag: shape for shape in SHAPES}
+
+
+@functools.lru_cache(maxsize=512)
+def shape_of(cls: type) -> Shape | None:
+    """How instances of a class are stored; None where they are not."""
+    return next((shape for shape in SHAPES if shape.fits(cls)), None)
+
+
+def put_together(tag: str, name: str, parts: Any) -> object:
+    """The instance that was taken apart into `parts`; CodeNotFound if its class is another kind now."""
+    cls = find(name)
+    if shape_of(cls) is not _BY_TAG[tag]:
+        raise CodeNotFound(name, f"it is not a {tag[1:]} any more")
+    return _BY_TAG[tag].together(cls, parts)

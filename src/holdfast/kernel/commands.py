@@ -1,0 +1,137 @@
+"""What can be asked of a run: imperative, with the time and the ids inside."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from holdfast.kernel.events import NOTHING, Code, Effect, StepKind
+from holdfast.kernel.failure import Failure
+
+
+class Command(msgspec.Struct, frozen=True):
+    """The root of all commands."""
+
+
+class CreateRun(Command, frozen=True):
+    run_id: str
+    code: Code
+    digest: str
+    args: msgspec.Raw = NOTHING
+    blob: str = ""
+    parent: str = ""
+    parent_step: str = ""
+
+
+class ClaimRun(Command, frozen=True):
+    """Take the run. `dead` is the owner found dead; `force` goes past a live one."""
+
+    run_id: str
+    owner: str
+    dead: str = ""
+    force: bool = False
+
+
+class ReleaseRun(Command, frozen=True):
+    run_id: str
+    owner: str
+    reason: str = ""
+
+
+class ReopenRun(Command, frozen=True):
+    """Let a failed or cancelled run go on: the steps that ended it are tried again."""
+
+    run_id: str
+
+
+class StartStep(Command, frozen=True):
+    key: str
+    name: str
+    digest: str = ""
+    ordinal: int = 0
+    effect: Effect = "idempotent"
+    kind: StepKind = "step"
+    args: msgspec.Raw = NOTHING
+    preview: str = ""
+    size: int = 0
+    child: str = ""
+
+
+class CompleteStep(Command, frozen=True):
+    key: str
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    secret: bool = False
+
+
+class FailAttempt(Command, frozen=True):
+    """The attempt failed; with `retry_at` another follows, without it the step has failed."""
+
+    key: str
+    error: Failure
+    retry_at: int = 0
+
+
+class DoubtStep(Command, frozen=True):
+    run_id: str
+    key: str
+    why: str
+    verifiable: bool = False
+
+
+class SettleStep(Command, frozen=True):
+    """`abandoned`: the run's owner is known to be dead, so a running `once` step is in doubt."""
+
+    run_id: str
+    key: str
+    outcome: Literal["done", "retry", "fail"]
+    by: str = ""
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    error: Failure | None = None
+    abandoned: bool = False
+
+
+class StartSleep(Command, frozen=True):
+    key: str
+    ordinal: int
+    until: int
+
+
+class EndSleep(Command, frozen=True):
+    key: str
+
+
+class RecordValue(Command, frozen=True):
+    key: str
+    ordinal: int
+    value: msgspec.Raw
+
+
+class CaptureOutput(Command, frozen=True):
+    key: str
+    source: str
+    text: str
+
+
+class AttendRun(Command, frozen=True):
+    """Stop the run until a person has looked."""
+
+    cause: str
+    reason: str
+    step: str = ""
+
+
+class CompleteRun(Command, frozen=True):
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
+class FailRun(Command, frozen=True):
+    error: Failure
+    steps: tuple[str, ...] = ()
+
+
+class CancelRun(Command, frozen=True):
+    reason: str = ""

@@ -1,0 +1,273 @@
+"""What can happen to a run: past tense, immutable, the only truth.
+
+An event is its type, its fields, and (kept beside it, in the log) the stream, the version in that
+stream and the time. The type carries a version: `StepCompleted` is the first shape of that event,
+`StepCompleted.2` would be the next. Types that this code does not know are kept as `Unknown`, so a
+store that a newer holdfast wrote to can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.kernel.failure import Failure
+
+Effect = Literal["idempotent", "once", "workspace"]
+StepKind = Literal["step", "command", "child", "sleep", "value"]
+
+NOTHING: Final = msgspec.Raw(b"")
+"""An absent value; `None` is a value like any other and is stored as `null`."""
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The root of all events."""
+
+
+class Unknown(Event, frozen=True):
+    """An event of a type that this version does not know; kept, shown, skipped by `evolve`."""
+
+    type: str
+    payload: str
+
+
+class Code(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a workflow's code is: a function in a module, a function in a script, or one command."""
+
+    name: str
+    module: str = ""
+    script: str = ""
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    interpreter: str = ""
+
+
+# The store's own stream
+
+
+class StreamCreated(Event, frozen=True):
+    """A stream's first event was written in this same transaction."""
+
+    stream: str
+    kind: str
+
+
+# A run
+
+
+class RunCreated(Event, frozen=True):
+    code: Code
+    digest: str
+    args: msgspec.Raw = NOTHING
+    blob: str = ""
+    parent: str = ""
+    parent_step: str = ""
+
+
+class RunClaimed(Event, frozen=True):
+    """An owner took the run; every earlier epoch is fenced off from here on."""
+
+    owner: str
+    epoch: int
+    took_over: str = ""
+    forced: bool = False
+
+
+class RunReleased(Event, frozen=True):
+    owner: str
+    reason: str = ""
+
+
+class RunReopened(Event, frozen=True):
+    """A failed or cancelled run goes on."""
+
+
+class RunNeedsAttention(Event, frozen=True):
+    """A person must decide: `cause` is the error code, `step` the place, `reason` the sentence."""
+
+    cause: str
+    reason: str
+    step: str = ""
+
+
+class RunCompleted(Event, frozen=True):
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
+class RunFailed(Event, frozen=True):
+    """`steps` are the steps whose errors ended the run: what `resume` tries again."""
+
+    error: Failure
+    steps: tuple[str, ...] = ()
+
+
+class RunCancelled(Event, frozen=True):
+    reason: str = ""
+
+
+class Rewound(Event, frozen=True):
+    """A new generation opens; what its parent recorded after `version` no longer counts."""
+
+    generation: int
+    parent: int
+    version: int
+
+
+# Its steps
+
+
+class StepStarted(Event, frozen=True):
+    """The intent: an attempt begins. `ordinal` is its place among the calls of its scope."""
+
+    key: str
+    name: str
+    digest: str = ""
+    ordinal: int = 0
+    attempt: int = 1
+    effect: Effect = "idempotent"
+    kind: StepKind = "step"
+    generation: int = 0
+    args: msgspec.Raw = NOTHING
+    preview: str = ""
+    size: int = 0
+    child: str = ""
+
+
+class StepCompleted(Event, frozen=True):
+    key: str
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    attempt: int = 1
+    generation: int = 0
+    secret: bool = False
+
+
+class StepAttemptFailed(Event, frozen=True):
+    """An attempt failed and another follows at `retry_at` (microseconds)."""
+
+    key: str
+    attempt: int
+    error: Failure
+    retry_at: int
+    generation: int = 0
+
+
+class StepFailed(Event, frozen=True):
+    key: str
+    error: Failure
+    attempt: int = 1
+    generation: int = 0
+
+
+class StepReopened(Event, frozen=True):
+    """The failed step will be tried again: same generation, same idempotency key."""
+
+    key: str
+    generation: int = 0
+
+
+class StepInDoubt(Event, frozen=True):
+    """A `once` step was cut off after its intent: it may or may not have happened."""
+
+    key: str
+    why: str
+    generation: int = 0
+    verifiable: bool = False
+
+
+class StepSettled(Event, frozen=True):
+    """A person or a `verify` hook said what became of a step in doubt."""
+
+    key: str
+    outcome: Literal["done", "retry", "fail"]
+    by: str = ""
+    generation: int = 0
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    error: Failure | None = None
+
+
+class SleepStarted(Event, frozen=True):
+    key: str
+    ordinal: int
+    until: int
+    generation: int = 0
+
+
+class SleepEnded(Event, frozen=True):
+    key: str
+    generation: int = 0
+
+
+class ValueRecorded(Event, frozen=True):
+    """What `now()`, `random()` or `uuid()` gave, so that replay gives the same."""
+
+    key: str
+    ordinal: int
+    value: msgspec.Raw
+    generation: int = 0
+
+
+class OutputCaptured(Event, frozen=True):
+    """A piece of a command's output, redacted; `source` is `stdout` or `stderr`."""
+
+    key: str
+    attempt: int
+    source: str
+    text: str
+    generation: int = 0
+
+
+TYPES: Final[dict[str, type[Event]]] = {
+    cls.__name__: cls
+    for cls in (
+        StreamCreated,
+        RunCreated,
+        RunClaimed,
+        RunReleased,
+        RunReopened,
+        RunNeedsAttention,
+        RunCompleted,
+        RunFailed,
+        RunCancelled,
+        Rewound,
+        StepStarted,
+        StepCompleted,
+        StepAttemptFailed,
+        StepFailed,
+        StepReopened,
+        StepInDoubt,
+        StepSettled,
+        SleepStarted,
+        SleepEnded,
+        ValueRecorded,
+        OutputCaptured,
+    )
+}
+
+_encode = msgspec.json.Encoder().encode
+_decoders: Final[dict[str, Callable[[str], Any]]] = {
+    name: msgspec.json.Decoder(cls).decode for name, cls in TYPES.items()
+}
+
+
+def type_of(event: Event) -> str:
+    """The name under which the event is stored."""
+    return event.type if isinstance(event, Unknown) else type(event).__name__
+
+
+def encode(event: Event) -> str:
+    """The event's fields as JSON text."""
+    return event.payload if isinstance(event, Unknown) else _encode(event).decode()
+
+
+def decode(type_name: str, payload: str) -> Event:
+    """The inverse of `encode`; a type from a newer version becomes `Unknown`."""
+    decoder = _decoders.get(type_name)
+    if decoder is None:
+        return Unknown(type_name, payload)
+    event: Event = decoder(payload)
+    return event

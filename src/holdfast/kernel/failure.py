@@ -1,0 +1,324 @@
+"""Errors as data: what an exception was, and the exception again.
+
+Live and in replay a workflow sees the same class with the same arguments and attributes. A class that can
+be found by its name and whose state can be stored is made again without its constructor, whose signature
+is its own affair. For every other one there is a `StepError` with its name, message and what could be stored.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.errors import HoldfastError, NotStorable, StepError
+from holdfast.kernel import classes, codec
+from holdfast.kernel.encoded import change_text
+
+NOTHING: Final = msgspec.Raw(b"")
+"""Absent: the arguments could not be stored, or there are no attributes."""
+
+STEP_MARK: Final = "__holdfast_step__"
+"""An attribute that the engine sets on an error to know which step raised it; not part of the error."""
+
+_TEXT_LIMIT: Final = 16_000
+_TRACEBACK_LIMIT: Final = 8_000
+_INNER_LIMIT: Final = 2_000
+_FRAMES: Final = 32
+_DEPTH: Final = 12
+_EXCEPTIONS: Final = 1_000
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One exception as data.
+
+    `lost` names what could not be stored: "class", "args" or attributes. If there is any of it, the
+    exception is rebuilt as a `StepError`. `inner` holds exceptions found in attributes (by name) and in
+    arguments (by `[index]`); one that is the cause or the context as well is written only there.
+    """
+
+    type: str
+    message: str = ""
+    args: msgspec.Raw = NOTHING
+    attributes: msgspec.Raw = NOTHING
+    traceback: str = ""
+    cause: Failure | None = None
+    context: Failure | None = None
+    suppressed: bool = False
+    members: tuple[Failure, ...] = ()
+    inner: dict[str, Failure | Literal["cause", "context"]] = {}
+    lost: tuple[str, ...] = ()
+
+    @property
+    def type_name(self) -> str:
+        """The class as Python writes it: `ValueError`, `package.module.ApiError`."""
+        module, _, qualname = self.type.partition(":")
+        return qualname if module in ("builtins", "__main__") else f"{module}.{qualname}"
+
+
+Inner = Failure | Literal["cause", "context"]
+Redact = Callable[[str], str]
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def capture(exc: BaseException, redact: Redact = _unchanged) -> Failure:
+    """The exception as data; never raises. Each text in it has passed `redact`."""
+    return _Taking(redact).exception(exc, ())
+
+
+def rebuild(failure: Failure) -> BaseException:
+    """The exception that was captured, or a `StepError` in its place; never raises."""
+    cause = rebuild(failure.cause) if failure.cause else None
+    context = rebuild(failure.context) if failure.context else None
+    links = {"cause": cause, "context": context}
+    inner = {
+        name: rebuild(one) if isinstance(one, Failure) else links[one] for name, one in failure.inner.items()
+    }
+    try:
+        exc = None if failure.lost else _remake(failure, inner)
+    except Exception:
+        exc = None
+    if exc is None:
+        exc = _stand_in(failure, inner)
+    # Past the class's own __setattr__, which may refuse; setting a cause sets the suppression as well.
+    BaseException.__setattr__(exc, "__cause__", cause)
+    BaseException.__setattr__(exc, "__context__", context)
+    BaseException.__setattr__(exc, "__suppress_context__", failure.suppressed)
+    return exc
+
+
+def round_trips(exc: BaseException, failure: Failure) -> bool:
+    """Whether the rebuilt exception is as the original: class, arguments, text, attributes; its cause too."""
+    again = rebuild(failure)
+    return type(again) is type(exc) and _facts(capture(exc)) == _facts(capture(again))
+
+
+def _facts(failure: Failure) -> Failure:
+    """What a program can tell two exceptions apart by: everything but where they were raised."""
+    return msgspec.structs.replace(
+        failure,
+        traceback="",
+        context=None,
+        cause=_facts(failure.cause) if failure.cause else None,
+        members=tuple(map(_facts, failure.members)),
+        inner={name: _facts(one) if isinstance(one, Failure) else one for name, one in failure.inner.items()},
+    )
+
+
+# Taking an exception apart
+
+
+class _Taking:
+    """One capture: how text is redacted, and how many more exceptions may be written."""
+
+    def __init__(self, redact: Redact) -> None:
+        self.redact = redact
+        self.left = _EXCEPTIONS
+
+    def exception(self, exc: BaseException, outer: tuple[BaseException, ...]) -> Failure:
+        self.left -= 1
+        inside = (*outer, exc)
+        suppressed = exc.__suppress_context__
+        cause = self.linked(exc.__cause__, inside)
+        context = None if suppressed else self.linked(exc.__context__, inside)
+        parts = _Parts(self, inside)
+        if cause:
+            parts.links[id(exc.__cause__)] = "cause"
+        if context:
+            parts.links[id(exc.__context__)] = "context"
+        parts.add_class(type(exc))
+        return Failure(
+            type=classes.name_of(type(exc)),
+            message=_clean(self.redact(_message(exc)), _TEXT_LIMIT),
+            args=parts.arguments(exc),
+            attributes=parts.attributes(exc),
+            traceback=_clean(self.redact(_traceback(exc)), _INNER_LIMIT if outer else _TRACEBACK_LIMIT),
+            cause=cause,
+            context=context,
+            suppressed=suppressed,
+            members=parts.members(exc),
+            inner=parts.inner,
+            lost=tuple(parts.lost),
+        )
+
+    def linked(self, exc: BaseException | None, outer: tuple[BaseException, ...]) -> Failure | None:
+        """An exception that another one refers to, unless that runs in a circle or on and on."""
+        if exc is None or not self.left or len(outer) >= _DEPTH or any(exc is one for one in outer):
+            return None
+        return self.exception(exc, outer)
+
+
+class _Parts:
+    """The state of one exception, part by part, and the names of what is lost."""
+
+    def __init__(self, taking: _Taking, inside: tuple[BaseException, ...]) -> None:
+        self._taking = taking
+        self._inside = inside
+        self.links: dict[int, Literal["cause", "context"]] = {}
+        self.inner: dict[str, Inner] = {}
+        self.lost: list[str] = []
+
+    def add_class(self, cls: type[BaseException]) -> None:
+        try:
+            classes.findable_name(cls)
+        except NotStorable:
+            self.lost.append("class")
+
+    def arguments(self, exc: BaseException) -> msgspec.Raw:
+        args = (exc.message,) if isinstance(exc, BaseExceptionGroup) else exc.args
+        data = self._encoded(tuple(self._without_exception(f"[{i}]", arg) for i, arg in enumerate(args)))
+        if data is None:
+            self.lost.append("args")
+        return data or NOTHING
+
+    def attributes(self, exc: BaseException) -> msgspec.Raw:
+        stored: dict[str, msgspec.Raw] = {}
+        for name, value in _attributes(exc):
+            data = self._encoded(self._without_exception(name, value)) if _is_name(name) else None
+            if data is None:
+                self.lost.append(str(name))
+            else:
+                stored[name] = data
+        return msgspec.Raw(msgspec.json.encode(stored)) if stored else NOTHING
+
+    def members(self, exc: BaseException) -> tuple[Failure, ...]:
+        if not isinstance(exc, BaseExceptionGroup):
+            return ()
+        members = [self._taking.linked(member, self._inside) for member in exc.exceptions]
+        if None in members:
+            self.lost.append("exceptions")
+        return tuple(member for member in members if member)
+
+    def _without_exception(self, name: str, value: object) -> object:
+        if not isinstance(value, BaseException):
+            return value
+        failure = self.links.get(id(value)) or self._taking.linked(value, self._inside)
+        if failure is None:
+            # It holds itself: there is no end to writing it, so it counts as lost.
+            return value
+        self.inner[name] = failure
+        return None
+
+    def _encoded(self, value: object) -> msgspec.Raw | None:
+        try:
+            data = codec.encode(value)
+            redact = self._taking.redact
+            return msgspec.Raw(data if redact is _unchanged else change_text(data, redact))
+        except Exception:
+            # Whatever the state of an exception does when it is looked at, the failure itself is recorded.
+            return None
+
+
+def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
+    yield from [item for item in vars(exc).items() if item[0] != STEP_MARK]
+    for name in _members(type(exc)):
+        try:
+            value = None if name == "obj" and isinstance(exc, AttributeError) else getattr(exc, name)
+        except Exception:
+            continue
+        # An unset field of an OSError reads as None, but set to None it shows in its text.
+        if value is not None:
+            yield name, value
+
+
+def _members(cls: type) -> tuple[str, ...]:
+    """Attributes outside `__dict__`: slots, and what built-in exceptions keep in C, such as `errno`."""
+    return tuple(
+        name
+        for base in cls.__mro__
+        if base not in _MADE_OTHERWISE
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType | GetSetDescriptorType)
+        and name not in ("__dict__", "__weakref__")
+    )
+
+
+# What the interpreter keeps itself, and what a group is made of. The object that an AttributeError is about
+# can be anything; pickle drops it as well.
+_MADE_OTHERWISE: Final = (object, BaseException, BaseExceptionGroup)
+
+
+def _is_name(name: object) -> bool:
+    return type(name) is str and name.isprintable() and not name.startswith("$")
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception as error:
+        return f"<its text cannot be had: {type(error).__name__}>"
+
+
+def _traceback(exc: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(exc, limit=-_FRAMES, chain=False))
+    except Exception as error:
+        return f"<its traceback cannot be had: {type(error).__name__}>"
+
+
+def _clean(text: str, limit: int) -> str:
+    """Text that UTF-8 can carry, with its middle left out where it is too long."""
+    if len(text) > limit:
+        head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
+        text = f"{head}\n… {len(text) - limit} characters left out …\n{tail}"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# Making it again
+
+
+def _remake(failure: Failure, inner: dict[str, BaseException | None]) -> BaseException | None:
+    cls = classes.find(failure.type)
+    if not issubclass(cls, BaseException):
+        return None
+    args = [inner.get(f"[{i}]", arg) for i, arg in enumerate(codec.decode(failure.args))]
+    if issubclass(cls, BaseExceptionGroup):
+        exc = _blank(cls, args[0], [rebuild(member) for member in failure.members])
+    else:
+        exc = _blank(cls)
+        BaseException.__setattr__(exc, "args", tuple(args))
+    if type(exc) is not cls:
+        return None
+    members = _members(cls)
+    for name, value in _stored(failure.attributes).items():
+        part = inner[name] if name in inner else codec.decode(value)
+        if name in members:
+            BaseException.__setattr__(exc, name, part)
+        else:
+            vars(exc)[name] = part
+    return exc
+
+
+def _blank(cls: type[BaseException], *args: object) -> BaseException:
+    """An instance by the built-in constructor below any Python one, so that no code of the class runs."""
+    for base in cls.__mro__:
+        new = vars(base).get("__new__")
+        if isinstance(new, BuiltinFunctionType):
+            made: BaseException = new(cls, *args)
+            return made
+    raise TypeError(f"{cls} has no built-in constructor")
+
+
+def _stand_in(failure: Failure, inner: dict[str, BaseException | None]) -> HoldfastError:
+    attributes: dict[str, Any] = {}
+    for name, data in _stored(failure.attributes).items():
+        try:
+            attributes[name] = inner[name] if name in inner else codec.decode(data)
+        except Exception:
+            continue
+    notes = attributes.pop("__notes__", ())
+    error = StepError(failure.type_name, failure.message, attributes)
+    for note in notes if isinstance(notes, list | tuple) else ():
+        error.add_note(str(note))
+    return error
+
+
+def _stored(attributes: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    data = bytes(attributes)
+    return msgspec.json.decode(data, type=dict[str, msgspec.Raw]) if data else {}

@@ -1,0 +1,67 @@
+"""A step's identity: generation + scope path + name + occurrence in that scope.
+
+It is fixed when the step is called, not when it is awaited, from counters that only the scope's
+own thread of control moves. So timing cannot change it, and replay gives every call the identity
+it had. A step in the root scope is `ask#1`; in a branch, `branch[2]/ask#1`; with a key of its own,
+`ask@order-7`. `ordinal` counts all calls of a scope, whatever their names: a call that comes in
+another place than the history says is a divergence.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from holdfast.errors import BadInput, BadRunId
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_KEY: Final = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
+
+
+class Counters:
+    """The counters of one scope. Not thread-safe: a scope belongs to one thread of control."""
+
+    __slots__ = ("_calls", "_children", "ordinal", "path")
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self.ordinal = 0
+        self._calls: dict[str, int] = {}
+        self._children: dict[str, int] = {}
+
+    def key(self, name: str) -> str:
+        """The identity of the next call of `name` here; moves the ordinal."""
+        n = self._calls.get(name, 0) + 1
+        self._calls[name] = n
+        self.ordinal += 1
+        return f"{self.path}{name}#{n}"
+
+    def named_key(self, name: str, key: str) -> str:
+        """The identity of a call that brings its own key; it has no place in the order."""
+        return f"{self.path}{name}@{key}"
+
+    def child(self, name: str) -> Counters:
+        """The scope of the next branch `name` that starts here."""
+        n = self._children.get(name, 0) + 1
+        self._children[name] = n
+        return Counters(f"{self.path}{name}[{n}]/")
+
+
+def scope_of(key: str) -> str:
+    """The scope path of a step's identity: `branch[2]/` of `branch[2]/ask#1`."""
+    return key[: key.rfind("/") + 1]
+
+
+def check_run_id(run_id: str) -> str:
+    """The id itself if it is one that can name a run."""
+    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
+        raise BadRunId(f"{run_id!r} cannot be a run's id: use 1 to 128 of A-Z a-z 0-9 . _ -")
+    return run_id
+
+
+def check_step_key(key: object) -> str:
+    """The text form of a step key given by the user; refused where it would blur identities."""
+    text = str(key)
+    if not _KEY.fullmatch(text):
+        raise BadInput(f"{text!r} cannot be a step's key: 1 to 200 characters, no space, none of / @ # [ ]")
+    return text

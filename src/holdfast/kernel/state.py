@@ -1,0 +1,89 @@
+"""What the events of a run add up to.
+
+A state belongs to whoever folds it: `evolve` changes it in place and returns it, because a copy
+per event would make the cost of a step grow with the length of its run.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from holdfast.kernel.events import NOTHING, Code, Effect, StepKind
+from holdfast.kernel.failure import Failure
+
+RunStatus = Literal[
+    "pending",
+    "running",
+    "waiting",
+    "sleeping",
+    "paused",
+    "needs_attention",
+    "completed",
+    "failed",
+    "cancelled",
+]
+StepStatus = Literal["running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened"]
+
+ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+
+
+class StepState(msgspec.Struct):
+    key: str
+    name: str
+    status: StepStatus
+    digest: str = ""
+    ordinal: int = 0
+    attempt: int = 1
+    failures: int = 0
+    effect: Effect = "idempotent"
+    kind: StepKind = "step"
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    secret: bool = False
+    error: Failure | None = None
+    started_at: int = 0
+    first_started_at: int = 0
+    ended_at: int = 0
+    due_at: int = 0
+    child: str = ""
+    why: str = ""
+    verifiable: bool = False
+    version: int = 0
+
+
+class RunState(msgspec.Struct):
+    code: Code
+    digest: str
+    args: msgspec.Raw = NOTHING
+    args_blob: str = ""
+    parent: str = ""
+    parent_step: str = ""
+    status: RunStatus = "pending"
+    reason: str = ""
+    cause: str = ""
+    attention_step: str = ""
+    owner: str = ""
+    epoch: int = 0
+    generation: int = 0
+    stalls: int = 0
+    """Claims since anything last moved: what counts a crash loop."""
+    sleepers: int = 0
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    error: Failure | None = None
+    failed_steps: tuple[str, ...] = ()
+    created_at: int = 0
+    updated_at: int = 0
+    version: int = 0
+    steps: dict[str, StepState] = {}
+    order: dict[tuple[str, int], str] = {}
+    """(scope, ordinal) → key: which call the history has at each place."""
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    def in_doubt(self) -> list[StepState]:
+        return [step for step in self.steps.values() if step.status == "in_doubt"]

@@ -1,0 +1,398 @@
+"""Which project a directory belongs to, and where that project's store is.
+
+Two small files point at each other. The *pointer*, `.holdfast/project.json` in the project root, holds
+the id. The *record*, `project.json` in the store's directory, holds the root. So either may be lost:
+
+- pointer lost (`git clean -fdx`): the record with that root gives the id back;
+- directory moved: the recorded root is gone, the id stays, the record follows;
+- directory copied: the recorded root lives and holds the same id, so the copy gets an id of its own;
+- project directory read-only: there is no pointer, the record alone serves.
+
+The pointer is made before the store's directory, by a link that only one process can make; whoever
+comes second reads what the first one wrote. All else changes under one lock in the data directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from holdfast.errors import NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
+
+POINTER_DIRECTORY = ".holdfast"
+CARD_FILE = "project.json"
+_ATTEMPTS = 100
+_ID = re.compile(r"[A-Za-z0-9]{1,64}")
+_KINDS: dict[int, type[StoreError]] = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
+}
+State = Literal["good", "absent", "unreadable", "corrupt"]
+
+
+class Project(msgspec.Struct, frozen=True):
+    """A project: the tree that is worked on, and the directory of its store, outside that tree."""
+
+    root: Path
+    id: str
+    name: str
+    home: Path
+
+
+class _Card(NamedTuple):
+    """What a project.json says, the pointer or the record."""
+
+    id: str
+    name: str
+    root: str
+    inode: tuple[object, object]
+
+
+class _Found(NamedTuple):
+    """What is known of a root, before anything is written."""
+
+    project: Project | None
+    pointer: State
+    pointer_holds: bool  # the pointer gives the right id and root
+    record_holds: bool
+
+
+def data_home(environ: Mapping[str, str]) -> Path:
+    """The directory of all projects' stores: `$XDG_DATA_HOME/holdfast`, else `~/.local/share/holdfast`.
+
+    A relative XDG_DATA_HOME is ignored, as the XDG specification asks.
+    """
+    given = environ.get("XDG_DATA_HOME", "")
+    base = Path(given) if given.startswith("/") else _user_home(environ) / ".local" / "share"
+    return base / "holdfast"
+
+
+def explicit_home(path: str | os.PathLike[str], *, environ: Mapping[str, str], cwd: Path) -> Path:
+    """The store's directory that a person named outright, made with mode 0700 if it is not there.
+
+    A directory that exists keeps its mode. Raises SettingsError for what cannot be a directory.
+    """
+    home = expand(path, environ=environ, cwd=cwd)
+    with _explained(home):
+        if home.exists() and not home.is_dir():
+            raise SettingsError(f"the home {home} is not a directory; name another")
+        _make_private(home)
+    return home
+
+
+def expand(path: str | os.PathLike[str], *, environ: Mapping[str, str], cwd: Path) -> Path:
+    """An absolute path: `~` is the home directory, a relative path counts from `cwd`."""
+    text = os.fspath(path)
+    if not text or "\0" in text:
+        raise SettingsError(f"{text!r} is not a path")
+    if text == "~" or text.startswith("~/"):
+        return _user_home(environ) / text[2:]
+    if text.startswith("~"):
+        raise SettingsError(f"{text!r}: only the own home directory is known as ~; write the whole path")
+    return cwd / text
+
+
+def find_root(cwd: Path, *, environ: Mapping[str, str]) -> Path:
+    """The root of the project that `cwd` is in: the nearest directory upwards with `.git`, else the
+    nearest with `.holdfast/`, else `cwd` itself.
+
+    The search for `.holdfast/` ends below the home directory and `/`: otherwise one command given
+    there would make everything beneath it a single project.
+    """
+    cwd = cwd.resolve()
+    upwards = (cwd, *cwd.parents)
+    for directory in upwards:
+        if os.path.lexists(directory / ".git"):
+            return directory
+    shared = {Path("/"), _user_home(environ).resolve()}
+    for directory in upwards:
+        if directory in shared:
+            break
+        if _is_directory(directory / POINTER_DIRECTORY):
+            return directory
+    return cwd
+
+
+def open_project(root: Path, data_home: Path, *, mint: Callable[[], str], create: bool = True) -> Project:
+    """The project at `root`; on first use it is made.
+
+    Safe in any number of processes at once: all get the same id. With `create=False` nothing is
+    written, and a root without a project raises NotFound. `mint` gives fresh ids of letters and
+    digits. Raises StoreReadOnly or StoreFull when the data directory cannot be written.
+    """
+    root = root.resolve()
+    with _explained(data_home):
+        found = _look(root, data_home)
+        if found.project is None and not create:
+            raise NotFound(f"there is no project in {root} yet; `holdfast run` makes one")
+        if found.project is not None:
+            if not create or (found.pointer_holds and found.record_holds):
+                return found.project
+            # Without the lock, so that a known project opens where the data directory is read-only.
+            if found.record_holds and found.pointer == "absent" and _point(found.project, "absent"):
+                return found.project
+        with _locked(data_home):
+            for _ in range(_ATTEMPTS):
+                project = _settle(_look(root, data_home), root, data_home, mint)
+                if project is not None:
+                    return project
+    raise StoreError(f"{_pointer(root)} keeps changing; see what else writes to it, then try again")
+
+
+def _look(root: Path, data_home: Path) -> _Found:
+    state, pointer = _read(_pointer(root))
+    if pointer is not None:
+        home = _home_of(pointer, data_home)
+        record = _record(home, pointer.id)
+        recorded = record or pointer
+        if _belongs(root, recorded):
+            here = _same_place(recorded.root, root)
+            project = Project(root, recorded.id, recorded.name, home)
+            return _Found(project, state, pointer_holds=here, record_holds=here and record is not None)
+    known = _by_root(root, data_home)
+    return _Found(known, state, pointer_holds=False, record_holds=known is not None)
+
+
+def _record(home: Path, id: str) -> _Card | None:
+    _, card = _read(home / CARD_FILE)
+    return card if card is not None and card.id == id else None
+
+
+def _belongs(root: Path, recorded: _Card) -> bool:
+    """Whether `root`, whose pointer holds the recorded id, is the project itself and not a copy of it."""
+    if _same_place(recorded.root, root):
+        return True
+    state, other = _read(_pointer(Path(recorded.root)))
+    # A pointer there that cannot be read may hold the id: then the store is not taken from that root.
+    return state == "absent" or (other is not None and other.id != recorded.id)
+
+
+def _by_root(root: Path, data_home: Path) -> Project | None:
+    """The project that was last at `root`, by the records of all stores."""
+    found = []
+    for home in _homes(data_home):
+        # The id in the name: a backup of a store's directory beside it has the same record.
+        card = _record(home, home.name.rpartition("-")[2])
+        if card is not None and card.root == str(root):
+            newest = (home / CARD_FILE).stat().st_mtime_ns
+            found.append((card.inode == _inode(root), newest, Project(root, card.id, card.name, home)))
+    return max(found, key=lambda ranked: ranked[:2])[2] if found else None
+
+
+def _homes(data_home: Path) -> list[Path]:
+    try:
+        return sorted(path for path in data_home.iterdir() if "-" in path.name and path.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _home_of(card: _Card, data_home: Path) -> Path:
+    home = data_home / f"{card.name}-{card.id}"
+    if _is_directory(home):
+        return home
+    # The pointer's name was edited by hand: the id decides.
+    return next((other for other in _homes(data_home) if other.name.endswith(f"-{card.id}")), home)
+
+
+def _read(path: Path) -> tuple[State, _Card | None]:
+    import json
+
+    try:
+        data = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return "absent", None
+    except OSError:
+        return "unreadable", None
+    except (ValueError, RecursionError):
+        return "corrupt", None
+    match data:
+        case {"id": str(id), "name": str(name), "root": str(root)}:
+            # Both become a file name: a path in a cloned repository's pointer must not lead elsewhere.
+            sound = _ID.fullmatch(id) and name == _file_name(name)
+            if sound and root.startswith("/") and "\0" not in root:
+                inode = (data.get("device"), data.get("inode"))
+                return "good", _Card(id, name, root, inode)
+    return "corrupt", None
+
+
+def _settle(found: _Found, root: Path, data_home: Path, mint: Callable[[], str]) -> Project | None:
+    """Write what is missing, under the lock; None when another process was first with the pointer."""
+    project = found.project or _new(root, data_home, mint)
+    if not found.pointer_holds and not _point(project, found.pointer):
+        return None
+    if not found.record_holds:
+        _make_private(project.home)
+        if _record(project.home, project.id) is None:
+            _set_aside(project.home / CARD_FILE)
+        device, inode = _inode(root) or (None, None)
+        _write(project.home / CARD_FILE, _card(project, device=device, inode=inode), mode=0o600)
+    return project
+
+
+def _new(root: Path, data_home: Path, mint: Callable[[], str]) -> Project:
+    taken = {home.name.rpartition("-")[2] for home in _homes(data_home)}
+    for _ in range(_ATTEMPTS):
+        id = mint()
+        if id not in taken and _ID.fullmatch(id):
+            name = _file_name(root.name)
+            return Project(root, id, name, data_home / f"{name}-{id}")
+    raise StoreError(f"no free id was found in {data_home} after {_ATTEMPTS} tries")
+
+
+def _point(project: Project, state: State) -> bool:
+    """Write the pointer; False when another process wrote one meanwhile.
+
+    A project directory that cannot be written has no pointer, and the record alone serves.
+    """
+    path = _pointer(project.root)
+    if state == "unreadable":
+        return True
+    try:
+        if state == "corrupt":
+            _set_aside(path)
+        path.parent.mkdir(exist_ok=True)
+        # First, so that git never sees the pointer.
+        _write(path.with_name(".gitignore"), "*\n", mode=0o644, replace=False)
+        return _write(path, _card(project), mode=0o644, replace=state == "good")
+    except OSError:
+        return True
+
+
+def _card(project: Project, **more: int | None) -> str:
+    import json
+
+    card = {"id": project.id, "name": project.name, "root": str(project.root), **more}
+    return json.dumps(card, indent=2) + "\n"
+
+
+def _set_aside(path: Path) -> None:
+    """Keep what is at `path`, if anything, under another name."""
+    if not os.path.lexists(path):
+        return
+    aside, number = path.with_name(f"{path.name}.corrupt"), 0
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt.{number}")
+    path.rename(aside)
+
+
+def _write(path: Path, text: str, *, mode: int, replace: bool = True) -> bool:
+    """Write atomically and durably; without `replace`, False when the file is there already."""
+    import tempfile
+
+    fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(text)
+            os.fchmod(fd, mode)
+            file.flush()
+            os.fsync(fd)
+        if replace:
+            Path(temporary).replace(path)
+        elif not _link(temporary, path):
+            return False
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    _sync_directory(path.parent)
+    return True
+
+
+def _link(temporary: str, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A filesystem without hard links; the lock keeps out all but users of another data directory.
+        if os.path.lexists(path):
+            return False
+        Path(temporary).rename(path)
+    return True
+
+
+def _pointer(root: Path) -> Path:
+    return root / POINTER_DIRECTORY / CARD_FILE
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40].strip("-.") or "project"
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _same_place(recorded: str, root: Path) -> bool:
+    """Whether both are one directory, also by another mount or spelling."""
+    here = _inode(root)
+    return recorded == str(root) or (here is not None and here == _inode(Path(recorded)))
+
+
+def _user_home(environ: Mapping[str, str]) -> Path:
+    """The home directory: `$HOME`, else what the system has on record for this user, else `/`."""
+    given = environ.get("HOME", "")
+    if given.startswith("/"):
+        return Path(given)
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a container that runs under a bare number
+        return Path("/")
+
+
+def _make_private(directory: Path) -> None:
+    """Make the directory with mode 0700, whatever the umask; one that exists keeps its mode."""
+    if _is_directory(directory):
+        return
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(exist_ok=True)  # another process may have made it just now, for the same purpose
+    directory.chmod(0o700)
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _locked(data_home: Path) -> Iterator[None]:
+    _make_private(data_home)
+    with (data_home / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _explained(directory: Path) -> Iterator[None]:
+    """Turn an OSError about `directory` into the StoreError that says what to do."""
+    try:
+        yield
+    except OSError as exc:
+        raise _KINDS.get(exc.errno or 0, StoreError)(
+            f"the directory {directory} cannot be written ({exc.strerror}: {exc.filename}); "
+            "put that right, or name another store with --home or HOLDFAST_HOME"
+        ) from exc

@@ -1,0 +1,398 @@
+"""Typed settings, and where each value came from.
+
+From weakest to strongest: the default, `[tool.holdfast]` in pyproject.toml, holdfast.toml, `.env`,
+the environment, a flag. The files are looked for in the project root. A setting `recover_limit` is
+the variable `HOLDFAST_RECOVER_LIMIT`. Every fault of every source is reported at once, also of a
+source that a stronger one overrides: a wrong line that does no harm today does it tomorrow.
+
+To add a setting, add a field to `Settings`: its type, limits and description are all there is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.errors import SettingsError
+
+PREFIX = "HOLDFAST_"
+SETTINGS_FILE = "holdfast.toml"
+
+OTHER_VARIABLES: tuple[str, ...] = (
+    "HOLDFAST_DEBUG",  # tracebacks instead of one sentence; read by the CLI
+)
+"""Variables that begin with `HOLDFAST_` and are no settings, so that they are not taken for misspelt ones."""
+
+Kind = Literal["default", "pyproject", "file", "dotenv", "environment", "flag"]
+_FILES = ("pyproject", "file", "dotenv")
+
+
+def _regexes(patterns: Sequence[str]) -> None:
+    for index, pattern in enumerate(patterns):
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as exc:
+            # The pattern itself is not shown: people put the secret there that is to be redacted.
+            raise ValueError(f"item {index + 1} is not a regular expression: {exc}") from None
+
+
+_Text = Annotated[str, Meta(min_length=1)]
+_PATH: dict[str, Any] = {"path": True}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set. `extra` of a field: `check` is called with the converted value and raises
+    ValueError; `path` marks a path, so that a relative one in a file counts from that file."""
+
+    home: Annotated[_Text | None, Meta(description="The store's directory.", extra=_PATH)] = None
+    durability: Annotated[
+        Literal["full", "process"],
+        Meta(description="What a commit survives: power loss (full), or only the process's death (process)."),
+    ] = "full"
+    workspace: Annotated[
+        _Text | None, Meta(description="The directory whose files runs snapshot and restore.", extra=_PATH)
+    ] = None
+    redact: Annotated[
+        list[str], Meta(description="More regexes whose matches are redacted.", extra={"check": _regexes})
+    ] = []
+    recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
+    flush_after_ms: Annotated[
+        float, Meta(ge=0, le=60_000, description="When a running step's intent is committed.")
+    ] = 5.0
+    blob_over_bytes: Annotated[int, Meta(ge=0, description="Values over this size become blobs.")] = 32768
+    crash_loop_after: Annotated[
+        int, Meta(ge=1, description="Takeovers without progress after which recovery leaves a run alone.")
+    ] = 5
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a value came from: `place` is such as `holdfast.toml:3`, `HOLDFAST_HOME` or `--home`."""
+
+    kind: Kind
+    place: str
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The settings in force, and for every key where its value came from."""
+
+    settings: Settings
+    origins: dict[str, Origin]
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting as `config show` and the reference list it."""
+
+    key: str
+    variable: str
+    type: str
+    default: Any
+    description: str
+
+
+class _Entry(NamedTuple):
+    """A value as one source gives it, not yet checked; `text` when it has yet to be parsed."""
+
+    key: str
+    value: object
+    origin: Origin
+    text: bool = False
+
+
+def reference() -> tuple[Setting, ...]:
+    """Every setting, in the order of their definition."""
+    return tuple(
+        Setting(
+            key=name,
+            variable=variable(name),
+            type=_words(field.type),
+            default=_default(field),
+            description=_meta(field, "description") or "",
+        )
+        for name, field in _fields().items()
+    )
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + key.upper()
+
+
+def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Resolved:
+    """Gather the settings of the project at `root`.
+
+    A flag that is None was not given; an empty variable counts as not set. A relative path in a file
+    counts from `root`; in a variable or flag it is left as it is, for the working directory.
+    Raises SettingsError, with one line for each fault.
+    """
+    faults: list[str] = []
+    fields = _fields()
+    values: dict[str, Any] = {name: _default(field) for name, field in fields.items()}
+    origins = {name: Origin("default", "") for name in fields}
+    for entry in _entries(root, environ, flags or {}, faults):
+        field = fields.get(entry.key)
+        if field is None:
+            faults.append(_unknown(entry, list(fields)))
+            continue
+        try:
+            value = _converted(entry, field)
+        except ValueError as exc:
+            faults.append(f"{_where(entry)}{exc}")
+            continue
+        if _meta(field, "path") and entry.origin.kind in _FILES and not value.startswith("~"):
+            value = str(root / value)
+        values[entry.key], origins[entry.key] = value, entry.origin
+    if faults:
+        several = f"{len(faults)} settings are wrong:\n  " if faults[1:] else ""
+        raise SettingsError(several + "\n  ".join(faults))
+    return Resolved(Settings(**values), origins)
+
+
+def _entries(
+    root: Path, environ: Mapping[str, str], flags: Mapping[str, object], faults: list[str]
+) -> Iterator[_Entry]:
+    """What each source says, the weakest first, so that a later entry overrides an earlier one."""
+    yield from _from_toml(root / "pyproject.toml", ("tool", "holdfast"), "pyproject", faults)
+    yield from _from_toml(root / SETTINGS_FILE, (), "file", faults)
+    yield from _from_dotenv(root / ".env", faults)
+    for name, value in environ.items():
+        if name.startswith(PREFIX):
+            yield from _from_variable(name, value, Origin("environment", name))
+    for key, given in flags.items():
+        if given is not None:
+            value_of = os.fspath(given) if isinstance(given, os.PathLike) else given
+            yield _Entry(key, value_of, Origin("flag", "--" + key.replace("_", "-")))
+
+
+def _from_variable(name: str, value: str, origin: Origin) -> Iterator[_Entry]:
+    if value and name not in OTHER_VARIABLES:
+        # What is not all capitals is a misspelt name, not the setting: it stays whole, so that it is unknown.
+        key = name.removeprefix(PREFIX).lower() if name == name.upper() else name
+        yield _Entry(key, value, origin, text=True)
+
+
+def _from_toml(path: Path, table: tuple[str, ...], kind: Kind, faults: list[str]) -> Iterator[_Entry]:
+    data = _bytes(path, faults)
+    if data is None or (table and not _MENTIONS.search(data)):
+        return
+    import tomllib
+
+    try:
+        text = data.decode("utf-8-sig")
+        found: object = tomllib.loads(text)
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        faults.append(f"{path.name}:{line}: the file is not UTF-8; save it as UTF-8")
+        return
+    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+        faults.append(_toml_fault(path.name, text, str(exc)))
+        return
+    for name in table:
+        found = found.get(name, {}) if isinstance(found, dict) else found
+    if not isinstance(found, dict):
+        faults.append(f"{path.name}: {'.'.join(table)} must be a table")
+        return
+    for key, value in found.items():
+        line_of = _line_of(text, key, table)
+        yield _Entry(key, value, Origin(kind, f"{path.name}:{line_of}" if line_of else path.name))
+
+
+_MENTIONS = re.compile(rb"""^[^#\n]*\btool\b[^\n]*\bholdfast\b|^\s*\[\s*["']?tool["']?\s*\]""", re.MULTILINE)
+"""Whether a pyproject.toml can have our table: parsing a large one costs more than all the rest, and a
+fault in one that says nothing of holdfast is not ours to report."""
+
+
+def _toml_fault(name: str, text: str, message: str) -> str:
+    place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+    if place is None:
+        return f"{name}: not valid TOML: {message}"
+    line = place[1] or str(text.count("\n") + 1)
+    return f"{name}:{line}: not valid TOML: {message[: place.start()]}"
+
+
+def _line_of(text: str, key: str, table: tuple[str, ...]) -> int | None:
+    """The line that sets `key` in `table`, or None where it is written in an unusual way.
+
+    tomllib keeps no positions; reading `[table]` and `key =` line by line is right for all but
+    inline tables and keys inside multi-line strings.
+    """
+    spelling = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""")
+    current: tuple[str, ...] = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        header = re.match(r"\s*\[\[?\s*([^\[\]]+?)\s*\]", line)
+        if header:
+            current = tuple(part.strip().strip("\"'") for part in header[1].split("."))
+            if current[: len(table) + 1] == (*table, key):
+                return number
+        elif current == table and spelling.match(line):
+            return number
+    return None
+
+
+def _from_dotenv(path: Path, faults: list[str]) -> Iterator[_Entry]:
+    """The HOLDFAST_* lines of a `.env`; all others belong to other programs and are not looked at.
+
+    `KEY=VALUE`, `export KEY=VALUE`, 'literal' and "escaped" values, `# comments`; nothing is expanded.
+    """
+    data = _bytes(path, faults)
+    if data is None or PREFIX.encode() not in data:
+        return
+    for number, line in enumerate(data.decode("utf-8-sig", "surrogateescape").split("\n"), 1):
+        match = re.match(r"\s*(?:export\s+)?(HOLDFAST_\w*)\s*(=?)(.*)$", line)
+        if match is None:
+            continue
+        place = f"{path.name}:{number}"
+        try:
+            if not match[2]:
+                raise ValueError(f"{match[1]} has no value; write {match[1]}=VALUE")
+            value = _dotenv_value(match[3].strip())
+        except ValueError as exc:
+            faults.append(f"{place}: {exc}")
+            continue
+        yield from _from_variable(match[1], value, Origin("dotenv", place))
+
+
+def _dotenv_value(raw: str) -> str:
+    if any("\udc80" <= char <= "\udcff" for char in raw):
+        raise ValueError("the value is not UTF-8; save the file as UTF-8")
+    if raw[:1] not in ("'", '"'):
+        return re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
+    quoted = re.match(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?$""", raw)
+    if quoted is None:
+        raise ValueError("the quotes of the value do not match, or something follows them")
+    if quoted[1] is not None:
+        return quoted[1]
+    # An unknown escape keeps its backslash: regular expressions are full of them.
+    escapes = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
+    return re.sub(r"\\(.)", lambda m: escapes.get(m[1], m[0]), quoted[2])
+
+
+def _bytes(path: Path, faults: list[str]) -> bytes | None:
+    try:
+        # A directory `.env` is somebody's virtual environment; a pipe would block.
+        return path.read_bytes() if path.is_file() else None
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        faults.append(f"{path.name}: cannot be read: {exc.strerror}; make {path} readable, or remove it")
+        return None
+
+
+# Values
+
+
+def _fields() -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.name: field for field in msgspec.structs.fields(Settings)}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+def _meta(field: msgspec.structs.FieldInfo, name: str) -> Any:
+    """What the field's Meta says: its description, or an entry of its `extra`."""
+    for meta in getattr(field.type, "__metadata__", ()):
+        if name == "description":
+            return meta.description
+        if meta.extra and name in meta.extra:
+            return meta.extra[name]
+    return None
+
+
+def _converted(entry: _Entry, field: msgspec.structs.FieldInfo) -> Any:
+    """The value in the field's type. Raises ValueError with what is expected."""
+    value = entry.value
+    if entry.text and _is_list(field.type):
+        value = _listed(entry.key, str(value).strip())
+    try:
+        converted = msgspec.convert(value, field.type, strict=not entry.text)
+    except msgspec.ValidationError:
+        raise ValueError(_misfit(entry.key, value, field.type)) from None
+    check: Callable[[Any], None] | None = _meta(field, "check")
+    if check is not None:
+        try:
+            check(converted)
+        except ValueError as exc:
+            raise ValueError(f"{entry.key}: {exc}") from None
+    return converted
+
+
+def _misfit(key: str, value: object, kind: Any) -> str:
+    # Lists are not shown: what stands in `redact` may be the secret itself.
+    is_ = f"is {value!r:.80}, but " if isinstance(value, str | int | float) and not _is_list(kind) else ""
+    near = _nearest(str(value), _choices(kind))
+    return f"{key} {is_}must be {_words(kind)}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _listed(key: str, text: str) -> list[Any]:
+    """A list out of a variable: a JSON array, or items between commas."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return [item.strip() for item in text.split(",") if item.strip()]
+    try:
+        return msgspec.json.decode(text, type=list[Any])
+    except msgspec.DecodeError:
+        raise ValueError(f'{key}: what stands in [ ] must be a JSON array, such as ["a", "b"]') from None
+
+
+# Words for types and faults
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(getattr(kind, "__origin__", kind)) is list
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    plain = getattr(kind, "__origin__", kind)
+    return tuple(map(str, get_args(plain))) if get_origin(plain) is Literal else ()
+
+
+def _words(kind: Any) -> str:
+    """A type in words, such as `an integer >= 1` or `"full" or "process"`."""
+    from msgspec import inspect
+
+    info: Any = kind if isinstance(kind, inspect.Type) else inspect.type_info(kind)
+    name = type(info).__name__.removesuffix("Type")
+    if name == "Metadata":
+        return _words(info.type)
+    if name == "Union":
+        return " or ".join(words for part in info.types if (words := _words(part)) != "None")
+    if name == "Literal":
+        return " or ".join(f'"{value}"' for value in info.values)
+    if name == "List":
+        return f"a list, each {_words(info.item_type)}"
+    plain = {"Int": "an integer", "Float": "a number", "Bool": "true or false", "Str": "text"}
+    limits = ((">=", getattr(info, "ge", None)), ("<=", getattr(info, "le", None)))
+    bounds = " and ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
+    return f"{plain.get(name, name)} {bounds}".strip()
+
+
+def _where(entry: _Entry) -> str:
+    # A flag needs no place: the same way serves the arguments of `Holdfast`, and the key names both.
+    return "" if entry.origin.kind == "flag" else f"{entry.origin.place}: "
+
+
+def _unknown(entry: _Entry, keys: Sequence[str]) -> str:
+    if entry.text:
+        name = entry.key if entry.key.startswith(PREFIX) else variable(entry.key)
+        keys = [*map(variable, keys), *OTHER_VARIABLES]
+    else:
+        name = entry.key
+    near = _nearest(name, keys)
+    place = "" if entry.origin.place == name else _where(entry)
+    advice = f"did you mean {near}?" if near else "`holdfast config show` lists all"
+    return f"{place}unknown setting {name!r}; {advice}"
+
+
+def _nearest(name: str, candidates: Sequence[str]) -> str | None:
+    import difflib
+
+    plain = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.lower().replace("-", "_"), plain, n=1, cutoff=0.7)
+    return plain[close[0]] if close else None

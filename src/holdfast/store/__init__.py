@@ -1,0 +1,1 @@
+"""Where events are kept: the port, and the stores that implement it."""

@@ -1,0 +1,248 @@
+"""The store port: all that the engine knows of a store.
+
+**Invariants.** A stream's events have the versions 1, 2, 3, ... without gaps, each chained to the
+one before by SHA-256. What a submission appends becomes visible and durable as a whole or not at
+all, together with its projections. An acknowledged submission is durable. A refused one changes
+nothing and does not touch the others in its batch. Every implementation passes
+`holdfast.testing.StoreContract`.
+
+Two kinds of append. The **owner's** (`Append` with an epoch): refused with `OwnershipLost` when
+another owner has claimed the run since. A **foreign** one (`command`): no epoch; what to append is
+decided inside the write transaction, on the events that are there at that moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.kernel import events as e
+
+STORE_STREAM = "store"
+GENESIS = b"\0" * 32
+
+
+class Recorded(NamedTuple):
+    """An event as the log has it."""
+
+    event: e.Event
+    version: int
+    at: int
+
+
+class Entry(NamedTuple):
+    """An event with its place in the whole log, as feed and audit show it."""
+
+    position: int
+    stream: str
+    version: int
+    type: str
+    at: int
+    payload: str
+    hash: bytes
+
+
+class NewEvent(NamedTuple):
+    """An event on its way into the log, encoded by whoever submits it, outside every lock."""
+
+    type: str
+    at: int
+    payload: str
+
+
+def new_event(event: e.Event, at: int) -> NewEvent:
+    return NewEvent(type(event).__name__, at, e.encode(event))
+
+
+class Append:
+    """The owner's submission. `durable=False` commits without waiting for the disk: it survives a
+    kill, and the next durable commit of anybody makes it survive a power cut too."""
+
+    __slots__ = ("blobs", "durable", "epoch", "error", "events", "seal", "step", "stream", "version", "wake")
+
+    def __init__(
+        self,
+        stream: str,
+        epoch: int,
+        events: Sequence[NewEvent],
+        *,
+        durable: bool = True,
+        blobs: Sequence[tuple[str, bytes]] = (),
+        step: e.StepStarted | None = None,
+        seal: Callable[[Append], None] | None = None,
+    ) -> None:
+        self.stream = stream
+        self.epoch = epoch
+        self.events = events
+        self.durable = durable
+        self.blobs = blobs
+        self.step = step
+        """Set when the events are exactly this first StepStarted and its StepCompleted: the hot path."""
+        self.seal = seal
+        """Called once with this append as it takes its place in the queue, under the queue's lock, to
+        add or drop what rides along: whatever two appends of a run contend for is decided there."""
+        self.version = 0
+        """After the acknowledgement: the version of the last event."""
+        self.error: BaseException | None = None
+        self.wake: Any = None
+
+
+Decide = Callable[[Sequence[Recorded]], "Decision"]
+
+
+class Decision(NamedTuple):
+    """What a foreign command appends; `epoch` raises the stream's fence (a claim does)."""
+
+    events: Sequence[NewEvent] = ()
+    epoch: int | None = None
+    blobs: Sequence[tuple[str, bytes]] = ()
+    kind: str = "run"
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """A run as `list` shows it."""
+
+    id: str
+    workflow: str
+    status: str
+    reason: str
+    cause: str
+    attention_step: str
+    owner: str
+    epoch: int
+    generation: int
+    parent: str
+    created_at: int
+    updated_at: int
+    version: int
+
+
+class StepRow(msgspec.Struct, frozen=True):
+    """A step as `show` lists it; `version` is that of the event that last changed it."""
+
+    key: str
+    generation: int
+    name: str
+    kind: str
+    effect: str
+    status: str
+    attempt: int
+    started_at: int
+    ended_at: int
+    due_at: int
+    child: str
+    version: int
+
+
+class OwnerRow(msgspec.Struct, frozen=True):
+    """Who executes runs: one open Holdfast. It lives as long as its lock is held."""
+
+    id: str
+    host: str
+    boot: str
+    pid: int
+    started_at: int
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A place where the log does not verify."""
+
+    stream: str
+    version: int
+    what: str
+
+
+class FeedPage(NamedTuple):
+    entries: Sequence[Entry]
+    cursor: str
+
+
+class Store(Protocol):
+    """See the module's docstring for what every store promises."""
+
+    def append(self, append: Append) -> None:
+        """Append and wait for the acknowledgement. Raises `OwnershipLost`, `StoreError`."""
+        ...
+
+    def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        """The same without waiting: `done(append)` is called later from a thread of the store,
+        with `append.error` set if it was refused."""
+        ...
+
+    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
+        """Append what `decide(events after version `after`)` says, read and written in one
+        transaction; the stream is created by its first event. Returns the stream's version.
+        What `decide` raises is raised here, and nothing is written."""
+        ...
+
+    def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
+        """A stream's events in order, in one query; captured output only if asked for. Raises
+        `StoreCorrupt` where the chain does not hold."""
+        ...
+
+    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
+        """A stream's events as they are stored."""
+        ...
+
+    def blob(self, hash: str) -> bytes: ...
+
+    def run(self, run_id: str) -> RunRow | None: ...
+
+    def runs(
+        self,
+        *,
+        status: Sequence[str] = (),
+        limit: int | None = None,
+        parent: str | None = None,
+    ) -> list[RunRow]:
+        """Runs, the newest first."""
+        ...
+
+    def run_ids(self, prefix: str, limit: int) -> list[str]: ...
+
+    def steps(self, run_id: str) -> list[StepRow]: ...
+
+    def put_owner(self, owner: OwnerRow) -> None: ...
+
+    def owner(self, owner_id: str) -> OwnerRow | None: ...
+
+    def owners(self) -> list[OwnerRow]: ...
+
+    def drop_owner(self, owner_id: str) -> None: ...
+
+    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
+        """What was durably appended after `cursor` (opaque; empty: from the beginning). Raises
+        `Resync` when the cursor does not belong to this store's history."""
+        ...
+
+    def tail(self) -> str:
+        """The cursor of now: a feed from here has only what is still to come."""
+        ...
+
+    def verify(self) -> Iterator[Fault]:
+        """Every place where the log, its chain, its heads or its projections do not hold."""
+        ...
+
+    def rebuild(self) -> None:
+        """Make all projections again from the log, in one transaction."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def chain(previous: bytes, stream: str, version: int, event: NewEvent) -> bytes:
+    """The hash of an event: over the hash before it and everything that the log says of it."""
+    return hashlib.sha256(
+        b"%b%b\0%d\0%b\0%d\0%b"
+        % (
+            previous,
+            stream.encode(),
+            version,
+            event.type.encode(),
+            event.at,
+            event.payload.encode(),
+        )
+    ).digest()

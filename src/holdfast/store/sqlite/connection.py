@@ -1,0 +1,131 @@
+"""Opening the database, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from holdfast.errors import (
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreNewer,
+    StoreOnNetwork,
+    StoreReadOnly,
+)
+from holdfast.store.sqlite import sql
+
+APPLICATION_ID: Final = 0x686F6C64  # "hold"
+BUSY_MS: Final = 10_000
+
+_NETWORK: Final = frozenset(
+    "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph 9p glusterfs lustre gpfs ocfs2 gfs2 davfs fuse.sshfs "
+    "fuse.glusterfs fuse.ceph fuse.s3fs fuse.rclone fuse.davfs2 fuse.gcsfuse".split()
+)
+
+
+def connect(path: Path) -> apsw.Connection:
+    """An open, checked connection in WAL mode. Does not create the schema."""
+    try:
+        db = apsw.Connection(str(path))
+        db.set_busy_timeout(BUSY_MS)
+        check_ours(db, path)
+        return db
+    except apsw.Error as error:
+        raise translate(error, path) from None
+
+
+def check_ours(db: apsw.Connection, path: Path) -> None:
+    """Refuse a database of another program and one of a newer holdfast; an empty one passes."""
+    ours = db.pragma("application_id")
+    known = sql.migrations()[-1][0]
+    version = db.pragma("user_version")
+    if ours != APPLICATION_ID:
+        if ours or version or db.execute("SELECT count(*) FROM sqlite_schema").get:
+            raise StoreForeign(f"{path} is a database of another program; name another home with --home")
+    elif version > known:
+        raise StoreNewer(
+            f"{path} was written by a newer holdfast (schema {version}, this one knows {known}); "
+            "upgrade holdfast, or name another home with --home"
+        )
+
+
+def migrate(db: apsw.Connection, upto: int | None = None) -> None:
+    """Bring the schema to this version, keeping the data. The caller holds the write gate."""
+    if db.pragma("journal_mode") != "wal" and db.pragma("journal_mode", "wal") != "wal":
+        raise StoreError(
+            "the database cannot use write-ahead logging here; choose a local directory with --home"
+        )
+    version = db.pragma("user_version")
+    for number, _, text in sql.migrations():
+        if number <= version or (upto is not None and number > upto):
+            continue
+        db.execute(
+            f"BEGIN IMMEDIATE; {text}; PRAGMA application_id={APPLICATION_ID}; "
+            f"PRAGMA user_version={number}; COMMIT"
+        )
+
+
+def prepare_to_write(db: apsw.Connection) -> None:
+    """Give a connection the views and triggers through which everything is written."""
+    db.execute(sql.script("projections.sql"))
+    if sys.platform == "darwin":
+        db.pragma("fullfsync", 1)
+
+
+def translate(error: apsw.Error, path: Path) -> StoreError:
+    """The error that tells a user what is wrong with the store."""
+    if isinstance(error, apsw.FullError):
+        return StoreFull(
+            f"no room left for the store on the disk of {path.parent}; nothing that was acknowledged "
+            "is lost: free some space and resume"
+        )
+    if isinstance(error, apsw.NotADBError):
+        return StoreForeign(f"{path} is not a database; move it aside, or name another home with --home")
+    if isinstance(error, apsw.CorruptError):
+        return StoreCorrupt(
+            f"{path} is damaged ({error}); keep a copy of it, then restore a backup or name another home"
+        )
+    if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)) or (
+        isinstance(error, apsw.CantOpenError) and not os.access(path.parent, os.W_OK)
+    ):
+        return StoreReadOnly(f"the store in {path.parent} cannot be written; check its permissions")
+    if isinstance(error, apsw.CantOpenError):
+        return StoreError(f"{path} cannot be opened ({error}); check that its directory exists")
+    if isinstance(error, apsw.BusyError):
+        return StoreError(f"another program keeps {path} locked; close it and try again")
+    return StoreError(f"the store {path} failed: {error}")
+
+
+def refuse_network(directory: Path) -> None:
+    """Network filesystems lie about locks and syncs: the promise cannot be kept there."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return
+    kind = filesystem_of(str(directory.resolve()), mounts)
+    if kind in _NETWORK:
+        raise StoreOnNetwork(
+            f"{directory} is on a network filesystem ({kind}), where locks and syncs cannot be relied on; "
+            "choose a local directory with --home"
+        )
+
+
+def filesystem_of(path: str, mounts: str) -> str:
+    """The type of the filesystem that holds `path`, from the text of /proc/self/mountinfo."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5 or not right:
+            continue
+        point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split(" ", 1)[0]
+    return kind

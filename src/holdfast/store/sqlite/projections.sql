@@ -1,0 +1,184 @@
+-- How the log becomes tables. Temporary, so that they are always those of the code that writes.
+--
+-- An INSERT into `projected` is one event seen by the projections; a rebuild is
+-- `INSERT INTO projected SELECT ... FROM events ORDER BY position`.
+-- An INSERT into `appended` is one event written to the log and seen by the projections. The last
+-- one of a submission carries `base` (the version before it) and `epoch`: the head is compared and
+-- swapped there, and a stale one aborts the whole statement.
+
+CREATE TEMP VIEW projected AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
+
+CREATE TEMP VIEW appended AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
+       0 AS base, 0 AS epoch;
+
+CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended BEGIN
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+    INSERT INTO projected VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
+END;
+
+CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
+    UPDATE main.streams SET version = NEW.version, hash = NEW.hash, time = NEW.time
+    WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
+    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
+END;
+
+-- The hot path: a step that started and completed in one submission. One row here does what two
+-- rows of `appended` do, without taking the JSON apart: 17 µs instead of 33 µs of SQL per step.
+CREATE TEMP VIEW stepped AS
+SELECT 0 AS stream, 0 AS base, 0 AS epoch, 0 AS started_at, '' AS started, x'' AS started_hash,
+       0 AS ended_at, '' AS completed, x'' AS completed_hash, 0 AS synced,
+       '' AS key, '' AS name, '' AS kind, '' AS effect, 0 AS generation, '' AS child;
+
+CREATE TEMP TRIGGER append_step INSTEAD OF INSERT ON stepped BEGIN
+    UPDATE main.streams SET version = NEW.base + 2, hash = NEW.completed_hash, time = NEW.ended_at
+    WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
+    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced) VALUES
+    (NEW.stream, NEW.base + 1, 'StepStarted', NEW.started_at, NEW.started, NEW.started_hash, NEW.synced),
+    (NEW.stream, NEW.base + 2, 'StepCompleted', NEW.ended_at, NEW.completed, NEW.completed_hash, NEW.synced);
+    INSERT INTO main.steps VALUES (
+        NEW.stream, NEW.generation, NEW.key, NEW.name, NEW.kind, NEW.effect, 'completed', 1,
+        NEW.started_at, NEW.ended_at, 0, NEW.child, NEW.base + 2
+    );
+END;
+
+-- Runs
+
+CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCreated' BEGIN
+    INSERT INTO main.runs VALUES (
+        NEW.stream, NEW.payload ->> '$.code.name', 'pending', '', '', '', '', 0, 0,
+        coalesce(NEW.payload ->> '$.parent', ''), NEW.time
+    );
+END;
+
+CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunClaimed' BEGIN
+    UPDATE main.runs SET
+        owner = NEW.payload ->> '$.owner', reason = '', cause = '', attention_step = '',
+        status = iif(status = 'sleeping', 'sleeping', 'running')
+    WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReleased' BEGIN
+    UPDATE main.runs SET owner = '' WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReopened' BEGIN
+    UPDATE main.runs SET status = 'running' WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_needs_attention INSTEAD OF INSERT ON projected
+WHEN NEW.type = 'RunNeedsAttention' BEGIN
+    UPDATE main.runs SET
+        status = 'needs_attention', cause = NEW.payload ->> '$.cause',
+        reason = NEW.payload ->> '$.reason', attention_step = coalesce(NEW.payload ->> '$.step', '')
+    WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCompleted' BEGIN
+    UPDATE main.runs SET status = 'completed', owner = '' WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunFailed' BEGIN
+    UPDATE main.runs SET status = 'failed', owner = '' WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCancelled' BEGIN
+    UPDATE main.runs SET status = 'cancelled', owner = '', reason = coalesce(NEW.payload ->> '$.reason', '')
+    WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type = 'Rewound' BEGIN
+    INSERT INTO main.steps
+    SELECT run, NEW.payload ->> '$.generation', key, name, kind, effect, status, attempt,
+           started_at, ended_at, due_at, child, version
+    FROM main.steps
+    WHERE run = NEW.stream AND generation = NEW.payload ->> '$.parent'
+      AND version <= NEW.payload ->> '$.version';
+    UPDATE main.runs SET
+        generation = NEW.payload ->> '$.generation', status = 'paused', reason = 'rewound', owner = '',
+        sleepers = (SELECT count(*) FROM main.steps
+                    WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
+                      AND status = 'sleeping')
+    WHERE stream = NEW.stream;
+END;
+
+-- Steps
+
+CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepStarted' BEGIN
+    INSERT INTO main.steps VALUES (
+        NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
+        NEW.payload ->> '$.name', coalesce(NEW.payload ->> '$.kind', 'step'),
+        coalesce(NEW.payload ->> '$.effect', 'idempotent'), 'running',
+        coalesce(NEW.payload ->> '$.attempt', 1), NEW.time, 0, 0,
+        coalesce(NEW.payload ->> '$.child', ''), NEW.version
+    )
+    ON CONFLICT (run, generation, key) DO UPDATE SET
+        status = 'running', attempt = excluded.attempt, started_at = excluded.started_at,
+        ended_at = 0, due_at = 0, version = excluded.version;
+END;
+
+CREATE TEMP TRIGGER project_step_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepCompleted' BEGIN
+    UPDATE main.steps SET status = 'completed', ended_at = NEW.time, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+END;
+
+CREATE TEMP TRIGGER project_step_attempt_failed INSTEAD OF INSERT ON projected
+WHEN NEW.type = 'StepAttemptFailed' BEGIN
+    UPDATE main.steps SET
+        status = 'retrying', ended_at = NEW.time, due_at = NEW.payload ->> '$.retry_at', version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+END;
+
+CREATE TEMP TRIGGER project_step_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepFailed' BEGIN
+    UPDATE main.steps SET status = 'failed', ended_at = NEW.time, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+END;
+
+CREATE TEMP TRIGGER project_step_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepReopened' BEGIN
+    UPDATE main.steps SET status = 'reopened', version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+END;
+
+CREATE TEMP TRIGGER project_step_in_doubt INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepInDoubt' BEGIN
+    UPDATE main.steps SET status = 'in_doubt', version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+END;
+
+CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepSettled' BEGIN
+    UPDATE main.steps SET
+        status = CASE NEW.payload ->> '$.outcome'
+            WHEN 'done' THEN 'completed' WHEN 'fail' THEN 'failed' ELSE 'reopened' END,
+        ended_at = iif(NEW.payload ->> '$.outcome' = 'retry', ended_at, NEW.time),
+        version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+    UPDATE main.runs SET status = 'running', reason = '', cause = '', attention_step = ''
+    WHERE stream = NEW.stream AND status = 'needs_attention' AND cause = 'in_doubt'
+      AND NOT EXISTS (SELECT 1 FROM main.steps
+                      WHERE run = NEW.stream AND generation = runs.generation AND status = 'in_doubt');
+END;
+
+CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepStarted' BEGIN
+    INSERT INTO main.steps VALUES (
+        NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key', 'sleep', 'sleep',
+        'idempotent', 'sleeping', 1, NEW.time, 0, NEW.payload ->> '$.until', '', NEW.version
+    );
+    UPDATE main.runs SET status = 'sleeping', sleepers = sleepers + 1 WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepEnded' BEGIN
+    UPDATE main.steps SET status = 'completed', ended_at = NEW.time, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+    UPDATE main.runs SET
+        status = iif(status = 'sleeping' AND sleepers = 1, 'running', status), sleepers = sleepers - 1
+    WHERE stream = NEW.stream;
+END;

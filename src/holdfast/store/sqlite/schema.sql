@@ -1,0 +1,82 @@
+-- The log: append-only, one row per event, chained by hash within its stream.
+-- `position` is never reused although it is no AUTOINCREMENT (which would dirty one more page in
+-- every commit): the newest row of the log is never deleted.
+-- `synced` is 1 when the commit that wrote the row waited for the disk: the feed shows nothing
+-- beyond the last such row.
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY,
+    stream   INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    type     TEXT    NOT NULL,
+    time     INTEGER NOT NULL,
+    payload  TEXT    NOT NULL,
+    hash     BLOB    NOT NULL,
+    synced   INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
+
+-- A head per stream: compared and swapped in the transaction that appends.
+CREATE TABLE streams (
+    id      INTEGER PRIMARY KEY,
+    name    TEXT    NOT NULL UNIQUE,
+    kind    TEXT    NOT NULL,
+    version INTEGER NOT NULL,
+    hash    BLOB    NOT NULL,
+    epoch   INTEGER NOT NULL,
+    time    INTEGER NOT NULL
+) STRICT;
+
+-- Values too large for a row of the log, by their SHA-256.
+CREATE TABLE blobs (
+    hash TEXT PRIMARY KEY,
+    data BLOB NOT NULL
+) STRICT;
+
+-- Projections: written only by the triggers of projections.sql, made again from the log at will.
+CREATE TABLE runs (
+    stream         INTEGER PRIMARY KEY,
+    workflow       TEXT    NOT NULL,
+    status         TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    cause          TEXT    NOT NULL,
+    attention_step TEXT    NOT NULL,
+    owner          TEXT    NOT NULL,
+    generation     INTEGER NOT NULL,
+    sleepers       INTEGER NOT NULL,
+    parent         TEXT    NOT NULL,
+    created_at     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX runs_unfinished ON runs (status, stream) WHERE status <> 'completed';
+
+CREATE TABLE steps (
+    run        INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    key        TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    effect     TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    due_at     INTEGER NOT NULL,
+    child      TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    PRIMARY KEY (run, generation, key)
+) STRICT, WITHOUT ROWID;
+
+-- Not of the log: who is alive now, and what this store is.
+CREATE TABLE owners (
+    id         TEXT PRIMARY KEY,
+    host       TEXT    NOT NULL,
+    boot       TEXT    NOT NULL,
+    pid        INTEGER NOT NULL,
+    started_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,40 @@
+"""The SQL files beside this module, read once."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+_HERE: Final = files("holdfast.store.sqlite")
+
+
+@cache
+def script(name: str) -> str:
+    """A whole file, such as `projections.sql`."""
+    return (_HERE / name).read_text("utf-8")
+
+
+@cache
+def _queries() -> dict[str, str]:
+    named: dict[str, str] = {}
+    for block in script("queries.sql").split("-- name: ")[1:]:
+        name, _, text = block.partition("\n")
+        named[name.strip()] = text.strip().removesuffix(";")
+    return named
+
+
+def query(name: str) -> str:
+    """One statement of `queries.sql`."""
+    return _queries()[name]
+
+
+@cache
+def migrations() -> tuple[tuple[int, str, str], ...]:
+    """(number, name, text) of every migration, in order."""
+    found = []
+    for file in (_HERE / "migrations").iterdir():
+        number, _, name = file.name.removesuffix(".sql").partition("_")
+        if file.name.endswith(".sql"):
+            found.append((int(number), name, file.read_text("utf-8")))
+    return tuple(sorted(found))

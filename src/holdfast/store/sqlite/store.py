@@ -1,0 +1,359 @@
+"""The SQLite store: connections, the commit path, reads.
+
+A submission's way to the disk: `append` → `GroupCommit` (who commits) → `_commit` (gate, transaction,
+is the file still there) → `Committer` (what is written).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.errors import StoreClosed, StoreCorrupt, StoreError, StoreInDoubt, StoreReadOnly, StoreVanished
+from holdfast.kernel import events as e
+from holdfast.store.port import (
+    GENESIS,
+    Append,
+    Decide,
+    Decision,
+    Entry,
+    Fault,
+    FeedPage,
+    NewEvent,
+    OwnerRow,
+    Recorded,
+    RunRow,
+    StepRow,
+    chain,
+)
+from holdfast.store.sqlite import audit, sql
+from holdfast.store.sqlite.commit import Command, Committer, Submission
+from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
+from holdfast.store.sqlite.gate import WriteGate
+from holdfast.store.sqlite.group import GroupCommit
+
+DATABASE = "holdfast.db"
+
+
+class Resync(StoreError):
+    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+
+    code = "resync"
+
+
+class SqliteStore:
+    """A store in a directory. Open it once per process and share it among threads.
+
+    `durability="full"` waits for the disk at every acknowledgement (survives a power cut);
+    `"process"` does not (survives kill -9). Not usable in a forked child.
+    """
+
+    def __init__(self, home: Path, *, durability: str = "full") -> None:
+        self.path = home / DATABASE
+        _make_private(home)
+        refuse_network(home)
+        self._closed = ""
+        self._reading = threading.Lock()
+        self._reader: apsw.Connection | None = None
+        self._db: apsw.Connection | None = None
+        self._committer: Committer | None = None
+        self._durability = durability
+        self._gate = _open_gate(home)
+        self._group: GroupCommit[Submission] = GroupCommit(self._commit)
+        try:
+            self._open()
+        except BaseException:
+            self._gate.close()
+            raise
+        _open_stores.add(self)
+
+    # Writing
+
+    def append(self, append: Append) -> None:
+        self._group.submit(append)
+
+    def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        self._group.submit_soon(append, done)  # type: ignore[arg-type]
+
+    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
+        command = Command(stream, decide, after, durable)
+        self._group.submit(command)
+        return command.version
+
+    def _commit(self, batch: list[Submission]) -> None:
+        """Write one batch and make sure that it is where the next process will look for it."""
+        error: BaseException | None = None
+        try:
+            if self._closed:
+                raise StoreClosed(f"the store {self.path} is {self._closed}")
+            with self._gate:
+                self._writer().write(batch)
+                self._check_file()
+        except apsw.IOError as io_error:
+            error = self._after_io_error(io_error)
+        except apsw.Error as sqlite_error:
+            error = translate(sqlite_error, self.path)
+        except Exception as other:
+            error = other
+        except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
+            self._fail(
+                batch, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
+            )
+            raise
+        if error is not None:
+            self._fail(batch, error)
+
+    @staticmethod
+    def _fail(batch: list[Submission], error: BaseException) -> None:
+        for item in batch:
+            item.error = item.error or error
+
+    def _after_io_error(self, error: apsw.IOError) -> StoreError:
+        """Whether the commit took place is unknown: drop the connection, so that nothing is built
+        on what it believes. The caller reads the log again before it goes on."""
+        self._disconnect()
+        return StoreInDoubt(
+            f"the disk failed under {self.path} ({error}); whether the last commit took place shows "
+            "when the store is opened again: check the disk, then resume"
+        )
+
+    def _check_file(self) -> None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_ino, found.st_dev) != self._inode:
+            raise StoreVanished(
+                f"the store {self.path} was deleted or replaced while it was open; what was done since is "
+                "not recorded: put the directory back or start anew"
+            )
+
+    def _writer(self) -> Committer:
+        if self._committer is None:
+            if self._db is None:
+                self._connect()
+            assert self._db is not None
+            prepare_to_write(self._db)
+            self._committer = Committer(self._db, always_synced=self._durability == "process")
+        return self._committer
+
+    # Opening and closing
+
+    def _open(self) -> None:
+        self._connect()
+        assert self._db is not None
+        try:
+            if self._db.pragma("user_version") < sql.migrations()[-1][0]:
+                with self._gate:
+                    migrate(self._db)
+                    self._mint_incarnation()
+            self.incarnation: str = self._db.execute(sql.query("incarnation")).get
+        except apsw.Error as error:
+            self._disconnect()
+            raise translate(error, self.path) from None
+
+    def _connect(self) -> None:
+        self._db = connect(self.path)
+        found = os.stat(self.path)
+        self._inode = (found.st_ino, found.st_dev)
+        self._db.execute("PRAGMA synchronous=FULL")
+
+    def _mint_incarnation(self) -> None:
+        assert self._db is not None
+        if self._db.execute(sql.query("incarnation")).get is None:
+            self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
+
+    def _disconnect(self) -> None:
+        self._committer = None
+        for db in (self._db, self._reader):
+            if db is not None:
+                db.close(True)
+        self._db = self._reader = None
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._group.close()
+        self._closed = "closed"
+        _open_stores.discard(self)
+        with self._reading:
+            self._disconnect()
+        self._gate.close()
+
+    def _abandon(self) -> None:
+        """In a forked child: never touch the parent's connection again, not even to close it."""
+        self._closed = "not usable in a forked child; open a Holdfast of your own there"
+        _abandoned.append((self._db, self._reader))
+
+    # Reading
+
+    def _read(self, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        with self._reading:
+            try:
+                if self._reader is None:
+                    self._reader = connect(self.path)
+                return self._reader.execute(sql.query(name), values).fetchall()
+            except apsw.Error as error:
+                raise translate(error, self.path) from None
+
+    def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
+        rows = self._read("load", (stream, after))
+        if not rows:
+            return []
+        previous = GENESIS
+        if after:
+            found = self._read("hash_at", (stream, after))
+            previous = found[0][0] if found else b""
+        decode = e.decode
+        loaded = []
+        expected = after
+        for version, type, at, payload, hash in rows:
+            expected += 1
+            if version != expected or hash != chain(previous, stream, version, NewEvent(type, at, payload)):
+                raise StoreCorrupt(
+                    f"the history of {stream} does not verify at version {expected}; "
+                    "`holdfast audit verify` lists every place"
+                )
+            previous = hash
+            if output or type != "OutputCaptured":
+                loaded.append(Recorded(decode(type, payload), version, at))
+        return loaded
+
+    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
+        return (Entry(*row) for row in self._read("entries", (stream, after)))
+
+    def blob(self, hash: str) -> bytes:
+        rows = self._read("blob", (hash,))
+        if not rows:
+            raise StoreCorrupt(f"a large value ({hash[:12]}) is missing from the store")
+        data: bytes = rows[0][0]
+        return data
+
+    def run(self, run_id: str) -> RunRow | None:
+        rows = self._read("run", (run_id,))
+        return RunRow(*rows[0]) if rows else None
+
+    def runs(
+        self, *, status: Sequence[str] = (), limit: int | None = None, parent: str | None = None
+    ) -> list[RunRow]:
+        wanted = msgspec.json.encode(list(status)).decode() if status else None
+        rows = self._read("runs", (wanted, parent, -1 if limit is None else limit))
+        return [RunRow(*row) for row in rows]
+
+    def run_ids(self, prefix: str, limit: int) -> list[str]:
+        return [row[0] for row in self._read("run_ids", (prefix, limit))]
+
+    def steps(self, run_id: str) -> list[StepRow]:
+        return [StepRow(*row) for row in self._read("steps", (run_id,))]
+
+    # Owners: outside the log, because a dead one leaves no trace worth keeping
+
+    def put_owner(self, owner: OwnerRow) -> None:
+        self._write_owner("put_owner", (owner.id, owner.host, owner.boot, owner.pid, owner.started_at))
+
+    def drop_owner(self, owner_id: str) -> None:
+        self._write_owner("drop_owner", (owner_id,))
+
+    def _write_owner(self, name: str, values: Sequence[Any]) -> None:
+        def write(_: Sequence[Recorded]) -> Any:
+            assert self._db is not None
+            self._db.execute(sql.query(name), values)
+            return _NO_EVENTS
+
+        self.command("", write, durable=False)
+
+    def owner(self, owner_id: str) -> OwnerRow | None:
+        rows = self._read("owner", (owner_id,))
+        return OwnerRow(*rows[0]) if rows else None
+
+    def owners(self) -> list[OwnerRow]:
+        return [OwnerRow(*row) for row in self._read("owners")]
+
+    # The feed
+
+    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
+        after = self._position(cursor)
+        synced = self._read("last_synced")
+        rows = self._read("feed", (after, synced[0][0], limit)) if synced else []
+        entries = [Entry(*row) for row in rows]
+        return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash) if entries else cursor)
+
+    def tail(self) -> str:
+        synced = self._read("last_synced")
+        if not synced:
+            return ""
+        position = synced[0][0]
+        return self._cursor(position, self._read("hash_at_position", (position,))[0][0])
+
+    def _cursor(self, position: int, hash: bytes) -> str:
+        return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
+
+    def _position(self, cursor: str) -> int:
+        if not cursor:
+            return 0
+        try:
+            incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
+            after = int(position)
+        except ValueError:
+            raise Resync(f"{cursor!r} is not a cursor of this store") from None
+        found = self._read("hash_at_position", (after,))
+        if incarnation != self.incarnation or not found or found[0][0][:6].hex() != piece:
+            raise Resync("the cursor is of another history of this store; read the feed from the beginning")
+        return after
+
+    # Audit
+
+    def verify(self) -> Iterator[Fault]:
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        return audit.verify(self.path)
+
+    def rebuild(self) -> None:
+        def write(_: Sequence[Recorded]) -> Any:
+            assert self._db is not None
+            audit.rebuild(self._db)
+            return _NO_EVENTS
+
+        self.command("", write)
+
+
+def _make_private(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise StoreReadOnly(f"the store's directory {home} cannot be made: {error.strerror}") from None
+    except OSError as error:
+        if error.errno == 30:
+            raise StoreReadOnly(f"the store's directory {home} is on a read-only disk") from None
+        raise StoreError(f"the store's directory {home} cannot be made: {error.strerror}") from None
+
+
+def _open_gate(home: Path) -> WriteGate:
+    try:
+        return WriteGate(str(home / "write.lock"))
+    except OSError as error:
+        raise StoreReadOnly(f"the store in {home} cannot be written: {error.strerror}") from None
+
+
+_open_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_abandoned: list[object] = []
+
+
+def _abandon_all() -> None:
+    for store in list(_open_stores):
+        store._abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+_NO_EVENTS = Decision()

@@ -1,0 +1,1 @@
+"""For tests of holdfast and of what is built on it."""
