@@ -99,7 +99,7 @@ class AmbiguousRunId(BadInput):
         self.prefix = prefix
         self.matches = tuple(matches)
         super().__init__(
-            f"{prefix!r} is the start of {len(self.matches)} runs: {', '.join(self.matches[:8])}; type more of it"
+            f"{prefix!r} is the start of several runs: {', '.join(self.matches[:8])}; type more of it"
         )
 
 

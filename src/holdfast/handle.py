@@ -59,7 +59,7 @@ class Holdfast:
         self._engine = wiring.open_engine(
             self._place, self._store, clock=clock, on_event=on_event, on_output=on_output
         )
-        self._reading = Reading(self._store, self.home, self._engine.redactor)
+        self._reading = Reading(self._store, self.home, lambda: self._engine.redactor)
 
     # Executing
 

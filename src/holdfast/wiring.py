@@ -20,6 +20,7 @@ from holdfast.settings import Resolved, load
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.records import LogEvent
+    from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
 
 
@@ -58,6 +59,12 @@ def open_store(place: Place) -> SqliteStore:
     return SqliteStore(place.home, durability=place.resolved.settings.durability)
 
 
+def open_redactor(place: Place) -> Redactor:
+    from holdfast.redaction import Redactor
+
+    return Redactor(place.resolved.settings.redact)
+
+
 def open_engine(
     place: Place,
     store: SqliteStore,
@@ -67,7 +74,6 @@ def open_engine(
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Engine:
     from holdfast.engine.engine import Engine, Options
-    from holdfast.redaction import Redactor
 
     settings = place.resolved.settings
     options = Options(
@@ -76,5 +82,6 @@ def open_engine(
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
     )
-    redactor = Redactor(settings.redact)
-    return Engine(store, place.home, clock or SystemClock(), redactor, options, on_event, on_output)
+    return Engine(
+        store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output
+    )

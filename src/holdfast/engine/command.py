@@ -20,7 +20,7 @@ from holdfast.engine.drive import drive
 from holdfast.engine.perform import Call
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.process import Process
-from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.workflow import workflow
 from holdfast.errors import BadInput, CommandFailed, StepTimeout, WrongColour
 from holdfast.kernel import commands as c

@@ -18,7 +18,6 @@ from holdfast.engine.claim import Claimed, claim
 from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.ownership import Owner, is_alive
-from holdfast.engine.perform import Outcome
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.errors import AmbiguousRunId, RunNotFound, StoreClosed
@@ -78,11 +77,17 @@ class Engine:
     # Starting
 
     def start(
-        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
+        self,
+        workflow: AnyWorkflow,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run_id: str | None = None,
+        code: Code | None = None,
     ) -> Run[Any]:
-        """A run of the workflow, going on by itself; an id that exists goes on with that run."""
+        """A run of the workflow, going on by itself; an id that exists goes on with that run. `code`
+        says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
-        create, blobs = self.creation(workflow, args, kwargs, run_id)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, code)
         fresh = run_id is None
         run: Run[Any] = Run(self, create.run_id)
 
@@ -126,14 +131,19 @@ class Engine:
         return lifecycle.recover(self)
 
     def creation(
-        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None
+        self,
+        workflow: AnyWorkflow,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run_id: str | None,
+        code: Code | None = None,
     ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
         """The command that creates the run, its arguments encoded."""
         run_id = self.clock.uuid().hex[:12] if run_id is None else check_run_id(run_id)
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
-        return c.CreateRun(run_id, codes.code_of(workflow), digested.digest, value, blob), blobs
+        return c.CreateRun(run_id, code or codes.code_of(workflow), digested.digest, value, blob), blobs
 
     def attached(self, create: c.CreateRun) -> Run[Any] | None:
         """The handle of the run if this very process executes it already."""

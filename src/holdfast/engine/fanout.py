@@ -21,10 +21,6 @@ from holdfast.errors import BadInput, WrongColour
 
 A = TypeVar("A")
 R = TypeVar("R")
-T1 = TypeVar("T1")
-T2 = TypeVar("T2")
-T3 = TypeVar("T3")
-T4 = TypeVar("T4")
 
 
 @overload
@@ -88,7 +84,7 @@ def _outcome(one: Future[Any]) -> Outcome:
         return Outcome(None, error)
 
 
-async def gather(*awaitables: Awaitable[Any], limit: int | None = None) -> Any:
+async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:
     """Await all, at most `limit` at a time, and return the results in order."""
     import asyncio
 
@@ -96,7 +92,7 @@ async def gather(*awaitables: Awaitable[Any], limit: int | None = None) -> Any:
         raise BadInput(f"gather(limit={limit}): at least 1")
     gate = asyncio.Semaphore(limit) if limit else None
 
-    async def one(awaitable: Awaitable[Any]) -> Outcome:
+    async def one(awaitable: Awaitable[R]) -> Outcome:
         try:
             if gate is None:
                 return Outcome(await awaitable)
@@ -107,10 +103,12 @@ async def gather(*awaitables: Awaitable[Any], limit: int | None = None) -> Any:
         except BaseException as error:
             return Outcome(None, error)
 
-    def branch(awaitable: Awaitable[Any]) -> asyncio.Task[Outcome]:
+    def branch(awaitable: Awaitable[R]) -> asyncio.Task[Outcome]:
         coroutine = one(awaitable)
         # The branch's scope is named after what it runs, as plain asyncio.gather would name it.
-        coroutine.__qualname__ = getattr(awaitable, "__qualname__", type(awaitable).__name__)
+        coroutine.__qualname__ = getattr(  # type: ignore[attr-defined]
+            awaitable, "__qualname__", type(awaitable).__name__
+        )
         return asyncio.ensure_future(coroutine)
 
     tasks = [branch(awaitable) for awaitable in awaitables]

@@ -178,10 +178,10 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
 def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) -> Append:
     """The append that records the result, with the intent in front if it is not in the log yet."""
     run = call.execution
-    blob, blobs = "", ()
-    result = e.NOTHING
+    result, blob = e.NOTHING, ""
+    blobs: Sequence[tuple[str, bytes]] = ()
     if not call.secret:
-        result, blob, blobs = run.store_value(value, f"the result of step {call.key}")  # type: ignore[assignment]
+        result, blob, blobs = run.store_value(value, f"the result of step {call.key}")
     at = run.engine.clock.now_us()
     completed = run.record(c.CompleteStep(call.key, result, blob, call.secret), at)[0]
     event = NewEvent("StepCompleted", at, e.encode(completed))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.clock import instant
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
-from holdfast.redaction import Redactor
+from holdfast.errors import AmbiguousRunId, RunNotFound
 from holdfast.store.port import RunRow, StepRow, Store
+
+if TYPE_CHECKING:
+    from holdfast.redaction import Redactor
 
 UNFINISHED = ("pending", "running", "sleeping")
 RESUMABLE = (*UNFINISHED, "waiting", "paused", "needs_attention", "failed")
@@ -22,11 +25,20 @@ RESUMABLE = (*UNFINISHED, "waiting", "paused", "needs_attention", "failed")
 class Reading:
     """Reads one store. Knows who is alive, so that an interrupted run shows as such."""
 
-    def __init__(self, store: Store, home: Path, redactor: Redactor) -> None:
+    def __init__(self, store: Store, home: Path, redactor: Callable[[], Redactor]) -> None:
+        """`redactor` is asked for at the first text that needs it: its patterns cost more to load
+        than a list of runs to read."""
         self._store = store
         self._home = home
-        self._redactor = redactor
+        self._open_redactor = redactor
+        self._opened_redactor: Redactor | None = None
         self._alive: dict[str, bool] = {}
+
+    @property
+    def redactor(self) -> Redactor:
+        if self._opened_redactor is None:
+            self._opened_redactor = self._open_redactor()
+        return self._opened_redactor
 
     def runs(
         self, *, status: Sequence[str] = (), resumable: bool | None = None, limit: int | None = None
@@ -46,6 +58,21 @@ class Reading:
     def is_resumable(run: RunInfo) -> bool:
         return run.status in RESUMABLE and (run.status not in UNFINISHED or run.interrupted)
 
+    def find(self, text: str) -> str:
+        """The id that `text` is, or is the only possible beginning of. Raises `RunNotFound` with the
+        nearest ids, `AmbiguousRunId`."""
+        if self._store.run(text) is not None:
+            return text
+        matches = self._store.run_ids(text, 9) if text else []
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise AmbiguousRunId(text, matches)
+        from difflib import get_close_matches
+
+        known = [row.id for row in self._store.runs(limit=500)]
+        raise RunNotFound(text, get_close_matches(text, known, n=3, cutoff=0.5))
+
     def run(self, run_id: str) -> RunInfo | None:
         self._alive.clear()
         row = self._store.run(run_id)
@@ -56,7 +83,7 @@ class Reading:
 
     def events(self, run_id: str) -> Iterator[LogEvent]:
         for entry in self._store.entries(run_id):
-            data = self._redactor.redact_value(msgspec.json.decode(entry.payload))
+            data = self.redactor.redact_value(msgspec.json.decode(entry.payload))
             yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
 
     def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[tuple[int, LogLine]]:
@@ -66,7 +93,7 @@ class Reading:
                 continue
             data: dict[str, Any] = msgspec.json.decode(entry.payload)
             if step is None or matches(data["key"], step):
-                text = self._redactor.redact(data["text"])
+                text = self.redactor.redact(data["text"])
                 yield (
                     entry.version,
                     LogLine(data["key"], data["attempt"], data["source"], text, instant(entry.at)),
@@ -77,9 +104,9 @@ class Reading:
         owner = self._store.owner(row.owner) if alive else None
         return RunInfo(
             row.id,
-            row.workflow,
+            self._shown(row.workflow),
             row.status,
-            self._redactor.redact(row.reason),
+            self._shown(row.reason),
             row.status in UNFINISHED and not alive,
             owner.pid if owner else None,
             row.generation,
@@ -87,6 +114,10 @@ class Reading:
             instant(row.created_at),
             instant(row.updated_at),
         )
+
+    def _shown(self, text: str) -> str:
+        # A function's name holds no secret; a command line may.
+        return text if not text or text.replace(".", "").isidentifier() else self.redactor.redact(text)
 
     def _is_alive(self, owner: str) -> bool:
         known = self._alive.get(owner)

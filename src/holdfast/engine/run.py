@@ -25,7 +25,7 @@ class Run(Generic[R]):
         self._ended = threading.Event()
         self._outcome = Outcome()
         self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -76,7 +76,7 @@ class Run(Generic[R]):
             except RuntimeError:
                 pass  # the waiter's loop is closed
 
-    def _when_ended(self, callback: Callable[[], None]) -> None:
+    def _when_ended(self, callback: Callable[[], object]) -> None:
         with self._lock:
             if not self._ended.is_set():
                 self._callbacks.append(callback)

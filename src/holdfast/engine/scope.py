@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextvars import Context, ContextVar, copy_context
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.kernel.identity import Counters
@@ -69,13 +70,13 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
             context = copy_context() if context is None else context.copy()
             context.run(current.set, scope.child(_name(coro)))
         if previous is not None:
-            return previous(loop, coro, context=context, **kwargs)
+            return previous(loop, coro, context=context, **kwargs)  # type: ignore[call-arg]
         import asyncio
 
         return asyncio.Task(coro, loop=loop, context=context, **kwargs)
 
     factory._holdfast = True  # type: ignore[attr-defined]
-    loop.set_task_factory(factory)  # type: ignore[arg-type]
+    loop.set_task_factory(factory)
 
 
 def _name(coro: Any) -> str:
@@ -93,12 +94,12 @@ else:
     def _made_by_wait_for() -> bool:
         """Python 3.11's wait_for wraps its coroutine in a task, 3.12's does not: identity must not
         depend on that, so the wrapper shares the scope of its caller, who waits for it anyway."""
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         for _ in range(4):
             if frame is None:
                 return False
             code = frame.f_code
             if code.co_name == "wait_for" and code.co_filename.endswith("tasks.py"):
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False

@@ -246,7 +246,7 @@ class _Decorator:
         self._options = options
 
     @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> AsyncStep[P, R]: ...
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> AsyncStep[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[P, R]) -> Step[P, R]: ...
     def __call__(self, fn: Callable[..., Any]) -> Any:
@@ -254,7 +254,7 @@ class _Decorator:
 
 
 @overload
-def step(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...
+def step(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...  # type: ignore[overload-overlap]
 @overload
 def step(fn: Callable[P, R], /) -> Step[P, R]: ...
 @overload
@@ -288,7 +288,7 @@ def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _make(fn: Callable[..., Any], options: dict[str, Any]) -> Any:
-    if not callable(fn) or isinstance(fn, (staticmethod, classmethod)):
+    if isinstance(fn, (staticmethod, classmethod)):
         raise BadInput("@step goes under @staticmethod and @classmethod, directly on the function")
     code = getattr(fn, "__code__", None)
     if code is not None and code.co_flags & _COROUTINE:

@@ -88,7 +88,7 @@ class AsyncWorkflow(WorkflowBase[P, R]):
 
 
 @overload
-def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R]: ...
+def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R]: ...  # type: ignore[overload-overlap]
 @overload
 def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 def workflow(fn: Callable[..., Any], /) -> Any:

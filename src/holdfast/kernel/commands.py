@@ -10,11 +10,11 @@ from holdfast.kernel.events import NOTHING, Code, Effect, StepKind
 from holdfast.kernel.failure import Failure
 
 
-class Command(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True, gc=False):
     """The root of all commands."""
 
 
-class CreateRun(Command, frozen=True):
+class CreateRun(Command, frozen=True, gc=False):
     run_id: str
     code: Code
     digest: str
@@ -24,7 +24,7 @@ class CreateRun(Command, frozen=True):
     parent_step: str = ""
 
 
-class ClaimRun(Command, frozen=True):
+class ClaimRun(Command, frozen=True, gc=False):
     """Take the run. `dead` is the owner found dead; `force` goes past a live one."""
 
     run_id: str
@@ -33,19 +33,19 @@ class ClaimRun(Command, frozen=True):
     force: bool = False
 
 
-class ReleaseRun(Command, frozen=True):
+class ReleaseRun(Command, frozen=True, gc=False):
     run_id: str
     owner: str
     reason: str = ""
 
 
-class ReopenRun(Command, frozen=True):
+class ReopenRun(Command, frozen=True, gc=False):
     """Let a failed or cancelled run go on: the steps that ended it are tried again."""
 
     run_id: str
 
 
-class StartStep(Command, frozen=True):
+class StartStep(Command, frozen=True, gc=False):
     key: str
     name: str
     digest: str = ""
@@ -58,14 +58,14 @@ class StartStep(Command, frozen=True):
     child: str = ""
 
 
-class CompleteStep(Command, frozen=True):
+class CompleteStep(Command, frozen=True, gc=False):
     key: str
     result: msgspec.Raw = NOTHING
     blob: str = ""
     secret: bool = False
 
 
-class FailAttempt(Command, frozen=True):
+class FailAttempt(Command, frozen=True, gc=False):
     """The attempt failed; with `retry_at` another follows, without it the step has failed."""
 
     key: str
@@ -73,14 +73,14 @@ class FailAttempt(Command, frozen=True):
     retry_at: int = 0
 
 
-class DoubtStep(Command, frozen=True):
+class DoubtStep(Command, frozen=True, gc=False):
     run_id: str
     key: str
     why: str
     verifiable: bool = False
 
 
-class SettleStep(Command, frozen=True):
+class SettleStep(Command, frozen=True, gc=False):
     """`abandoned`: the run's owner is known to be dead, so a running `once` step is in doubt."""
 
     run_id: str
@@ -93,29 +93,29 @@ class SettleStep(Command, frozen=True):
     abandoned: bool = False
 
 
-class StartSleep(Command, frozen=True):
+class StartSleep(Command, frozen=True, gc=False):
     key: str
     ordinal: int
     until: int
 
 
-class EndSleep(Command, frozen=True):
+class EndSleep(Command, frozen=True, gc=False):
     key: str
 
 
-class RecordValue(Command, frozen=True):
+class RecordValue(Command, frozen=True, gc=False):
     key: str
     ordinal: int
     value: msgspec.Raw
 
 
-class CaptureOutput(Command, frozen=True):
+class CaptureOutput(Command, frozen=True, gc=False):
     key: str
     source: str
     text: str
 
 
-class AttendRun(Command, frozen=True):
+class AttendRun(Command, frozen=True, gc=False):
     """Stop the run until a person has looked."""
 
     cause: str
@@ -123,15 +123,15 @@ class AttendRun(Command, frozen=True):
     step: str = ""
 
 
-class CompleteRun(Command, frozen=True):
+class CompleteRun(Command, frozen=True, gc=False):
     result: msgspec.Raw = NOTHING
     blob: str = ""
 
 
-class FailRun(Command, frozen=True):
+class FailRun(Command, frozen=True, gc=False):
     error: Failure
     steps: tuple[str, ...] = ()
 
 
-class CancelRun(Command, frozen=True):
+class CancelRun(Command, frozen=True, gc=False):
     reason: str = ""

@@ -22,11 +22,11 @@ NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The root of all events."""
 
 
-class Unknown(Event, frozen=True):
+class Unknown(Event, frozen=True, gc=False):
     """An event of a type that this version does not know; kept, shown, skipped by `evolve`."""
 
     type: str
@@ -47,7 +47,7 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
 # The store's own stream
 
 
-class StreamCreated(Event, frozen=True):
+class StreamCreated(Event, frozen=True, gc=False):
     """A stream's first event was written in this same transaction."""
 
     stream: str
@@ -57,7 +57,7 @@ class StreamCreated(Event, frozen=True):
 # A run
 
 
-class RunCreated(Event, frozen=True):
+class RunCreated(Event, frozen=True, gc=False):
     code: Code
     digest: str
     args: msgspec.Raw = NOTHING
@@ -66,7 +66,7 @@ class RunCreated(Event, frozen=True):
     parent_step: str = ""
 
 
-class RunClaimed(Event, frozen=True):
+class RunClaimed(Event, frozen=True, gc=False):
     """An owner took the run; every earlier epoch is fenced off from here on."""
 
     owner: str
@@ -75,16 +75,16 @@ class RunClaimed(Event, frozen=True):
     forced: bool = False
 
 
-class RunReleased(Event, frozen=True):
+class RunReleased(Event, frozen=True, gc=False):
     owner: str
     reason: str = ""
 
 
-class RunReopened(Event, frozen=True):
+class RunReopened(Event, frozen=True, gc=False):
     """A failed or cancelled run goes on."""
 
 
-class RunNeedsAttention(Event, frozen=True):
+class RunNeedsAttention(Event, frozen=True, gc=False):
     """A person must decide: `cause` is the error code, `step` the place, `reason` the sentence."""
 
     cause: str
@@ -92,23 +92,23 @@ class RunNeedsAttention(Event, frozen=True):
     step: str = ""
 
 
-class RunCompleted(Event, frozen=True):
+class RunCompleted(Event, frozen=True, gc=False):
     result: msgspec.Raw = NOTHING
     blob: str = ""
 
 
-class RunFailed(Event, frozen=True):
+class RunFailed(Event, frozen=True, gc=False):
     """`steps` are the steps whose errors ended the run: what `resume` tries again."""
 
     error: Failure
     steps: tuple[str, ...] = ()
 
 
-class RunCancelled(Event, frozen=True):
+class RunCancelled(Event, frozen=True, gc=False):
     reason: str = ""
 
 
-class Rewound(Event, frozen=True):
+class Rewound(Event, frozen=True, gc=False):
     """A new generation opens; what its parent recorded after `version` no longer counts."""
 
     generation: int
@@ -119,7 +119,7 @@ class Rewound(Event, frozen=True):
 # Its steps
 
 
-class StepStarted(Event, frozen=True):
+class StepStarted(Event, frozen=True, gc=False):
     """The intent: an attempt begins. `ordinal` is its place among the calls of its scope."""
 
     key: str
@@ -136,7 +136,7 @@ class StepStarted(Event, frozen=True):
     child: str = ""
 
 
-class StepCompleted(Event, frozen=True):
+class StepCompleted(Event, frozen=True, gc=False):
     key: str
     result: msgspec.Raw = NOTHING
     blob: str = ""
@@ -145,7 +145,7 @@ class StepCompleted(Event, frozen=True):
     secret: bool = False
 
 
-class StepAttemptFailed(Event, frozen=True):
+class StepAttemptFailed(Event, frozen=True, gc=False):
     """An attempt failed and another follows at `retry_at` (microseconds)."""
 
     key: str
@@ -155,21 +155,21 @@ class StepAttemptFailed(Event, frozen=True):
     generation: int = 0
 
 
-class StepFailed(Event, frozen=True):
+class StepFailed(Event, frozen=True, gc=False):
     key: str
     error: Failure
     attempt: int = 1
     generation: int = 0
 
 
-class StepReopened(Event, frozen=True):
+class StepReopened(Event, frozen=True, gc=False):
     """The failed step will be tried again: same generation, same idempotency key."""
 
     key: str
     generation: int = 0
 
 
-class StepInDoubt(Event, frozen=True):
+class StepInDoubt(Event, frozen=True, gc=False):
     """A `once` step was cut off after its intent: it may or may not have happened."""
 
     key: str
@@ -178,7 +178,7 @@ class StepInDoubt(Event, frozen=True):
     verifiable: bool = False
 
 
-class StepSettled(Event, frozen=True):
+class StepSettled(Event, frozen=True, gc=False):
     """A person or a `verify` hook said what became of a step in doubt."""
 
     key: str
@@ -190,19 +190,19 @@ class StepSettled(Event, frozen=True):
     error: Failure | None = None
 
 
-class SleepStarted(Event, frozen=True):
+class SleepStarted(Event, frozen=True, gc=False):
     key: str
     ordinal: int
     until: int
     generation: int = 0
 
 
-class SleepEnded(Event, frozen=True):
+class SleepEnded(Event, frozen=True, gc=False):
     key: str
     generation: int = 0
 
 
-class ValueRecorded(Event, frozen=True):
+class ValueRecorded(Event, frozen=True, gc=False):
     """What `now()`, `random()` or `uuid()` gave, so that replay gives the same."""
 
     key: str
@@ -211,7 +211,7 @@ class ValueRecorded(Event, frozen=True):
     generation: int = 0
 
 
-class OutputCaptured(Event, frozen=True):
+class OutputCaptured(Event, frozen=True, gc=False):
     """A piece of a command's output, redacted; `source` is `stdout` or `stderr`."""
 
     key: str

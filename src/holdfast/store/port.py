@@ -19,9 +19,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.errors import StoreError
 from holdfast.kernel import events as e
 
-STORE_STREAM = "store"
+STORE_STREAM = "@store"
+"""The stream that records every stream's creation; no run can have this id."""
 GENESIS = b"\0" * 32
 
 
@@ -54,7 +56,13 @@ class NewEvent(NamedTuple):
 
 
 def new_event(event: e.Event, at: int) -> NewEvent:
-    return NewEvent(type(event).__name__, at, e.encode(event))
+    return NewEvent(e.type_of(event), at, e.encode(event))
+
+
+class Resync(StoreError):
+    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+
+    code = "resync"
 
 
 class Append:

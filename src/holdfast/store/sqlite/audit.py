@@ -34,7 +34,7 @@ def verify(path: Path) -> Iterator[Fault]:
                 yield Fault("", 0, f"the database file is damaged: {problem}")
         yield from _verify_log(db)
         yield from _verify_blobs(db)
-        yield from _verify_projections(db, path)
+        yield from _verify_projections(path)
     except apsw.Error as error:
         raise translate(error, path) from None
     finally:
@@ -91,7 +91,8 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
         if hashlib.sha256(data).hexdigest() != hash:
             yield Fault("", 0, f"the large value {hash[:12]} was changed: it does not match its hash")
     wanted = db.execute(
-        "SELECT s.name, v.version, v.payload ->> '$.blob' FROM events AS v JOIN streams AS s ON s.id = v.stream "
+        "SELECT s.name, v.version, v.payload ->> '$.blob' "
+        "FROM events AS v JOIN streams AS s ON s.id = v.stream "
         "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepSettled') "
         "AND json_valid(v.payload) AND v.payload ->> '$.blob' <> ''"
     )
@@ -100,7 +101,7 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
             yield Fault(name, version, f"its large value {hash[:12]} is missing")
 
 
-def _verify_projections(db: apsw.Connection, path: Path) -> Iterator[Fault]:
+def _verify_projections(path: Path) -> Iterator[Fault]:
     """Project the log into a database in memory and compare row by row."""
     fresh = apsw.Connection(":memory:")
     try:

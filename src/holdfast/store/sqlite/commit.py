@@ -1,15 +1,16 @@
-"""One batch of submissions becomes one transaction.
+"""One batch of submissions becomes one transaction, in as few SQL statements as there can be.
 
-The common batch, steps of runs that this process owns, is one SQL statement: apsw drops the GIL at
-every statement, and each drop lets fifty other threads in between. It works on heads remembered
-from the last commit; the triggers compare them, and if any is stale, nothing was written and the
-batch is done again the exact way: heads read inside the transaction, each submission in a savepoint
-of its own, so that a refused one does not touch the others.
+apsw drops the GIL at every statement, and each drop lets fifty other threads in between. So all
+appends of runs that this process owns go in one statement, or two: steps that started and completed
+in one go through `stepped`, whatever else through `appended`. They are built on heads remembered from
+the last commit; the triggers compare them with the stored ones. If any is stale, nothing was written,
+and the batch is done again with heads read inside the transaction, where a stale owner is refused
+and the others are not touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -48,7 +49,7 @@ class Command:
         self.decide = decide
         self.after = after
         self.durable = durable
-        self.seal = None
+        self.seal: Callable[[Any], None] | None = None
         self.version = 0
         self.error: BaseException | None = None
         self.wake: Any = None
@@ -73,11 +74,20 @@ class Committer:
         """Commit the batch. Refusals are left in `error`; raises only if nothing was committed."""
         synced = self._always_synced or any(item.durable for item in batch)
         self._wait_for_disk(synced)
-        if not self._write_fast(batch, synced):
-            self._write_exactly(batch, synced)
-
-    def forget(self) -> None:
-        self._heads.clear()
+        steps, others, commands = self._sort(batch)
+        try:
+            if not others and not commands and steps:
+                # A statement outside a transaction is one: it takes the write lock at its beginning,
+                # as BEGIN IMMEDIATE would, and commits at its end.
+                self._write_appends(steps, others, synced)
+            else:
+                self._transact(steps, others, commands, synced)
+        except apsw.ConstraintError:
+            self._heads.clear()
+            self._transact((), (), batch, synced)
+        except BaseException:
+            self._heads.clear()
+            raise
 
     def _wait_for_disk(self, synced: bool) -> None:
         full = synced and not self._always_synced
@@ -86,119 +96,142 @@ class Committer:
             self._db.execute("PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL")
             self._full = full
 
-    # The fast way
-
-    def _write_fast(self, batch: Sequence[Submission], synced: bool) -> bool:
-        """Steps of remembered streams in one statement; False if that cannot be or was stale."""
+    def _sort(
+        self, batch: Sequence[Submission]
+    ) -> tuple[Sequence[Append], Sequence[Append], Sequence[Submission]]:
+        """(steps, other appends, what must be looked at one by one), in an order that keeps each
+        stream's own."""
         heads = self._heads
-        moved: dict[str, Head] = {}
-        values: list[Any] = []
+        steps: list[Append] = []
+        others: list[Append] = []
+        singly: list[Submission] = []
+        behind: set[str] = set()
         for item in batch:
-            if type(item) is not Append or item.step is None:
-                return False
             stream = item.stream
-            head = moved.get(stream) or heads.get(stream)
-            if head is None or head.epoch != item.epoch:
-                return False
-            started, completed = item.events
-            version = head.version
-            hash1 = chain(head.hash, stream, version + 1, started)
-            hash2 = chain(hash1, stream, version + 2, completed)
-            step = item.step
-            values += (
-                head.id, version, head.epoch, started.at, started.payload, hash1,
-                completed.at, completed.payload, hash2, synced,
-                step.key, step.name, step.kind, step.effect, step.generation, step.child,
-            )  # fmt: skip
-            item.version = version + 2
-            moved[stream] = Head(head.id, version + 2, hash2, head.epoch)
-        try:
-            self._db.execute(_steps_statement(len(batch)), values)
-        except apsw.ConstraintError:
-            self.forget()
-            return False
-        heads.update(moved)
-        return True
+            head = heads.get(stream)
+            if type(item) is not Append or head is None or head.epoch != item.epoch or item.blobs:
+                singly.append(item)
+                behind.add(stream)
+            elif stream in behind:
+                (singly if any(one.stream == stream for one in singly) else others).append(item)
+            elif item.step is not None:
+                steps.append(item)
+            else:
+                others.append(item)
+                behind.add(stream)
+        return steps, others, singly
 
-    # The exact way
-
-    def _write_exactly(self, batch: Sequence[Submission], synced: bool) -> None:
+    def _transact(
+        self,
+        steps: Sequence[Append],
+        others: Sequence[Append],
+        singly: Sequence[Submission],
+        synced: bool,
+    ) -> None:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            for item in batch:
+            self._write_appends(steps, others, synced)
+            for item in singly:
                 self._write_one(item, synced)
             db.execute("COMMIT")
         except BaseException:
-            self.forget()
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
 
-    def _write_one(self, item: Submission, synced: bool) -> None:
-        db = self._db
-        db.execute("SAVEPOINT one")
-        try:
-            head = self._head(item.stream)
-            if type(item) is Append:
-                if head is None or head.epoch != item.epoch:
-                    raise OwnershipLost(item.stream)
-                decision = Decision(item.events, None, item.blobs)
-            else:
-                decision = item.decide(self._load(head, item.after))
-            item.version = self._append(item.stream, head, decision, synced)
-        except apsw.Error:
-            raise
-        except BaseException as error:
-            db.execute("ROLLBACK TO one; RELEASE one")
-            self._heads.pop(item.stream, None)
-            item.error = error
-        else:
-            db.execute("RELEASE one")
+    # Appends on remembered heads
 
-    def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
-        if not decision.events:
-            return head.version if head else 0
-        if head is None:
-            head = self._create(stream, decision, synced)
-        if decision.epoch is not None and decision.epoch != head.epoch:
-            self._db.execute(sql.query("set_epoch"), (decision.epoch, head.id))
-            head = head._replace(epoch=decision.epoch)
-        for blob in decision.blobs:
-            self._db.execute(sql.query("put_blob"), blob)
-        head = self._append_events(stream, head, decision.events, synced)
-        if decision.events[-1].type in _LAST:
-            self._heads.pop(stream, None)
-        else:
-            self._heads[stream] = head
-        return head.version
-
-    def _append_events(self, stream: str, head: Head, events: Sequence[NewEvent], synced: bool) -> Head:
+    def _write_appends(self, steps: Sequence[Append], others: Sequence[Append], synced: bool) -> None:
+        heads = self._heads
         values: list[Any] = []
+        for item in steps:
+            stream, step = item.stream, item.step
+            started, completed = item.events
+            id, version, hash, epoch = heads[stream]
+            hash1 = chain(hash, stream, version + 1, started)
+            hash2 = chain(hash1, stream, version + 2, completed)
+            assert step is not None
+            values += (
+                id, version, epoch, started.at, started.payload, hash1,
+                completed.at, completed.payload, hash2, synced,
+                step.key, step.name, step.kind, step.effect, step.generation, step.child,
+            )  # fmt: skip
+            item.version = version + 2
+            heads[stream] = Head(id, version + 2, hash2, epoch)
+        if values:
+            self._db.execute(_steps_statement(len(steps)), values)
+        values = []
+        for item in others:
+            if item.events:
+                self._chain(item.stream, heads[item.stream], item.events, synced, values)
+            item.version = heads[item.stream].version
+        if values:
+            self._db.execute(_events_statement(len(values) // _EVENT_COLUMNS), values)
+        for item in others:
+            if item.events and item.events[-1].type in _LAST:
+                heads.pop(item.stream, None)
+
+    def _chain(
+        self, stream: str, head: Head, events: Sequence[NewEvent], synced: bool, values: list[Any]
+    ) -> None:
+        """Add the rows of `events` to `values` and remember the head after them."""
         version, hash = head.version, head.hash
         for event in events:
             version += 1
             hash = chain(hash, stream, version, event)
             values += (head.id, version, event.type, event.at, event.payload, hash, synced, None, None)
         values[-2:] = (head.version, head.epoch)
-        self._db.execute(_events_statement(len(events)), values)
-        return Head(head.id, version, hash, head.epoch)
+        self._heads[stream] = Head(head.id, version, hash, head.epoch)
 
-    def _create(self, stream: str, decision: Decision, synced: bool) -> Head:
+    # One by one, on what the transaction reads
+
+    def _write_one(self, item: Submission, synced: bool) -> None:
+        """Everything that can refuse the submission comes before the first write."""
+        head = self._head(item.stream)
+        try:
+            if isinstance(item, Append):
+                if head is None or head.epoch != item.epoch:
+                    raise OwnershipLost(item.stream)
+                decision = Decision(item.events, None, item.blobs)
+            else:
+                decision = item.decide(self._load(head, item.after))
+        except apsw.Error:
+            raise
+        except Exception as error:
+            item.error = error
+            return
+        item.version = self._append(item.stream, head, decision, synced)
+
+    def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
+        if not decision.events:
+            return head.version if head else 0
+        values: list[Any] = []
+        if head is None:
+            head = self._create(stream, decision, synced, values)
+        elif decision.epoch is not None and decision.epoch != head.epoch:
+            self._db.execute(sql.query("set_epoch"), (decision.epoch, head.id))
+            head = head._replace(epoch=decision.epoch)
+        for blob in decision.blobs:
+            self._db.execute(sql.query("put_blob"), blob)
+        self._chain(stream, head, decision.events, synced, values)
+        self._db.execute(_events_statement(len(values) // _EVENT_COLUMNS), values)
+        version = self._heads[stream].version
+        if decision.events[-1].type in _LAST:
+            del self._heads[stream]
+        return version
+
+    def _create(self, stream: str, decision: Decision, synced: bool, values: list[Any]) -> Head:
         """A new stream; the store's own stream records that it came to be."""
-        id = self._db.execute(sql.query("create_stream"), (stream, decision.kind, GENESIS)).get
-        if stream != STORE_STREAM:
-            log = self._head(STORE_STREAM)
-            if log is None:
-                log = Head(
-                    self._db.execute(sql.query("create_stream"), (STORE_STREAM, "store", GENESIS)).get,
-                    0,
-                    GENESIS,
-                    0,
-                )
-            created = new_event(e.StreamCreated(stream, decision.kind), decision.events[0].at)
-            self._append_events(STORE_STREAM, log, [created], synced)
-        return Head(id, 0, GENESIS, 0)
+        head = self._new_head(stream, decision.kind, decision.epoch or 0)
+        log = self._head(STORE_STREAM) or self._new_head(STORE_STREAM, "store", 0)
+        created = new_event(e.StreamCreated(stream, decision.kind), decision.events[0].at)
+        self._chain(STORE_STREAM, log, [created], synced, values)
+        return head
+
+    def _new_head(self, stream: str, kind: str, epoch: int) -> Head:
+        id = self._db.execute(sql.query("create_stream"), (stream, kind, GENESIS, epoch)).get
+        return Head(id, 0, GENESIS, epoch)
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
@@ -209,6 +242,9 @@ class Committer:
             return []
         rows = self._db.execute(sql.query("load_by_id"), (head.id, after))
         return [Recorded(e.decode(type, payload), version, at) for version, type, at, payload in rows]
+
+
+_EVENT_COLUMNS = 9
 
 
 @cache

@@ -74,6 +74,7 @@ def migrate(db: apsw.Connection, upto: int | None = None) -> None:
 def prepare_to_write(db: apsw.Connection) -> None:
     """Give a connection the views and triggers through which everything is written."""
     db.execute(sql.script("projections.sql"))
+    db.execute("PRAGMA cache_size=-16000")
     if sys.platform == "darwin":
         db.pragma("fullfsync", 1)
 

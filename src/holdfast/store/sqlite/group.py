@@ -14,9 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Queued(Protocol):
+    @property
+    def seal(self) -> Callable[[Any], None] | None: ...
+
     error: BaseException | None
-    seal: Callable[[Any], None] | None
-    wake: object
+    wake: Any
     """How to tell the submitter: a locked Lock to release, a callback, or None for the leader."""
 
 
@@ -104,7 +106,7 @@ class GroupCommit(Generic[S]):
                     item.wake = None
                     wake.release()
                 elif wake is not None:
-                    wake(item)  # type: ignore[operator]
+                    wake(item)
 
     def _pass_on(self) -> None:
         with self._lock:

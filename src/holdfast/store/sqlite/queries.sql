@@ -2,7 +2,7 @@
 SELECT id, version, hash, epoch FROM streams WHERE name = ?;
 
 -- name: create_stream
-INSERT INTO streams (name, kind, version, hash, epoch, time) VALUES (?, ?, 0, ?, 0, 0) RETURNING id;
+INSERT INTO streams (name, kind, version, hash, epoch, time) VALUES (?, ?, 0, ?, ?, 0) RETURNING id;
 
 -- name: set_epoch
 UPDATE streams SET epoch = ? WHERE id = ?;

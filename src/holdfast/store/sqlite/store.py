@@ -30,6 +30,7 @@ from holdfast.store.port import (
     NewEvent,
     OwnerRow,
     Recorded,
+    Resync,
     RunRow,
     StepRow,
     chain,
@@ -41,12 +42,6 @@ from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
 
 DATABASE = "holdfast.db"
-
-
-class Resync(StoreError):
-    """The cursor is of another history of this store (a restored backup): start from the beginning."""
-
-    code = "resync"
 
 
 class SqliteStore:

@@ -1,0 +1,43 @@
+"""The workflows that the benchmarks execute: steps that do nothing but return 200 bytes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast import step, workflow
+
+RESULT = {"text": "x" * 180, "n": 1}
+
+
+@step
+def work(i: int, prompt: str = "hello") -> dict[str, object]:
+    return RESULT
+
+
+@step
+async def awork(i: int, prompt: str = "hello") -> dict[str, object]:
+    return RESULT
+
+
+@workflow
+def sequential(steps: int, batch: int = 0) -> int:
+    for i in range(steps):
+        work(i, "do it")
+    return steps
+
+
+@workflow
+async def sequential_async(steps: int, batch: int = 0) -> int:
+    for i in range(steps):
+        await awork(i, "do it")
+    return steps
+
+
+@workflow
+async def many_async(runs: int, steps: int) -> int:
+    async def one() -> None:
+        for i in range(steps):
+            await awork(i, "do it")
+
+    await asyncio.gather(*(one() for _ in range(runs)))
+    return runs * steps

@@ -1,0 +1,346 @@
+"""A store in memory, as simple as can be: the second opinion on every other store.
+
+No SQL, no group commit, no durability: a lock, dicts and lists, and projections that are folds of the
+kernel's `evolve`. Where it and another store differ, one of them breaks the port's promise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from holdfast.errors import OwnershipLost, StoreClosed, StoreCorrupt, StoreError
+from holdfast.kernel import events as e
+from holdfast.kernel.evolve import Impossible, evolve, fold
+from holdfast.kernel.state import RunState
+from holdfast.store.port import (
+    GENESIS,
+    STORE_STREAM,
+    Append,
+    Decide,
+    Decision,
+    Entry,
+    Fault,
+    FeedPage,
+    NewEvent,
+    OwnerRow,
+    Recorded,
+    Resync,
+    RunRow,
+    StepRow,
+    chain,
+    new_event,
+)
+
+
+class Stream:
+    """One stream: its head, its part of the log, and what that adds up to."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.version = 0
+        self.hash = GENESIS
+        self.epoch = 0
+        self.log: list[Entry] = []
+        self.state: RunState | None = None
+
+    def recorded(self, after: int = 0) -> list[Recorded]:
+        return [
+            Recorded(e.decode(entry.type, entry.payload), entry.version, entry.at)
+            for entry in self.log
+            if entry.version > after
+        ]
+
+    def projected(self) -> RunState | None:
+        return fold(self.recorded()) if self.kind == "run" else None
+
+
+class OracleStore:
+    """Implements the port; thread-safe; gone when the process ends."""
+
+    def __init__(self) -> None:
+        self.incarnation = os.urandom(8).hex()
+        self.streams: dict[str, Stream] = {}
+        self.blobs: dict[str, bytes] = {}
+        self._owners: dict[str, OwnerRow] = {}
+        self._position = 0
+        self._synced = 0
+        self._closed = False
+        # Reentrant: what a command decides may read the store.
+        self._lock = threading.RLock()
+
+    # Writing
+
+    def append(self, append: Append) -> None:
+        with self._lock:
+            if append.seal is not None:
+                append.seal(append)
+            stream = self._open(append.stream)
+            if stream is None or stream.epoch != append.epoch:
+                raise OwnershipLost(append.stream)
+            append.version = self._write(
+                append.stream, Decision(append.events, None, append.blobs), append.durable
+            )
+
+    def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        try:
+            self.append(append)
+        except StoreError as error:
+            append.error = error
+        done(append)
+
+    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
+        with self._lock:
+            found = self._open(stream)
+            decision = decide(found.recorded(after) if found else [])
+            return self._write(stream, decision, durable)
+
+    def _write(self, name: str, decision: Decision, durable: bool) -> int:
+        stream = self.streams.get(name)
+        if not decision.events:
+            return stream.version if stream else 0
+        if stream is None:
+            log = self.streams.setdefault(STORE_STREAM, Stream(STORE_STREAM, "store"))
+            self._extend(log, [new_event(e.StreamCreated(name, decision.kind), decision.events[0].at)])
+            stream = self.streams[name] = Stream(name, decision.kind)
+        if decision.epoch is not None:
+            stream.epoch = decision.epoch
+        for hash, data in decision.blobs:
+            self.blobs.setdefault(hash, bytes(data))
+        self._extend(stream, decision.events)
+        if durable:
+            self._synced = self._position
+        return stream.version
+
+    def _extend(self, stream: Stream, events: Sequence[NewEvent]) -> None:
+        for event in events:
+            stream.version += 1
+            stream.hash = chain(stream.hash, stream.name, stream.version, event)
+            self._position += 1
+            entry = Entry(self._position, stream.name, stream.version, *event, stream.hash)
+            stream.log.append(entry)
+            if stream.kind == "run":
+                stream.state = evolve(
+                    stream.state, e.decode(entry.type, entry.payload), entry.version, entry.at
+                )
+
+    def _open(self, name: str) -> Stream | None:
+        if self._closed:
+            raise StoreClosed("the store is closed")
+        return self.streams.get(name)
+
+    # Reading
+
+    def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
+        with self._lock:
+            found = self._open(stream)
+            if found is None:
+                return []
+            for version in _breaks(found):
+                raise StoreCorrupt(f"the history of {stream} does not verify at version {version}")
+            return [
+                one for one in found.recorded(after) if output or not isinstance(one.event, e.OutputCaptured)
+            ]
+
+    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
+        with self._lock:
+            found = self._open(stream)
+            return iter([entry for entry in found.log if entry.version > after] if found else [])
+
+    def blob(self, hash: str) -> bytes:
+        with self._lock:
+            self._open("")
+            if hash not in self.blobs:
+                raise StoreCorrupt(f"a large value ({hash[:12]}) is missing from the store")
+            return self.blobs[hash]
+
+    def run(self, run_id: str) -> RunRow | None:
+        with self._lock:
+            found = self._open(run_id)
+            return run_row(found, found.state) if found and found.state else None
+
+    def runs(
+        self, *, status: Sequence[str] = (), limit: int | None = None, parent: str | None = None
+    ) -> list[RunRow]:
+        with self._lock:
+            self._open("")
+            rows = [
+                run_row(stream, stream.state)
+                for stream in reversed(self.streams.values())
+                if stream.state
+                and (not status or stream.state.status in status)
+                and (parent is None or stream.state.parent == parent)
+            ]
+            return rows[:limit]
+
+    def run_ids(self, prefix: str, limit: int) -> list[str]:
+        with self._lock:
+            self._open("")
+            names = (stream.name for stream in self.streams.values() if stream.kind == "run")
+            return sorted(name for name in names if name.startswith(prefix))[:limit]
+
+    def steps(self, run_id: str) -> list[StepRow]:
+        with self._lock:
+            found = self._open(run_id)
+            return step_rows(found.state) if found and found.state else []
+
+    # Owners
+
+    def put_owner(self, owner: OwnerRow) -> None:
+        with self._lock:
+            self._open("")
+            self._owners[owner.id] = owner
+
+    def owner(self, owner_id: str) -> OwnerRow | None:
+        with self._lock:
+            self._open("")
+            return self._owners.get(owner_id)
+
+    def owners(self) -> list[OwnerRow]:
+        with self._lock:
+            self._open("")
+            return sorted(self._owners.values(), key=lambda owner: (owner.started_at, owner.id))
+
+    def drop_owner(self, owner_id: str) -> None:
+        with self._lock:
+            self._open("")
+            self._owners.pop(owner_id, None)
+
+    # The feed
+
+    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
+        with self._lock:
+            self._open("")
+            after = self._after(cursor)
+            page = [entry for entry in self._whole_log() if after < entry.position <= self._synced][:limit]
+            return FeedPage(page, self._cursor(page[-1]) if page else cursor)
+
+    def tail(self) -> str:
+        with self._lock:
+            self._open("")
+            return next((self._cursor(one) for one in self._whole_log() if one.position == self._synced), "")
+
+    def _whole_log(self) -> Iterator[Entry]:
+        return heapq.merge(*(stream.log for stream in self.streams.values()))
+
+    def _cursor(self, entry: Entry) -> str:
+        return f"{self.incarnation}.{entry.position}.{entry.hash[:6].hex()}"
+
+    def _after(self, cursor: str) -> int:
+        if not cursor:
+            return 0
+        for entry in self._whole_log():
+            if cursor == self._cursor(entry):
+                return entry.position
+        raise Resync("the cursor is of another history of this store; read the feed from the beginning")
+
+    # Audit
+
+    def verify(self) -> Iterator[Fault]:
+        with self._lock:
+            self._open("")
+            return iter([*self._log_faults(), *self._blob_faults(), *self._state_faults()])
+
+    def _log_faults(self) -> Iterator[Fault]:
+        created: set[str] = set()
+        for stream in self.streams.values():
+            for version in _breaks(stream):
+                yield Fault(stream.name, version, "changed, missing, or not what the head says")
+        for one in self._intact(STORE_STREAM):
+            if isinstance(one.event, e.StreamCreated):
+                created.add(one.event.stream)
+        for name in created.symmetric_difference(self.streams) - {STORE_STREAM}:
+            yield Fault(name, 0, "the streams that are there are not those that were created")
+
+    def _blob_faults(self) -> Iterator[Fault]:
+        for hash, data in self.blobs.items():
+            if hashlib.sha256(data).hexdigest() != hash:
+                yield Fault("", 0, f"the large value {hash[:12]} was changed")
+        for name in self.streams:
+            for one in self._intact(name):
+                wanted = getattr(one.event, "blob", "")
+                if wanted and wanted not in self.blobs:
+                    yield Fault(name, one.version, f"its large value {wanted[:12]} is missing")
+
+    def _intact(self, name: str) -> list[Recorded]:
+        """A stream's events, none if it does not verify: what was changed may not decode."""
+        stream = self.streams.get(name)
+        return [] if stream is None or any(_breaks(stream)) else stream.recorded()
+
+    def _state_faults(self) -> Iterator[Fault]:
+        for stream in self.streams.values():
+            try:
+                right = stream.state == stream.projected()
+            except (Impossible, msgspec.DecodeError):
+                right = False
+            if not right:
+                yield Fault(stream.name, 0, "the projection does not match the log")
+
+    def rebuild(self) -> None:
+        with self._lock:
+            self._open("")
+            for stream in self.streams.values():
+                stream.state = stream.projected()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def _breaks(stream: Stream) -> Iterator[int]:
+    """The first version where the chain does not hold, and the end if the head says otherwise."""
+    version, hash = 0, GENESIS
+    for entry in stream.log:
+        version += 1
+        hash = chain(hash, stream.name, version, NewEvent(entry.type, entry.at, entry.payload))
+        if (version, hash) != (entry.version, entry.hash):
+            yield version
+            return
+    if (version, hash) != (stream.version, stream.hash):
+        yield version + 1
+
+
+def run_row(stream: Stream, state: RunState) -> RunRow:
+    return RunRow(
+        id=stream.name,
+        workflow=state.code.name,
+        status=state.status,
+        reason=state.reason,
+        cause=state.cause,
+        attention_step=state.attention_step,
+        owner=state.owner,
+        epoch=stream.epoch,
+        generation=state.generation,
+        parent=state.parent,
+        created_at=state.created_at,
+        updated_at=state.updated_at,
+        version=stream.version,
+    )
+
+
+def step_rows(state: RunState) -> list[StepRow]:
+    """Steps by the version that last changed them; recorded values are no steps to a reader."""
+    rows = [
+        StepRow(
+            key=step.key,
+            generation=state.generation,
+            name=step.name,
+            kind=step.kind,
+            effect=step.effect,
+            status=step.status,
+            attempt=step.attempt,
+            started_at=step.started_at,
+            ended_at=step.ended_at,
+            due_at=step.due_at,
+            child=step.child,
+            version=step.version,
+        )
+        for step in state.steps.values()
+        if step.kind != "value"
+    ]
+    return sorted(rows, key=lambda row: row.version)

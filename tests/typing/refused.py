@@ -1,0 +1,46 @@
+"""What a type checker must refuse: every line that ends in `# refused`, and no other. Never executed."""
+
+from __future__ import annotations
+
+from holdfast import Holdfast, Retry, parallel, step, workflow
+
+
+@step
+def length(text: str) -> int:
+    return len(text)
+
+
+@step
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@workflow
+def report(topics: list[str], depth: int = 1) -> str:
+    length(5)  # refused
+    length()  # refused
+    length("a", "b")  # refused
+    answer: str = length("a")  # refused
+    length.aio(5)  # refused
+    parallel(length, [1, 2])  # refused
+    return answer
+
+
+@workflow
+async def areport(topics: list[str]) -> bytes:
+    await fetch(1)  # refused
+    text: str = await fetch("u")  # refused
+    return text.encode()
+
+
+def main() -> None:
+    with Holdfast() as hf:
+        hf.run(report, 1)  # refused
+        hf.run(report)  # refused
+        hf.run(report, ["kelp"], depth="2")  # refused
+        hf.start(areport, 5)  # refused
+        number: int = hf.run(report, ["kelp"])  # refused
+        hf.with_id("x").run(report, ["kelp"], wrong=1)  # refused
+        Holdfast(durability="none")  # refused
+        Retry(attempts="5")  # refused
+        print(number)
