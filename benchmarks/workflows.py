@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 from holdfast import step, workflow
 
@@ -34,10 +34,19 @@ async def sequential_async(steps: int, batch: int = 0) -> int:
 
 
 @workflow
-async def many_async(runs: int, steps: int) -> int:
-    async def one() -> None:
-        for i in range(steps):
-            await awork(i, "do it")
+def stops_after(steps: int) -> int:
+    """Ends like a killed process: without an end."""
+    for i in range(steps):
+        work(i, "do it")
+    raise KeyboardInterrupt(steps)
 
-    await asyncio.gather(*(one() for _ in range(runs)))
-    return runs * steps
+
+clock: list[float] = []
+
+
+@workflow
+def timed(steps: int) -> int:
+    for i in range(steps):
+        work(i, "do it")
+        clock.append(time.perf_counter())
+    return steps

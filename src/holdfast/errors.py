@@ -4,9 +4,10 @@ HoldfastError
 ├── BadInput                the request itself is wrong (usage)
 │   ├── BadArguments        arguments that do not fit a signature
 │   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
+│   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
-├── NotFound
+├── NotFound                something named is not there
 │   ├── RunNotFound         no run has that id
 │   ├── StepNotFound        the run has no such step
 │   ├── CodeNotFound        the workflow of a run cannot be imported
@@ -23,8 +24,8 @@ HoldfastError
 │   ├── DivergenceError     the code no longer matches the history
 │   └── CrashLoop           taken over again and again without progress
 ├── StepError               a step failed; stands in for a class that cannot be rebuilt
-│   ├── CommandFailed       a command ended with a code other than 0
-│   └── StepTimeout         an attempt or a whole step took too long
+├── CommandFailed           a command ended with a code other than 0
+├── StepTimeout             a step took longer than its limit
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
 └── StoreError              the store cannot be used

@@ -55,9 +55,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["full", "process"],
         Meta(description="What a commit survives: power loss (full), or only the process's death (process)."),
     ] = "full"
-    workspace: Annotated[
-        _Text | None, Meta(description="The directory whose files runs snapshot and restore.", extra=_PATH)
-    ] = None
     redact: Annotated[
         list[str], Meta(description="More regexes whose matches are redacted.", extra={"check": _regexes})
     ] = []

@@ -20,15 +20,9 @@ import pytest
 
 from holdfast import errors
 from holdfast.engine import process as process_module
-from holdfast.engine.process import (
-    TAIL_BYTES,
-    Process,
-    Stamp,
-    read_stamp,
-    stop_tree,
-    tree_is_dead,
-    wait_until_dead,
-)
+from holdfast.engine import treelock
+from holdfast.engine.process import TAIL_BYTES, Process
+from holdfast.engine.treelock import Stamp, read_stamp, stop_tree, tree_is_dead, wait_until_dead
 from holdfast.redaction import Redactor
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
@@ -348,7 +342,7 @@ def test_second_command_under_a_held_lock_is_refused(
     start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two trees never live under one lock."""
-    monkeypatch.setattr(process_module, "_LOCK_PATIENCE_S", 0.05)
+    monkeypatch.setattr(treelock, "_LOCK_PATIENCE_S", 0.05)
     start("sleep", "600")
     with pytest.raises(errors.HoldfastError, match="still runs"):
         start("true")

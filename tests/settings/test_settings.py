@@ -37,7 +37,6 @@ def test_defaults(tmp_path: Path) -> None:
     assert resolved.settings == Settings(
         home=None,
         durability="full",
-        workspace=None,
         redact=[],
         recover_limit=8,
         flush_after_ms=5.0,
@@ -108,9 +107,10 @@ def test_variables_of_other_programs_are_not_read(tmp_path: Path) -> None:
 
 def test_relative_paths_in_files_count_from_the_root(tmp_path: Path) -> None:
     """A path in a file means the same from every working directory; `~` and variables are left alone."""
-    write(tmp_path, toml='home = "store"\nworkspace = "~/w"\n')
-    resolved = load(root=tmp_path, environ={})
-    assert (resolved.settings.home, resolved.settings.workspace) == (str(tmp_path / "store"), "~/w")
+    write(tmp_path, toml='home = "store"\n')
+    assert load(root=tmp_path, environ={}).settings.home == str(tmp_path / "store")
+    write(tmp_path, toml='home = "~/store"\n')
+    assert load(root=tmp_path, environ={}).settings.home == "~/store"
     assert load(root=tmp_path, environ={"HOLDFAST_HOME": "store"}).settings.home == "store"
 
 

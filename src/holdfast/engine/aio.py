@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import drive as sync_driver
@@ -81,7 +82,7 @@ class Waiter:
 async def perform_call(call: Call) -> Any:
     """The outcome of a call whose identity is fixed."""
     run = call.execution
-    past = run.recall(call.key, call.name, call.ordinal, call.digested.digest)
+    past = call.recall()
     if past is None or past.status != "completed" or past.secret:
         return await drive(call, past)
     if past.blob:
@@ -141,7 +142,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
 async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.CancelledError | None]:
     """Run the function in a task of its own: what cancels the caller does not reach it."""
     loop = asyncio.get_running_loop()
-    body = request.hook or call.body
+    body = request.hook or call.spec.body
     if _is_async(body):
         token = current.set(InsideStep(call.execution, call.key, call.attempt))
         try:
@@ -150,7 +151,8 @@ async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancell
             current.reset(token)
         stop = _cancel_when_stopped(call.execution, loop, task)
     else:
-        task = loop.run_in_executor(call.execution.engine.threads(), sync_driver.run_body, call, request)
+        threads = call.execution.engine.threads()
+        task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
         stop = None
     waiter = Waiter(loop)
     task.add_done_callback(waiter.finish)

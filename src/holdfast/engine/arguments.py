@@ -20,6 +20,7 @@ from holdfast.kernel.events import NOTHING
 INLINE_BYTES = 2048
 PREVIEW_CHARS = 200
 
+_IGNORED: Any = object()
 _EMPTY = inspect.Parameter.empty
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -41,9 +42,13 @@ class Signature:
         unknown = [name for name in ignore if name not in parameters]
         if unknown:
             raise BadArguments(f"{what} has no parameter {unknown[0]!r} to ignore")
-        self._ignore = frozenset(ignore)
         self._names = tuple(parameters)
-        self._defaults = {name: p.default for name, p in parameters.items() if p.default is not _EMPTY}
+        self._special = {
+            name: _IGNORED if name in ignore else p.default
+            for name, p in parameters.items()
+            if name in ignore or p.default is not _EMPTY
+        }
+        """Parameters that may not count: name → its default, or that it is ignored."""
         self._plain = all(p.kind is _PLAIN for p in parameters.values())
         self._required = sum(1 for p in parameters.values() if p.default is _EMPTY)
 
@@ -53,20 +58,16 @@ class Signature:
         if self._plain and not kwargs and self._required <= count <= len(self._names):
             return dict(zip(self._names, args, strict=False))
         try:
-            return self._signature.bind(*args, **kwargs).arguments
+            return dict(self._signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
             raise BadArguments(f"{self._what}{self._signature}: {error}") from None
 
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
         """What the log keeps of a call: a digest always, the values if they are small."""
-        bound = self.bind(args, kwargs)
-        counted = {}
-        for name, value in bound.items():
-            if name in self._ignore:
-                continue
-            if name in self._defaults and _same(value, self._defaults[name]):
-                continue
-            counted[name] = value
+        counted = self.bind(args, kwargs)
+        for name, default in self._special.items():
+            if name in counted and (default is _IGNORED or _same(counted[name], default)):
+                del counted[name]
         try:
             data = codec.canonical(counted, self._what)
         except NotStorable as error:

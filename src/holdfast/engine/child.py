@@ -12,7 +12,7 @@ from holdfast.engine import lifecycle
 from holdfast.engine.claim import Claimed, claim
 from holdfast.engine.control import Control
 from holdfast.engine.drive import drive
-from holdfast.engine.perform import Call
+from holdfast.engine.perform import Call, Spec
 from holdfast.engine.run import Run
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import HoldfastError, NeedsAttention, OwnershipLost, RunHeld, RunInterrupted, StoreError
@@ -21,9 +21,8 @@ from holdfast.kernel import commands as c
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     call = _call(scope, workflow, args, kwargs)
-    call.body = lambda *_, **__: _run_child(call, workflow, args, kwargs)
-    past = scope.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
-    return drive(call, past)
+    call.spec.body = lambda: _run_child(call, workflow, args, kwargs)
+    return drive(call, call.recall())
 
 
 def run_async(
@@ -33,10 +32,10 @@ def run_async(
 
     call = _call(scope, workflow, args, kwargs)
 
-    async def body(*_: Any, **__: Any) -> Any:
+    async def body() -> Any:
         return await _run_child_async(call, workflow, args, kwargs)
 
-    call.body = body
+    call.spec.body = body
     return aio.perform_call(call)
 
 
@@ -44,12 +43,9 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     digested = workflow.signature.digest(args, kwargs)
     key = scope.counters.key(workflow.name)
     execution = scope.execution
-    call = Call(execution, key, workflow.name, scope.counters.ordinal, run, (), {}, digested)
-    call.kind = "child"
-    call.child = child_id(execution.id, execution.state.generation, key)
-    call.intent_first = True
-    call.deadline = scope.deadline
-    return call
+    child = child_id(execution.id, execution.state.generation, key)
+    spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
+    return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
 def child_id(parent: str, generation: int, key: str) -> str:
@@ -69,17 +65,17 @@ def _claim_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[st
     engine = execution.engine
     value, blob, blobs = engine.store_value((tuple(args), kwargs), f"an argument of workflow {workflow.name}")
     create = c.CreateRun(
-        call.child, codes.code_of(workflow), call.digested.digest, value, blob, execution.id, call.key
+        call.spec.child, codes.code_of(workflow), call.digested.digest, value, blob, execution.id, call.key
     )
     # Only a parent step that was opened again lets a failed child go on; a replay takes its error.
-    return claim(engine, call.child, create=create, blobs=blobs, reopen=call.attempt > 1, durable=False)
+    return claim(engine, call.spec.child, create=create, blobs=blobs, reopen=call.attempt > 1, durable=False)
 
 
 def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     token = current.set(None)
     try:
         engine = call.execution.engine
-        handle: Run[Any] = Run(engine, call.child)
+        handle: Run[Any] = Run(engine, call.spec.child)
         claimed = _claim_child(call, workflow, args, kwargs)
         lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed)
         return handle._take()
@@ -95,7 +91,7 @@ async def _run_child_async(call: Call, workflow: Any, args: Sequence[Any], kwarg
     token = current.set(None)
     try:
         engine = call.execution.engine
-        handle: Run[Any] = Run(engine, call.child)
+        handle: Run[Any] = Run(engine, call.spec.child)
         claimed = await asyncio.to_thread(_claim_child, call, workflow, args, kwargs)
         await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed)
         return handle._take()
@@ -109,6 +105,6 @@ def _stop_parent(call: Call, error: HoldfastError) -> Control:
     """What stops a child without an end stops its parent too, and says where to look."""
     run = call.execution
     if isinstance(error, NeedsAttention):
-        reason = f"its child run {call.child} does: {error.reason}"
+        reason = f"its child run {call.spec.child} does: {error.reason}"
         return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
     return run.stop(Control(error))

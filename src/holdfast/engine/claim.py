@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine import ownership
-from holdfast.engine.process import stop_tree, wait_until_dead
+from holdfast.engine.treelock import stop_tree, wait_until_dead
 from holdfast.errors import RunHeld, RunNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
-from holdfast.store.port import Decision, NewEvent, Recorded
+from holdfast.store.port import Append, Decision, NewEvent, Recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +56,11 @@ def claim(
         dead = _make_sure_dead(engine, run_id, state, force)
         attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force)
         after = state.version if state is not None else 0
-        engine.store.command(run_id, attempt.decide, after=after, durable=durable)
+        version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
+            attempt.tell(version)
+            if dead and not ownership.is_alive(engine.home, dead):
+                ownership.bury(engine.home, engine.store, dead)
             return attempt.claimed
 
 
@@ -101,13 +104,14 @@ class _Attempt:
         self._reopen = reopen
         self._force = force
         self.claimed: Claimed | None = None
+        self._events: list[NewEvent] = []
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded, self._state)
         if state is not None and state.owner not in ("", self._dead, self._owner) and not state.ended:
             return Decision()
         at = self._engine.clock.now_us()
-        events: list[NewEvent] = []
+        events = self._events = []
 
         def do(command: c.Command) -> None:
             nonlocal state
@@ -125,6 +129,12 @@ class _Attempt:
             do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force))
         self.claimed = Claimed(state, created)
         return Decision(events, state.epoch, self._blobs if created else ())
+
+    def tell(self, version: int) -> None:
+        """Hand what was written to the program's callback."""
+        written = Append(self._run_id, 0, self._events)
+        written.version = version
+        self._engine.tell(written)
 
 
 def command_locks(home: Path, run_id: str) -> Path:

@@ -134,12 +134,19 @@ def _put_on_path(directory: str) -> None:
 
 def _script_of(module: ModuleType) -> str:
     file = getattr(module, "__file__", None)
+    known = _scripts.get(file or "")
+    if known is not None:
+        return known
     if not file:
         raise BadInput(
             "the workflow lives in an interactive session, where no other process could find it; "
             "put it into a file"
         )
-    return str(Path(file).resolve())
+    return _scripts.setdefault(file, str(Path(file).resolve()))
+
+
+_scripts: dict[str, str] = {}
+"""A module's file → its whole path, as it was when first asked: the directory may change later."""
 
 
 def _same_file(file: str | None, path: Path) -> bool:

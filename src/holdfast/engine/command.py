@@ -17,7 +17,7 @@ import msgspec
 from holdfast.engine.arguments import Signature
 from holdfast.engine.claim import command_locks
 from holdfast.engine.drive import drive
-from holdfast.engine.perform import Call
+from holdfast.engine.perform import Call, Spec
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.process import Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
@@ -74,8 +74,7 @@ class CommandStep:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
         if call.execution.is_async:
             raise WrongColour("command() would block this async workflow: write `await command.aio(...)`")
-        past = call.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
-        result: CommandResult = drive(call, past)
+        result: CommandResult = drive(call, call.recall())
         return result
 
     def aio(
@@ -127,13 +126,10 @@ class CommandStep:
         digested = _SIGNATURE.digest((words, where, dict(env) if env else None), {})
         title = name or Path(words[0]).name
         key = scope.counters.key(title)
-        call = Call(scope.execution, key, title, scope.counters.ordinal, _run, (), {}, digested)
-        call.kind = "command"
-        call.effect = effect
-        call.retry = retry or ONCE
-        call.deadline = scope.deadline
         limit = None if timeout is None else seconds(timeout)
-        call.body = lambda: _run(call, words, where, env, stdin, limit, check)
+        spec = Spec(title, _run, kind="command", effect=effect, retry=retry or ONCE)
+        call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+        spec.body = lambda: _run(call, words, where, env, stdin, limit, check)
         return call
 
 
@@ -215,8 +211,11 @@ class _Output:
         run.engine.store.append_soon(entry, self._written)
 
     def _written(self, append: Any) -> None:
+        run = self._call.execution
         if append.error is not None:
-            self._call.execution.lose(append.error)
+            run.lose(append.error)
+        else:
+            run.engine.tell(append)
 
 
 @workflow

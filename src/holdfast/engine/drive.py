@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from holdfast.engine.perform import Body, Call, Outcome, Pause, perform
@@ -54,20 +55,23 @@ def pause(run: Any, until_us: int) -> None:
 def run_body(call: Call, request: Body) -> Outcome:
     """Run the function. With a limit it runs in a thread of its own, which Python cannot kill: the
     next attempt waits until an overdue one has returned."""
-    body = request.hook or call.body
+    body = request.hook or call.spec.body
     inside = InsideStep(call.execution, call.key, call.attempt)
     if request.timeout_s is None:
         return _run(body, call, inside)
-    _join(call.process)
+    _join(call.overdue)
     box: list[Outcome] = []
+    context = copy_context()
     thread = threading.Thread(
-        target=lambda: box.append(_run(body, call, inside)), name=f"holdfast-{call.key}", daemon=True
+        target=lambda: box.append(context.run(_run, body, call, inside)),
+        name=f"holdfast-{call.key}",
+        daemon=True,
     )
     thread.start()
     thread.join(request.timeout_s)
     if box:
         return box[0]
-    call.process = thread
+    call.overdue = thread
     return Outcome(None, StepTimeout(call.key, request.timeout_s))
 
 

@@ -88,6 +88,9 @@ class Engine:
         says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
         create, blobs = self.creation(workflow, args, kwargs, run_id, code)
+        attached = self.attached(create)
+        if attached is not None:
+            return attached
         fresh = run_id is None
         run: Run[Any] = Run(self, create.run_id)
 

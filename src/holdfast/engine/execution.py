@@ -76,17 +76,22 @@ class Execution:
     def record(self, command: c.Command, at: int) -> Sequence[e.Event]:
         """Decide and evolve: what the caller must append now."""
         with self._lock:
-            state = self.state
-            events = decide(state, command)
-            for event in events:
-                evolve(state, event, state.version, at)
-            return events
+            return self._record(command, at)
+
+    def _record(self, command: c.Command, at: int) -> Sequence[e.Event]:
+        state = self.state
+        events = decide(state, command)
+        for event in events:
+            evolve(state, event, state.version, at)
+        return events
 
     def note(self, command: c.Command) -> None:
         """Record without an append of its own: it rides with the next one, of whatever step."""
         at = self.engine.clock.now_us()
-        for event in self.record(command, at):
-            self._riding.append(NewEvent(type(event).__name__, at, e.encode(event)))
+        with self._lock:
+            self._riding += [
+                NewEvent(type(event).__name__, at, e.encode(event)) for event in self._record(command, at)
+            ]
 
     def entry(
         self,
@@ -107,9 +112,10 @@ class Execution:
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
         if self._riding:
-            append.events = (*self._riding, *append.events)
+            with self._lock:
+                riding, self._riding = self._riding, []
+            append.events = (*riding, *append.events)
             append.step = None
-            self._riding = []
 
     # Values
 

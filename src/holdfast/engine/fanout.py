@@ -57,7 +57,7 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
     if isinstance(branch, (Step, BoundStep)):
         args = (branch._instance, item) if isinstance(branch, BoundStep) else (item,)
         call = branch.call(scope, args, {})
-        past = scope.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
+        past = call.recall()
         return lambda: drive(call, past)
     child = scope.child(getattr(branch, "__name__", type(branch).__name__))
 

@@ -222,10 +222,11 @@ def launch(
     if live is not None:
         return live[1]
     claimed = claim_it()
-    found = workflow[0] if isinstance(workflow, list) else workflow
     if claimed.state.ended:
         run.finish(ended(engine, run.id, claimed.state))
-    elif found.is_async:
+        return run
+    found = workflow[0] if isinstance(workflow, list) else workflow
+    if found.is_async:
         engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed))
     else:
         threading.Thread(
@@ -249,8 +250,11 @@ async def _claim_and_go(
     token = current.set(None)
     try:
         claimed = await asyncio.to_thread(claim_it)
+        if claimed.state.ended:
+            run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
+            return
         found = workflow[0] if isinstance(workflow, list) else workflow
-        if found.is_async or claimed.state.ended:
+        if found.is_async:
             await execute_async(engine, run, found, arguments, claimed)
         else:
             await asyncio.to_thread(execute, engine, run, found, arguments, claimed)

@@ -14,6 +14,7 @@ import weakref
 from pathlib import Path
 
 from holdfast.clock import Clock
+from holdfast.errors import StoreError
 from holdfast.store.port import OwnerRow, Store
 
 
@@ -34,7 +35,10 @@ class Owner:
         """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
         if self._fd < 0:
             return
-        self._store.drop_owner(self.id)
+        try:
+            self._store.drop_owner(self.id)
+        except StoreError:
+            pass  # a full or vanished store: the row stays, without a lock, and so reads as dead
         self._path.unlink(missing_ok=True)
         self._drop()
 

@@ -30,48 +30,87 @@ from holdfast.store.port import Append, NewEvent
 if TYPE_CHECKING:
     from holdfast.engine.arguments import Digested
 
+_NO_KWARGS: dict[str, Any] = {}
+
 NOT_DONE: Any = object()
 """What a `verify` hook returns, as `holdfast.NOT_DONE`, to say: it did not happen, run it."""
+
+
+class Spec:
+    """What a step promises, whoever calls it."""
+
+    __slots__ = (
+        "body",
+        "child",
+        "effect",
+        "intent_first",
+        "kind",
+        "name",
+        "retry",
+        "secret",
+        "timeout",
+        "verify",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        *,
+        kind: StepKind = "step",
+        effect: Effect = "idempotent",
+        retry: Retry = ONCE,
+        timeout: float | None = None,
+        verify: Callable[..., Any] | None = None,
+        secret: bool = False,
+        child: str = "",
+        intent_first: bool = False,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.kind = kind
+        self.effect = effect
+        self.retry = retry
+        self.timeout = timeout
+        self.verify = verify
+        self.secret = secret
+        self.child = child
+        self.intent_first = intent_first or effect == "once"
 
 
 class Call:
     """One call of a step, its identity fixed."""
 
     __slots__ = (
-        "args", "attempt", "body", "child", "deadline", "digested", "effect", "execution", "intent_first",
-        "key", "kind", "kwargs", "name", "ordinal", "process", "retry", "secret", "timeout", "verify",
+        "args", "attempt", "deadline", "digested", "execution", "key", "kwargs", "ordinal", "overdue", "spec",
     )  # fmt: skip
 
     def __init__(
         self,
         execution: Execution,
+        spec: Spec,
         key: str,
-        name: str,
         ordinal: int,
-        body: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
         digested: Digested,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] = _NO_KWARGS,
+        deadline: float = 0.0,
     ) -> None:
         self.execution = execution
+        self.spec = spec
         self.key = key
-        self.name = name
         self.ordinal = ordinal
-        self.body = body
+        self.digested = digested
         self.args = args
         self.kwargs = kwargs
-        self.digested = digested
-        self.effect: Effect = "idempotent"
-        self.kind: StepKind = "step"
-        self.retry: Retry = ONCE
-        self.timeout: float | None = None
-        self.deadline = 0.0
-        self.verify: Callable[..., Any] | None = None
-        self.secret = False
-        self.child = ""
-        self.intent_first = False
+        self.deadline = deadline
         self.attempt = 1
-        self.process: Any = None
+        self.overdue: Any = None
+        """The thread of an attempt that took too long and has not returned yet."""
+
+    def recall(self) -> StepState | None:
+        """What the history has of it; a call that does not match it stops the run."""
+        return self.execution.recall(self.key, self.spec.name, self.ordinal, self.digested.digest)
 
 
 class Outcome(NamedTuple):
@@ -137,22 +176,23 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
 def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, Any]]:
     """One attempt, recorded if it succeeds; (outcome, failure to record or None)."""
     run = call.execution
+    spec = call.spec
     engine = run.engine
     at = engine.clock.now_us()
     digested = call.digested
     started = run.record(
         c.StartStep(
-            call.key, call.name, digested.digest, call.ordinal, call.effect, call.kind,
-            digested.args, digested.preview, digested.size, call.child,
+            call.key, spec.name, digested.digest, call.ordinal, spec.effect, spec.kind,
+            digested.args, digested.preview, digested.size, spec.child,
         ),
         at,
     )[0]  # fmt: skip
     assert type(started) is e.StepStarted
     call.attempt = started.attempt
     intent = Intent(run, NewEvent("StepStarted", at, e.encode(started)), engine.clock.monotonic())
-    if call.effect == "once" or started.attempt > 1 or call.intent_first:
+    if spec.intent_first or started.attempt > 1:
         intent.taken = True
-        yield Append(run.id, run.epoch, (intent.event,), durable=call.effect == "once", seal=run.seal)
+        yield Append(run.id, run.epoch, (intent.event,), durable=spec.effect == "once", seal=run.seal)
     if call.deadline and at >= call.deadline:
         outcome: Outcome | None = Outcome(None, StepTimeout(call.key, 0, "deadline"))
     else:
@@ -180,10 +220,10 @@ def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) 
     run = call.execution
     result, blob = e.NOTHING, ""
     blobs: Sequence[tuple[str, bytes]] = ()
-    if not call.secret:
+    if not call.spec.secret:
         result, blob, blobs = run.store_value(value, f"the result of step {call.key}")
     at = run.engine.clock.now_us()
-    completed = run.record(c.CompleteStep(call.key, result, blob, call.secret), at)[0]
+    completed = run.record(c.CompleteStep(call.key, result, blob, call.spec.secret), at)[0]
     event = NewEvent("StepCompleted", at, e.encode(completed))
 
     def seal(append: Append) -> None:
@@ -204,7 +244,7 @@ def _failed(call: Call, outcome: Outcome) -> tuple[Any, Outcome]:
     assert error is not None
     if isinstance(error, Control):
         raise run.stop(error)
-    if call.effect == "once" and (isinstance(error, StepTimeout) or not isinstance(error, Exception)):
+    if call.spec.effect == "once" and (isinstance(error, StepTimeout) or not isinstance(error, Exception)):
         why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
@@ -225,7 +265,7 @@ def as_recorded(error: BaseException, redact: Callable[[str], str]) -> tuple[Fai
 
 def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
     """When the next attempt is due, in microseconds; 0 if there is none."""
-    retry = call.retry
+    retry = call.spec.retry
     assert error is not None
     if failures >= retry.attempts or isinstance(error, NotStorable) or not retry.wants(error):
         return 0
@@ -240,7 +280,7 @@ def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
 
 
 def _body(call: Call) -> Body:
-    timeout = call.timeout
+    timeout = call.spec.timeout
     if call.deadline:
         left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
         timeout = left if timeout is None else min(timeout, left)
@@ -256,7 +296,7 @@ def doubt(call: Call, why: str) -> Control:
     return Control(
         error,
         [
-            c.DoubtStep(run.id, call.key, why, call.verify is not None),
+            c.DoubtStep(run.id, call.key, why, call.spec.verify is not None),
             c.AttendRun("in_doubt", error.reason, call.key),
         ],
     )
@@ -265,9 +305,9 @@ def doubt(call: Call, why: str) -> Control:
 def _resolve_doubt(call: Call, why: str) -> Generator[Request, Outcome | None, Outcome | None]:
     """Ask the `verify` hook what became of the step; without an answer the run stops."""
     run = call.execution
-    if call.verify is None:
+    if call.spec.verify is None:
         raise run.stop(doubt(call, why))
-    answer = yield Body(call.verify, None)
+    answer = yield Body(call.spec.verify, None)
     assert answer is not None
     if answer.error is not None:
         raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))

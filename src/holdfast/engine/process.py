@@ -11,9 +11,7 @@ until then: `tree_is_dead` and `wait_until_dead` ask, `read_stamp` tells how it 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
-import json
 import os
 import selectors
 import signal
@@ -26,18 +24,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 from holdfast import errors
+from holdfast.engine.treelock import StrPath, take_lock
 from holdfast.redaction import Redactor, StreamRedactor
 
 TAIL_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
 _PIPE_MAX = 1024 * 1024  # the most that a pipe can still hold when its writers are dead
-_LOCK_PATIENCE_S = 1.0  # a `tree_is_dead` elsewhere holds the lock for microseconds
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
-StrPath = str | os.PathLike[str]
 OnOutput = Callable[[str, str], None]
 
 
@@ -68,15 +65,6 @@ class Exit:
     duration_s: float
     stdout: Output
     stderr: Output
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """Written when a command's tree was dead; `code` is None if the command never started."""
-
-    ended_at_ns: int
-    code: int | None
-    reason: str
 
 
 class Process:
@@ -134,49 +122,6 @@ class Process:
     def kill(self) -> None:
         """SIGKILL to the whole tree; does not wait."""
         self._link.order("kill")
-
-
-def tree_is_dead(lock_path: StrPath) -> bool:
-    """Whether no command's tree lives under this lock; never blocks."""
-    try:
-        fd = os.open(lock_path, os.O_RDONLY)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
-
-
-def wait_until_dead(lock_path: StrPath, timeout: float) -> bool:
-    """Wait until no tree lives under this lock; False if one still does after `timeout` seconds."""
-    return _poll(lambda: tree_is_dead(lock_path), timeout)
-
-
-def read_stamp(lock_path: StrPath) -> Stamp | None:
-    """How the tree under this lock ended; None while it lives, or if its supervisor was killed."""
-    note = _read_note(lock_path)
-    if "ended_at" not in note:
-        return None
-    return Stamp(note["ended_at"], note["code"], note["reason"])
-
-
-def stop_tree(lock_path: StrPath) -> bool:
-    """Ask the supervisor that holds this lock to stop its tree as `terminate` does; False if none holds it.
-
-    For `resume --take-over`: a stopped (SIGSTOP) owner gives no orders, and its tree does not end.
-    """
-    pid = _read_note(lock_path).get("supervisor")
-    if pid is None or tree_is_dead(lock_path):
-        return False
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class _Link:
@@ -364,7 +309,7 @@ class _Pump:
 
 def _spawn(lock_path: StrPath, size: int, *, with_stdin: bool) -> _Link:
     """Start the supervisor; it inherits the lock, so that there is no moment without a holder."""
-    lock = _take_lock(lock_path)
+    lock = take_lock(lock_path)
     ours, theirs = socket.socketpair()
     given = (theirs.fileno(), lock)
     numbers = map(str, (*given, os.getpid(), size))
@@ -386,43 +331,6 @@ def _spawn(lock_path: StrPath, size: int, *, with_stdin: bool) -> _Link:
         theirs.close()
         os.close(lock)
     return _Link(ours, supervisor)
-
-
-def _take_lock(path: StrPath) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-
-    def lock() -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    if not _poll(lock, _LOCK_PATIENCE_S):
-        os.close(fd)
-        raise errors.HoldfastError(f"a command that was started under {path} still runs; wait for its end")
-    os.ftruncate(fd, 0)  # an old stamp must not pass for this command's
-    return fd
-
-
-def _poll(condition: Callable[[], bool], timeout: float) -> bool:
-    deadline = time.monotonic() + timeout
-    pause = 0.001
-    while not condition():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(pause, left))
-        pause = min(pause * 2, 0.05)
-    return True
-
-
-def _read_note(lock_path: StrPath) -> dict[str, Any]:
-    try:
-        note = json.loads(Path(lock_path).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return note if isinstance(note, dict) else {}
 
 
 def _instructions(argv: Sequence[str], cwd: StrPath, env: Mapping[str, str]) -> bytes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from holdfast.engine.arguments import Signature
 from holdfast.engine.drive import drive
 from holdfast.engine.execution import Execution
-from holdfast.engine.perform import Call
+from holdfast.engine.perform import Call, Spec
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.errors import BadInput, DetachedStep, WrongColour
@@ -55,11 +55,15 @@ class StepBase(Generic[P, R]):
         self.fn = fn
         self.name: str = name or fn.__name__
         self.key = key
-        self.retry = retry or ONCE
-        self.timeout = None if timeout is None else seconds(timeout)
-        self.effect = effect
-        self.verify = verify
-        self.secret = secret
+        self.spec = Spec(
+            self.name,
+            fn,
+            effect=effect,
+            retry=retry or ONCE,
+            timeout=None if timeout is None else seconds(timeout),
+            verify=verify,
+            secret=secret,
+        )
         self._ignore = tuple(ignore)
         self._signature: Signature | None = None
         self._bound_key: str | None = None
@@ -67,7 +71,7 @@ class StepBase(Generic[P, R]):
             "name": name, "key": key, "retry": retry, "timeout": timeout, "effect": effect,
             "verify": verify, "ignore": ignore, "secret": secret,
         }  # fmt: skip
-        _check_options(self)
+        _check_options(self.spec)
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
@@ -101,14 +105,7 @@ class StepBase(Generic[P, R]):
         else:
             key = counters.key(self.name)
             ordinal = counters.ordinal
-        call = Call(scope.execution, key, self.name, ordinal, self.fn, args, kwargs, digested)
-        call.effect = self.effect
-        call.retry = self.retry
-        call.timeout = self.timeout
-        call.verify = self.verify
-        call.secret = self.secret
-        call.deadline = scope.deadline
-        return call
+        return Call(scope.execution, self.spec, key, ordinal, digested, args, kwargs, scope.deadline)
 
     def enter(self) -> Scope | None:
         """The scope to record in; None for a plain call."""
@@ -120,7 +117,7 @@ class StepBase(Generic[P, R]):
                     "use parallel(), gather() or step.aio() instead of a bare thread"
                 )
             return scope
-        if self.effect == "once" and scope is not None:
+        if self.spec.effect == "once" and scope is not None:
             raise BadInput(
                 f"step {self.name} has effect once, and its promise holds only if the workflow calls it; "
                 "move the call out of the other step's body"
@@ -134,7 +131,7 @@ class StepBase(Generic[P, R]):
             f"step {self.name} was called outside every run while this process executes one: nothing is "
             "recorded; call it from the workflow, or through parallel() or gather()"
         )
-        if self.effect == "once":
+        if self.spec.effect == "once":
             raise DetachedStep(message)
         warnings.warn(DetachedStep(message), stacklevel=4)
 
@@ -152,7 +149,7 @@ class Step(StepBase[P, R]):
                 f"step {self.name} does I/O, and this workflow is async: write `await {self.name}.aio(...)`"
             )
         call = self.call(scope, args, kwargs)
-        past = scope.execution.recall(call.key, call.name, call.ordinal, call.digested.digest)
+        past = call.recall()
         if past is not None and past.status == "completed" and not past.secret:
             value: R = scope.execution.value_of(past)
             return value
@@ -223,7 +220,7 @@ def _call_async(step: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Corou
     return aio.perform_call(step.call(scope, args, kwargs))
 
 
-def _check_options(step: StepBase[Any, Any]) -> None:
+def _check_options(step: Spec) -> None:
     if step.effect not in ("idempotent", "once"):
         raise BadInput(f"@step(effect={step.effect!r}): use 'idempotent' or 'once'")
     if step.verify is not None and step.effect != "once":

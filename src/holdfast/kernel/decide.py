@@ -40,11 +40,7 @@ def decide(state: RunState | None, command: c.Command) -> Sequence[e.Event]:
 
 
 def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
-    if (state.code.module, state.code.script, state.code.name) != (
-        command.code.module,
-        command.code.script,
-        command.code.name,
-    ):
+    if state.code.name != command.code.name:
         raise RunExists(command.run_id, f"another workflow ({state.code.name}, not {command.code.name})")
     if state.digest != command.digest:
         raise RunExists(command.run_id, "other arguments")
@@ -70,7 +66,9 @@ def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
 def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:
     if state.status not in ("failed", "cancelled"):
         return []
-    again = [key for key in state.failed_steps if state.steps[key].status == "failed"]
+    # An error that came out of a child run names a step of that run.
+    failed = [state.steps[key] for key in state.failed_steps if key in state.steps]
+    again = [step.key for step in failed if step.status == "failed"]
     return [*(e.StepReopened(key, state.generation) for key in again), e.RunReopened()]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import RunState, StepState
@@ -87,9 +89,15 @@ def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) ->
 
 
 def _rewound(state: RunState, event: e.Rewound, version: int, at: int) -> None:
+    state.past[state.generation] = state.steps
     state.generation = event.generation
-    state.steps = {key: step for key, step in state.steps.items() if step.version <= event.version}
-    state.order = {place: key for place, key in state.order.items() if key in state.steps}
+    # Copies: what goes on in this generation must not change what the one before recorded.
+    state.steps = {
+        key: msgspec.structs.replace(step)
+        for key, step in state.past.get(event.parent, {}).items()
+        if step.version <= event.version
+    }
+    state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
     state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
     state.status, state.reason, state.owner = "paused", "rewound", ""
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()

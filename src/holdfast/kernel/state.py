@@ -81,6 +81,8 @@ class RunState(msgspec.Struct):
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}
+    past: dict[int, dict[str, StepState]] = {}
+    """generation → its steps as it left them: a rewind can go back to any of them."""
     order: dict[tuple[str, int], str] = {}
     """(scope, ordinal) → key: which call the history has at each place."""
 

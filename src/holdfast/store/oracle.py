@@ -82,7 +82,7 @@ class OracleStore:
             if append.seal is not None:
                 append.seal(append)
             stream = self._open(append.stream)
-            if stream is None or stream.epoch != append.epoch:
+            if append.events and (stream is None or stream.epoch != append.epoch):
                 raise OwnershipLost(append.stream)
             append.version = self._write(
                 append.stream, Decision(append.events, None, append.blobs), append.durable
@@ -121,7 +121,7 @@ class OracleStore:
     def _extend(self, stream: Stream, events: Sequence[NewEvent]) -> None:
         for event in events:
             stream.version += 1
-            stream.hash = chain(stream.hash, stream.name, stream.version, event)
+            stream.hash = chain(stream.hash, stream.name.encode(), stream.version, *event)
             self._position += 1
             entry = Entry(self._position, stream.name, stream.version, *event, stream.hash)
             stream.log.append(entry)
@@ -163,7 +163,7 @@ class OracleStore:
     def run(self, run_id: str) -> RunRow | None:
         with self._lock:
             found = self._open(run_id)
-            return run_row(found, found.state) if found and found.state else None
+            return run_row(run_id, found.epoch, found.state) if found and found.state else None
 
     def runs(
         self, *, status: Sequence[str] = (), limit: int | None = None, parent: str | None = None
@@ -171,7 +171,7 @@ class OracleStore:
         with self._lock:
             self._open("")
             rows = [
-                run_row(stream, stream.state)
+                run_row(stream.name, stream.epoch, stream.state)
                 for stream in reversed(self.streams.values())
                 if stream.state
                 and (not status or stream.state.status in status)
@@ -297,7 +297,7 @@ def _breaks(stream: Stream) -> Iterator[int]:
     version, hash = 0, GENESIS
     for entry in stream.log:
         version += 1
-        hash = chain(hash, stream.name, version, NewEvent(entry.type, entry.at, entry.payload))
+        hash = chain(hash, stream.name.encode(), version, entry.type, entry.at, entry.payload)
         if (version, hash) != (entry.version, entry.hash):
             yield version
             return
@@ -305,21 +305,22 @@ def _breaks(stream: Stream) -> Iterator[int]:
         yield version + 1
 
 
-def run_row(stream: Stream, state: RunState) -> RunRow:
+def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
+    """A run as `list` shows it, by the fold."""
     return RunRow(
-        id=stream.name,
+        id=run_id,
         workflow=state.code.name,
         status=state.status,
         reason=state.reason,
         cause=state.cause,
         attention_step=state.attention_step,
         owner=state.owner,
-        epoch=stream.epoch,
+        epoch=epoch,
         generation=state.generation,
         parent=state.parent,
         created_at=state.created_at,
         updated_at=state.updated_at,
-        version=stream.version,
+        version=state.version,
     )
 
 

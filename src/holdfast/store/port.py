@@ -91,7 +91,8 @@ class Append:
         """Set when the events are exactly this first StepStarted and its StepCompleted: the hot path."""
         self.seal = seal
         """Called once with this append as it takes its place in the queue, under the queue's lock, to
-        add or drop what rides along: whatever two appends of a run contend for is decided there."""
+        add or drop what rides along: whatever two appends of a run contend for is decided there. If it
+        leaves no events, the append is acknowledged and writes nothing, whoever owns the run."""
         self.version = 0
         """After the acknowledgement: the version of the last event."""
         self.error: BaseException | None = None
@@ -241,16 +242,8 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-def chain(previous: bytes, stream: str, version: int, event: NewEvent) -> bytes:
+def chain(previous: bytes, stream: bytes, version: int, type: str, at: int, payload: str) -> bytes:
     """The hash of an event: over the hash before it and everything that the log says of it."""
     return hashlib.sha256(
-        b"%b%b\0%d\0%b\0%d\0%b"
-        % (
-            previous,
-            stream.encode(),
-            version,
-            event.type.encode(),
-            event.at,
-            event.payload.encode(),
-        )
+        b"%b%b\0%d\0%b\0%d\0%b" % (previous, stream, version, type.encode(), at, payload.encode())
     ).digest()

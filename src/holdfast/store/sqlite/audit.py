@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from holdfast.kernel import events as e
-from holdfast.store.port import GENESIS, STORE_STREAM, Fault, NewEvent, chain
+from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 
@@ -58,7 +58,7 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
             if version != last + 1:
                 yield Fault(name, last + 1, f"missing: the next event is version {version}")
                 broken.add(id)
-            elif hash != chain(previous, name, version, NewEvent(type, at, payload)):
+            elif hash != chain(previous, name.encode(), version, type, at, payload):
                 yield Fault(name, version, f"{type} was changed: it does not match its hash")
                 broken.add(id)
         ends[id] = (version, hash)

@@ -114,7 +114,7 @@ class Committer:
                 behind.add(stream)
             elif stream in behind:
                 (singly if any(one.stream == stream for one in singly) else others).append(item)
-            elif item.step is not None:
+            elif item.step is not None and item.events:
                 steps.append(item)
             else:
                 others.append(item)
@@ -149,8 +149,9 @@ class Committer:
             stream, step = item.stream, item.step
             started, completed = item.events
             id, version, hash, epoch = heads[stream]
-            hash1 = chain(hash, stream, version + 1, started)
-            hash2 = chain(hash1, stream, version + 2, completed)
+            name = stream.encode()
+            hash1 = chain(hash, name, version + 1, *started)
+            hash2 = chain(hash1, name, version + 2, *completed)
             assert step is not None
             values += (
                 id, version, epoch, started.at, started.payload, hash1,
@@ -167,7 +168,7 @@ class Committer:
                 self._chain(item.stream, heads[item.stream], item.events, synced, values)
             item.version = heads[item.stream].version
         if values:
-            self._db.execute(_events_statement(len(values) // _EVENT_COLUMNS), values)
+            self._insert_events(values)
         for item in others:
             if item.events and item.events[-1].type in _LAST:
                 heads.pop(item.stream, None)
@@ -176,22 +177,28 @@ class Committer:
         self, stream: str, head: Head, events: Sequence[NewEvent], synced: bool, values: list[Any]
     ) -> None:
         """Add the rows of `events` to `values` and remember the head after them."""
-        version, hash = head.version, head.hash
+        version, hash, name = head.version, head.hash, stream.encode()
         for event in events:
             version += 1
-            hash = chain(hash, stream, version, event)
+            hash = chain(hash, name, version, *event)
             values += (head.id, version, event.type, event.at, event.payload, hash, synced, None, None)
         values[-2:] = (head.version, head.epoch)
         self._heads[stream] = Head(head.id, version, hash, head.epoch)
+
+    def _insert_events(self, values: list[Any]) -> None:
+        """The rows that `_chain` made; in pieces, because SQLite binds 32,766 values at most."""
+        for start in range(0, len(values), _MOST_VALUES):
+            piece = values[start : start + _MOST_VALUES]
+            self._db.execute(_events_statement(len(piece) // _EVENT_COLUMNS), piece)
 
     # One by one, on what the transaction reads
 
     def _write_one(self, item: Submission, synced: bool) -> None:
         """Everything that can refuse the submission comes before the first write."""
-        head = self._head(item.stream)
         try:
+            head = self._head(item.stream)
             if isinstance(item, Append):
-                if head is None or head.epoch != item.epoch:
+                if item.events and (head is None or head.epoch != item.epoch):
                     raise OwnershipLost(item.stream)
                 decision = Decision(item.events, None, item.blobs)
             else:
@@ -215,7 +222,7 @@ class Committer:
         for blob in decision.blobs:
             self._db.execute(sql.query("put_blob"), blob)
         self._chain(stream, head, decision.events, synced, values)
-        self._db.execute(_events_statement(len(values) // _EVENT_COLUMNS), values)
+        self._insert_events(values)
         version = self._heads[stream].version
         if decision.events[-1].type in _LAST:
             del self._heads[stream]
@@ -245,6 +252,7 @@ class Committer:
 
 
 _EVENT_COLUMNS = 9
+_MOST_VALUES = 3_000 * _EVENT_COLUMNS
 
 
 @cache

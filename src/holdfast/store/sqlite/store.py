@@ -27,7 +27,6 @@ from holdfast.store.port import (
     Entry,
     Fault,
     FeedPage,
-    NewEvent,
     OwnerRow,
     Recorded,
     Resync,
@@ -186,6 +185,8 @@ class SqliteStore:
     def _abandon(self) -> None:
         """In a forked child: never touch the parent's connection again, not even to close it."""
         self._closed = "not usable in a forked child; open a Holdfast of your own there"
+        self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
+        self._gate.close()  # or this child would keep the gate shut after its parent's death
         _abandoned.append((self._db, self._reader))
 
     # Reading
@@ -198,6 +199,8 @@ class SqliteStore:
                 if self._reader is None:
                     self._reader = connect(self.path)
                 return self._reader.execute(sql.query(name), values).fetchall()
+            except UnicodeEncodeError:
+                return []  # half a character, as a terminal can give it: nothing in the store is named so
             except apsw.Error as error:
                 raise translate(error, self.path) from None
 
@@ -209,12 +212,12 @@ class SqliteStore:
         if after:
             found = self._read("hash_at", (stream, after))
             previous = found[0][0] if found else b""
-        decode = e.decode
+        decode, link, name = e.decode, chain, stream.encode()
         loaded = []
         expected = after
         for version, type, at, payload, hash in rows:
             expected += 1
-            if version != expected or hash != chain(previous, stream, version, NewEvent(type, at, payload)):
+            if version != expected or hash != link(previous, name, version, type, at, payload):
                 raise StoreCorrupt(
                     f"the history of {stream} does not verify at version {expected}; "
                     "`holdfast audit verify` lists every place"
@@ -297,12 +300,13 @@ class SqliteStore:
         if not cursor:
             return 0
         try:
-            incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
+            _, position, _ = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
-        found = self._read("hash_at_position", (after,))
-        if incarnation != self.incarnation or not found or found[0][0][:6].hex() != piece:
+        found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
+        # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
+        if not found or cursor != self._cursor(after, found[0][0]):
             raise Resync("the cursor is of another history of this store; read the feed from the beginning")
         return after
 

@@ -1,0 +1,112 @@
+"""Writes the reference pages from the code: `python docs/reference.py`. A test fails when one is stale."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from holdfast import errors, settings
+from holdfast.cli.app import program as cli
+
+HERE = Path(__file__).parent
+
+
+def errors_page() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "One tree under `HoldfastError`. `code` is stable, for programs; the exit code is the CLI's. A message is",
+        "one sentence that names the thing, says what happened and what to do next.",
+        "",
+        "| error | code | exit | situation |",
+        "|---|---|---|---|",
+    ]
+    situations = dict(_situations())
+    for cls in _tree(errors.HoldfastError):
+        lines.append(f"| `{cls.__name__}` | `{cls.code}` | {cls.exit_code} | {situations[cls.__name__]} |")
+    lines += [
+        "",
+        "## Exit codes",
+        "",
+        "0 done, 1 the run failed or was cancelled, 2 usage, 3 not found, 4 held by another process, 5 waiting for a",
+        "person, 6 needs attention, 7 paused, 8 the store cannot be used, 70 our own fault, 130 interrupted.",
+        "",
+        "## Errors of steps",
+        "",
+        "What a step raises is recorded: class, message, arguments, attributes, traceback, cause. Replay raises the",
+        "same class with the same attributes. If the class cannot be found again, or an attribute cannot be stored,",
+        "both live and in replay a `StepError` is raised that keeps the name, the message and what could be stored.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _situations() -> Iterator[tuple[str, str]]:
+    """The lines of the tree in the docstring of `holdfast.errors`."""
+    for line in (errors.__doc__ or "").splitlines():
+        words = line.lstrip("│├└─ ").split(None, 1)
+        if words and words[0].isidentifier() and hasattr(errors, words[0]):
+            yield words[0], words[1] if len(words) > 1 else "the root of all"
+
+
+def _tree(cls: type[errors.HoldfastError]) -> Iterator[type[errors.HoldfastError]]:
+    yield cls
+    for name, child in vars(errors).items():
+        if inspect.isclass(child) and child.__bases__ and child.__bases__[0] is cls and child.__name__ == name:
+            yield from _tree(child)
+
+
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "From weakest to strongest: the default, `[tool.holdfast]` in `pyproject.toml`, `holdfast.toml`, `HOLDFAST_*`",
+        "in `.env`, `HOLDFAST_*` in the environment, flags and arguments. Files are looked for in the project's root.",
+        "An unknown key is an error that names the nearest one. `holdfast config show` says where each value came",
+        "from.",
+        "",
+        "| key | variable | type | default | |",
+        "|---|---|---|---|---|",
+    ]
+    for one in settings.reference():
+        lines.append(
+            f"| `{one.key}` | `{one.variable}` | {one.type} | {_default(one.default)} | {one.description} |"
+        )
+    others = ", ".join(f"`{name}`" for name in settings.OTHER_VARIABLES)
+    lines += ["", f"Variables that are no settings: {others} (1: show tracebacks of holdfast's own faults)."]
+    return "\n".join(lines) + "\n"
+
+
+def _default(value: object) -> str:
+    return "none" if value is None else f"`{value}`" if value != () and value != [] else "empty"
+
+
+def cli_page() -> str:
+    lines = ["# Command line", ""]
+    context = click.Context(cli, info_name="holdfast")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        lines += _command(command, click.Context(command, parent=context, info_name=name))
+    return "\n".join(lines)
+
+
+def _command(command: click.Command, context: click.Context) -> list[str]:
+    if isinstance(command, click.Group):
+        found: list[str] = []
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            found += _command(child, click.Context(child, parent=context, info_name=name))
+        return found
+    context.terminal_width = 100
+    return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+
+
+PAGES = {"errors.md": errors_page, "settings.md": settings_page, "cli.md": cli_page}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (HERE / page).write_text(make())

@@ -1,0 +1,69 @@
+"""How commands get at a store: to read it, or to execute runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast import wiring
+from holdfast.cli import app
+from holdfast.engine.reading import Reading
+from holdfast.errors import NotFound, RunNotFound
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.records import LogEvent, RunInfo
+    from holdfast.store.sqlite import SqliteStore
+
+
+class Opened(NamedTuple):
+    place: wiring.Place
+    store: SqliteStore
+    reading: Reading
+
+    def run(self, text: str) -> RunInfo:
+        """The run that `text` is the id of, or the only possible beginning of it."""
+        run = self.reading.run(self.reading.find(text))
+        if run is None:
+            raise RunNotFound(text)
+        return run
+
+
+def find_place(*, create: bool = False) -> wiring.Place:
+    """Where the store is. Without `create` nothing is written, and NotFound says that there is none."""
+    place = wiring.find_place({"home": app.home()}, create=create)
+    if not create and not (place.home / "holdfast.db").exists():
+        raise NotFound(f"there is no store in {place.home} yet; `holdfast run` makes one")
+    return place
+
+
+@contextmanager
+def open_to_read(place: wiring.Place | None = None) -> Iterator[Opened]:
+    """An existing store, to be read. Imports no engine."""
+    place = place or find_place()
+    store = wiring.open_store(place)
+    try:
+        yield Opened(place, store, Reading(store, place.home, lambda: wiring.open_redactor(place)))
+    finally:
+        store.close()
+
+
+@contextmanager
+def open_to_execute(
+    *,
+    create: bool = False,
+    on_event: Callable[[LogEvent], None] | None = None,
+    on_output: Callable[[str, str, str, str], None] | None = None,
+) -> Iterator[tuple[Opened, Engine]]:
+    """A store with an engine on it. At the end live runs are stopped and released."""
+    place = find_place(create=create)
+    store = wiring.open_store(place)
+    try:
+        engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output)
+        try:
+            yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
+        finally:
+            engine.close()
+    finally:
+        store.close()

@@ -1,0 +1,184 @@
+"""The program: its commands, its global options, and what errors become.
+
+A command's module is imported only when the command is given; the names and short descriptions
+below are all that `holdfast --help` needs.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import click
+
+from holdfast.cli import terminal
+from holdfast.errors import HoldfastError
+from holdfast.version import __version__
+
+OUR_FAULT = 70
+INTERRUPTED = 130
+
+
+class _Entry(NamedTuple):
+    module: str
+    help: str
+    name: str = ""
+
+
+COMMANDS = {
+    "run": _Entry("running", "Run a workflow or a command as a durable run."),
+    "resume": _Entry("resuming", "Go on with a run where it stopped."),
+    "settle": _Entry("settling", "Say what became of a step in doubt."),
+    "list": _Entry("listing", "List runs, the newest first."),
+    "show": _Entry("showing", "Show one run: status, steps, result."),
+    "logs": _Entry("logs", "Print what a run's commands printed."),
+    "audit": _Entry("audit", "Check the log against its hashes."),
+    "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
+    "doctor": _Entry("doctor", "Check the store and the machine under it."),
+    "config": _Entry("config", "Show the settings and where each came from."),
+    "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is given, and only that one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        from importlib import import_module
+
+        command = getattr(import_module(f"holdfast.cli.{entry.module}"), entry.name or f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        _accept_home(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean `holdfast {near[0]}`?" if near else "`holdfast --help` lists all"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def _accept_home(command: click.Command) -> None:
+    """`--home` is a global option, and people write it after the command too."""
+    commands = command.commands.values() if isinstance(command, click.Group) else [command]
+    for one in commands:
+        if not any(param.name == "home" for param in one.params):
+            one.params.append(_home_option(hidden=True))
+
+
+def _home_option(*, hidden: bool = False) -> click.Option:
+    return click.Option(
+        ["--home"],
+        metavar="DIR",
+        help="The store's directory (default: the project's own).",
+        expose_value=False,
+        hidden=hidden,
+        callback=_remember_home,
+    )
+
+
+def _remember_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.find_root().meta["holdfast.home"] = value
+
+
+def home() -> str | None:
+    """The `--home` of this command line."""
+    value: str | None = click.get_current_context().find_root().meta.get("holdfast.home")
+    return value
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        terminal.out.line(f"holdfast {__version__}")
+        ctx.exit()
+
+
+program = Commands(
+    "holdfast",
+    help="Durable execution for AI agents: runs that survive kill -9, in one embedded store.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+    params=[
+        _home_option(),
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version and exit.",
+        ),
+    ],
+)
+
+
+def run_program(args: list[str] | None = None) -> int:
+    """Execute one command line; the exit code. Whatever goes wrong is told in one sentence."""
+    terminal.prepare()
+    try:
+        result: Any = program.main(args, prog_name="holdfast", standalone_mode=False)
+    except Exception as error:
+        if os.environ.get("HOLDFAST_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        return _explain(error)
+    except KeyboardInterrupt:
+        terminal.complain("interrupted")
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Tell what is wrong; the exit code that says it to programs."""
+    if isinstance(error, HoldfastError):
+        terminal.complain(str(error))
+        return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        terminal.say(error.format_message())
+        return error.exit_code
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "holdfast"
+        sentence = error.format_message().rstrip(".")
+        terminal.complain(f"{sentence[:1].lower()}{sentence[1:]}; see `{path} --help`")
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        terminal.complain(error.format_message())
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        terminal.complain("interrupted")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        terminal.hush()
+        return 0
+    if isinstance(error, FileNotFoundError) and not _has_directory():
+        terminal.complain("the working directory no longer exists; change to another one")
+        return 3
+    text = terminal.clean(f"{type(error).__name__}: {error}")
+    terminal.complain(f"a fault of holdfast itself: {text}; HOLDFAST_DEBUG=1 shows the traceback")
+    return OUR_FAULT
+
+
+def _has_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True

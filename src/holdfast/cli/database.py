@@ -1,0 +1,72 @@
+"""What `doctor` and `audit` ask of the database file itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.connection import connect, filesystem_of, translate
+
+
+class Extent(NamedTuple):
+    """How much a log holds."""
+
+    streams: int
+    events: int
+
+
+class Facts(NamedTuple):
+    sqlite: str
+    schema: int
+    newest_schema: int
+    journal: str
+    size: int
+    problems: list[str]
+
+
+def extent(path: Path) -> Extent:
+    with _connected(path) as db:
+        row = db.execute("SELECT (SELECT count(*) FROM streams), (SELECT count(*) FROM events)").get
+        return Extent(*row)
+
+
+def facts(path: Path) -> Facts:
+    """The file's versions and size, and what SQLite's quick check finds wrong with it."""
+    with _connected(path) as db:
+        problems = [text for (text,) in db.execute("PRAGMA quick_check(20)") if text != "ok"]
+        size = sum(part.stat().st_size for part in _files(path))
+        schema: int = db.pragma("user_version")
+        journal: str = db.pragma("journal_mode")
+        return Facts(apsw.sqlite_lib_version(), schema, sql.migrations()[-1][0], journal, size, problems)
+
+
+def filesystem(directory: Path) -> str:
+    """The kind of filesystem that holds the directory; empty where the system does not say."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    return filesystem_of(str(directory.resolve()), mounts)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for suffix in ("", "-wal"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            yield part
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[Any]:
+    db = connect(path)
+    try:
+        yield db
+    except apsw.Error as error:
+        raise translate(error, path) from None
+    finally:
+        db.close()

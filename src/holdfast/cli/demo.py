@@ -1,0 +1,220 @@
+"""`holdfast demo`: a real run, really killed, resumed by another process, and the proof.
+
+Nothing is acted: the processes are real, the kill is SIGKILL, and the proof is counted in a file that
+the steps' bodies write themselves, outside of holdfast.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from holdfast import settings, wiring
+from holdfast.cli import access
+from holdfast.cli.audit import examine
+from holdfast.cli.detail import Detail
+from holdfast.cli.moments import duration
+from holdfast.cli.showing import look, timeline
+from holdfast.cli.steps import tree
+from holdfast.cli.terminal import Line, Piece, complain, fit, out, wrap
+
+RUN = "demo"
+SCRIPT = "demo_workflow.py"
+MIDDLE = "write_report"
+_PATIENCE_S = 20.0
+
+BODIES = {
+    # what a body writes: (the step it belongs to, how often it has to run in all, why)
+    "collect kelp": ("research[1]/collect#1", 1, ""),
+    "collect rock": ("research[2]/collect#1", 1, ""),
+    "collect tide": ("research[3]/collect#1", 1, ""),
+    "ask_model": ("ask_model#1", 3, "failed twice, then answered"),
+    MIDDLE: ("write_report#1", 2, "cut off, so it ran again"),
+    "publish": ("publish#1", 1, ""),
+}
+
+
+@click.command("demo")
+@click.option("--keep", is_flag=True, help="Keep the directory with the script, the store and the side file.")
+def demo_command(keep: bool) -> int:
+    """Kill a run in the middle with SIGKILL, resume it, and prove that nothing was done twice."""
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    try:
+        holds = Demo(directory).play()
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+    if keep:
+        out.line(["kept: ", (f"holdfast --home {directory / 'home'} show {RUN}", "cyan")])
+    if not holds:
+        complain("the proof does not hold; that is a fault of holdfast, please report it")
+    return 0 if holds else 1
+
+
+class Demo:
+    """One performance in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._side = directory / "side.txt"
+        shutil.copyfile(Path(__file__).with_name(SCRIPT), directory / SCRIPT)
+        self._place = wiring.Place(
+            directory, directory / "home", settings.load(root=directory, environ={}, flags={})
+        )
+        self._began = time.monotonic()
+
+    def play(self) -> bool:
+        """All acts; whether the proof holds."""
+        killed = self._kill_in_the_middle()
+        if not killed:
+            return False
+        before = self._counts()
+        recorded = self._show_interrupted()
+        if not self._resume():
+            return False
+        return self._prove(before, recorded)
+
+    # The acts
+
+    def _kill_in_the_middle(self) -> bool:
+        self._act(1, "start", f"holdfast run {SCRIPT}:story side.txt")
+        child = self._holdfast("run", "--id", RUN, f"{SCRIPT}:story", str(self._side))
+        try:
+            reached = self._wait_for_middle(child)
+        finally:
+            child.send_signal(signal.SIGKILL)
+        _, complaints = child.communicate()
+        if not reached or child.returncode != -signal.SIGKILL:
+            complain(f"the run did not get to its middle: {complaints.decode(errors='replace').strip()}")
+            return False
+        self._tell(f"process {child.pid} runs: research in parallel, a flaky model, a slow report")
+        self._act(2, "kill", f"kill -9 {child.pid}")
+        self._tell(f"in the middle of {MIDDLE}; no handler, no clean-up, no goodbye")
+        return True
+
+    def _wait_for_middle(self, child: subprocess.Popen[bytes]) -> bool:
+        """Wait for the slow body's own sign that it has begun: time alone would prove nothing."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline and child.poll() is None:
+            if self._counts()[MIDDLE] and self._is_in_the_log(BODIES[MIDDLE][0]):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def _is_in_the_log(self, step: str) -> bool:
+        """A step that takes longer than a few milliseconds is in the log while it runs."""
+        with access.open_to_read(self._place) as opened:
+            return any(one.key == step for one in opened.reading.steps(RUN))
+
+    def _show_interrupted(self) -> set[str]:
+        """What the store knows now; the steps that are recorded as completed."""
+        self._act(3, "look", f"holdfast show {RUN}")
+        with access.open_to_read(self._place) as opened:
+            detail = Detail(opened, RUN)
+        status: Piece = (detail.status, "yellow")
+        out.line(["    status ", status])
+        for line in tree(detail.steps, look(stopped=True)):
+            out.line(["  ", *line])
+        return {step.key for step in detail.steps if step.status == "completed"}
+
+    def _resume(self) -> bool:
+        self._act(4, "resume", f"holdfast resume {RUN}")
+        child = self._holdfast("resume", RUN)
+        result, complaints = child.communicate(timeout=_PATIENCE_S)
+        text = complaints.decode(errors="replace")
+        if child.returncode != 0:
+            complain(f"resume ended with code {child.returncode}: {text.strip()}")
+            return False
+        self._tell(f"process {child.pid} says: {text.splitlines()[0]}")
+        self._tell(f"result: {result.decode().strip()}")
+        return True
+
+    def _prove(self, before: Counter[str], recorded: set[str]) -> bool:
+        self._act(5, "proof", "how often each body ran, counted in side.txt", command=False)
+        total = self._counts()
+        rows = list(_rows(before, total, recorded))
+        twice = [
+            body for body, (step, _, _) in BODIES.items() if step in recorded and total[body] > before[body]
+        ]
+        wrong = [body for body, (_, times, _) in BODIES.items() if total[body] != times]
+        for line in rows:
+            out.line(line)
+        with access.open_to_read(self._place) as opened:
+            size, faults = examine(opened)
+            status = opened.run(RUN).status
+            events = list(opened.reading.events(RUN))
+        verdicts = [
+            (not twice, f"{len(recorded)} steps were recorded at the kill: none ran again"),
+            (not wrong, "every body ran as often as it had to, no more and no less"),
+            (status == "completed", f"the run is {status}"),
+            (
+                not faults,
+                f"audit verify: {size.events} events in {size.streams} streams, {len(faults)} faults",
+            ),
+        ]
+        out.line()
+        for holds, words in verdicts:
+            first, *more = wrap(words, max(min(out.width, 100) - 6, 20))
+            out.line(["    ", ("✓", "green") if holds else ("✗", "red"), f" {first}"])
+            for line in more:
+                out.line(f"      {line}")
+        self._act(6, "timeline", f"holdfast show {RUN} --events")
+        for line in list(timeline(events))[1:]:
+            out.line(line)
+        out.line([("\ndone", "bold"), f" in {duration(time.monotonic() - self._began)}"])
+        return all(holds for holds, _ in verdicts) and bool(recorded)
+
+    # Its tools
+
+    def _holdfast(self, *words: str) -> subprocess.Popen[bytes]:
+        # Without the person's own settings: the demo must not depend on them, nor touch their store.
+        env = {name: text for name, text in os.environ.items() if not name.startswith("HOLDFAST_")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "--home", str(self._place.home), *words],
+            cwd=self._directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def _counts(self) -> Counter[str]:
+        return Counter(self._side.read_text().splitlines()) if self._side.exists() else Counter()
+
+    @staticmethod
+    def _act(number: int, name: str, what: str, *, command: bool = True) -> None:
+        title: Piece = (f"$ {what}", "cyan") if command else what
+        out.line([("\n" if number > 1 else "") + f"{number}. ", (name.ljust(9), "bold"), title])
+
+    @staticmethod
+    def _tell(text: str) -> None:
+        for line in wrap(text, max(min(out.width, 100) - 4, 20)):
+            out.line(f"    {line}")
+
+
+def _rows(before: Counter[str], total: Counter[str], recorded: set[str]) -> Iterator[Line]:
+    """The table of the proof."""
+    yield [(f"    {'body':<14}{'before':>8}{'after':>8}   at the kill", "dim")]
+    for body, (step, _, why) in BODIES.items():
+        again = total[body] - before[body]
+        state = "recorded" if step in recorded else "running" if before[body] else "not begun"
+        style = "green" if step in recorded else "yellow" if before[body] else ""
+        bad = step in recorded and again > 0
+        yield [
+            f"    {body:<14}{before[body]:>8}",
+            (f"{again:>8}", "red" if bad else ""),
+            "   ",
+            (f"{state:<10}", style),
+            (fit(why, max(out.width - 45, 0)), "dim"),
+        ]

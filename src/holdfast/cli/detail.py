@@ -1,0 +1,154 @@
+"""One run with everything that can be said of it, folded from its history; all of it redacted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.cli.steps import StepView
+from holdfast.clock import instant
+from holdfast.errors import RunNotFound
+from holdfast.kernel.evolve import fold
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+    from holdfast.engine.records import RunInfo
+    from holdfast.kernel.failure import Failure
+    from holdfast.kernel.state import RunState, StepState
+    from holdfast.redaction import Redactor
+
+
+class Detail:
+    """A run, its steps in the order of their first start, and its outcome."""
+
+    def __init__(self, opened: Opened, run_id: str) -> None:
+        info = opened.run(run_id)
+        state = fold(opened.store.load(info.id))
+        if state is None:
+            raise RunNotFound(run_id)
+        self.info: RunInfo = info
+        self.state: RunState = state
+        self._redactor: Redactor = opened.reading.redactor
+        self._store = opened.store
+        self.steps = [self._view(step) for step in state.steps.values()]
+
+    @property
+    def status(self) -> str:
+        return "interrupted" if self.info.interrupted else self.info.status
+
+    @property
+    def place(self) -> str:
+        """Where the workflow is, in words."""
+        code = self.state.code
+        if code.argv:
+            return f"a command in {code.cwd}"
+        return f"{code.script or code.module}:{code.name}"
+
+    def result(self) -> Any:
+        """The run's result as JSON data (values that plain JSON lacks are tagged), None without one."""
+        state = self.state
+        data = self._store.blob(state.blob) if state.blob else bytes(state.result)
+        return self._redactor.redact_value(msgspec.json.decode(data)) if data else None
+
+    def error(self) -> dict[str, Any] | None:
+        failure = self.state.error
+        if failure is None:
+            return None
+        return {
+            "type": failure.type_name,
+            "message": self._redactor.redact(failure.message),
+            "traceback": self._redactor.redact(failure.traceback),
+            "steps": list(self.state.failed_steps),
+            "members": [self.sentence(member) for member in failure.members],
+        }
+
+    def sentence(self, failure: Failure) -> str:
+        """An error as Python writes its last line."""
+        name = failure.type_name.removeprefix("holdfast.errors.")
+        return self._redactor.redact(f"{name}: {failure.message}" if failure.message else name)
+
+    def ways_on(self) -> Iterator[tuple[str, str]]:
+        """(command, what it does) for each way in which a person can move the run on."""
+        run_id, status = self.info.id, self.info.status
+        resume = f"holdfast resume {run_id}"
+        doubtful = self.state.in_doubt()
+        if doubtful and not self.state.ended:
+            for step in doubtful:
+                settle = f"holdfast settle {run_id} {shlex.quote(step.key)}"
+                yield f"{settle} --done VALUE", "it happened, and this is its result"
+                yield f"{settle} --retry", "it did not happen: run it"
+                yield f"{settle} --fail", "it failed"
+        elif self.info.interrupted:
+            yield resume, "goes on where it stopped"
+        elif status == "failed":
+            again = ", ".join(self.state.failed_steps)
+            yield (
+                resume,
+                f"tries {again} again"
+                if again
+                else "runs the workflow again, with the recorded steps as they are",
+            )
+        elif status == "needs_attention":
+            yield resume, "once the code matches the history again"
+        elif status in ("cancelled", "paused", "waiting"):
+            yield resume, "goes on"
+        elif status in ("running", "sleeping", "pending") and self.info.owner_pid:
+            yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
+
+    def _view(self, step: StepState) -> StepView:
+        note = self._redactor.redact(step.why)
+        if step.error is not None:
+            note = self.sentence(step.error)
+        return StepView(
+            step.key,
+            step.name,
+            step.kind,
+            step.effect,
+            step.status,
+            step.attempt,
+            _at(step.started_at),
+            _at(step.ended_at),
+            _at(step.due_at),
+            step.child,
+            note,
+        )
+
+
+def run_fields(run: RunInfo) -> dict[str, Any]:
+    """The stable fields of a run in JSON."""
+    return {
+        "id": run.id,
+        "workflow": run.workflow,
+        "status": run.status,
+        "interrupted": run.interrupted,
+        "reason": run.reason,
+        "parent": run.parent or None,
+        "owner_pid": run.owner_pid,
+        "created_at": run.created_at.isoformat(),
+        "updated_at": run.updated_at.isoformat(),
+    }
+
+
+def step_fields(step: StepView) -> dict[str, Any]:
+    """The stable fields of a step in JSON."""
+    return {
+        "key": step.key,
+        "name": step.name,
+        "kind": step.kind,
+        "effect": step.effect,
+        "status": step.status,
+        "attempt": step.attempt,
+        "started_at": step.started.isoformat() if step.started else None,
+        "ended_at": step.ended.isoformat() if step.ended else None,
+        "due_at": step.due.isoformat() if step.due else None,
+        "child": step.child or None,
+        "note": step.note or None,
+    }
+
+
+def _at(us: int) -> datetime | None:
+    return instant(us) if us else None

@@ -1,0 +1,140 @@
+"""`holdfast doctor`: is everything under the runs as it should be?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.terminal import Piece, clean, out
+from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+    from holdfast.wiring import Place
+
+_LITTLE_ROOM = 100 * 2**20
+_SIGNS = {"good": ("✓", "ok", "green"), "note": ("!", "note", "yellow"), "bad": ("✗", "bad", "red")}
+
+
+class Check(NamedTuple):
+    """One thing that was looked at. `code` is the exit code if it is bad."""
+
+    name: str
+    verdict: Literal["good", "note", "bad"]
+    says: str
+    code: int = 0
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def doctor_command(as_json: bool) -> int:
+    """Check the store and the machine under it; exits with another code than 0 if something is wrong."""
+    checks = list(examine())
+    code = next((check.code for check in checks if check.verdict == "bad"), 0)
+    if as_json:
+        listed = [{"name": one.name, "verdict": one.verdict, "says": one.says} for one in checks]
+        out.json({"ok": code == 0, "checks": listed})
+        return code
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        rich, plain, style = _SIGNS[check.verdict]
+        sign: Piece = (rich if out.has_unicode else plain.ljust(4), style)
+        out.line([sign, f" {check.name.ljust(width)}  ", clean(check.says)])
+    return code
+
+
+def examine() -> Iterator[Check]:
+    """Every check, as far as what is broken lets one look."""
+    import sys
+
+    yield Check("holdfast", "good", f"{__version__} on Python {sys.version.split()[0]}")
+    try:
+        place = access.find_place()
+    except SettingsError as error:
+        yield Check("settings", "bad", str(error), error.exit_code)
+        return
+    except NotFound as error:
+        yield Check("settings", "good", "no faults")
+        yield Check("store", "note", str(error))
+        return
+    except HoldfastError as error:
+        yield Check("store", "bad", str(error), error.exit_code)
+        return
+    set_here = sum(origin.kind != "default" for origin in place.resolved.origins.values())
+    yield Check("settings", "good", f"no faults, {set_here} set")
+    yield from _disk(place)
+    try:
+        yield from _file(place)
+        with access.open_to_read() as opened:
+            yield from _owners(opened)
+            yield from _runs(opened)
+    except HoldfastError as error:
+        yield Check("store", "bad", str(error), error.exit_code)
+
+
+def _disk(place: Place) -> Iterator[Check]:
+    from shutil import disk_usage
+
+    from holdfast.cli.database import filesystem
+
+    free = disk_usage(place.home).free
+    kind = filesystem(place.home) or "unknown filesystem"
+    verdict: Literal["good", "bad"] = "good" if free > _LITTLE_ROOM else "bad"
+    yield Check("disk", verdict, f"{_bytes(free)} free on {kind}", StoreError.exit_code)
+    mode = place.home.stat().st_mode & 0o777
+    if mode & 0o077:
+        yield Check("privacy", "note", f"{place.home} can be read by others; `chmod 700` it")
+
+
+def _file(place: Place) -> Iterator[Check]:
+    from holdfast.cli.database import extent, facts
+
+    path = place.home / "holdfast.db"
+    known = facts(path)
+    if known.problems:
+        first = f"{len(known.problems)} problems, the first: {known.problems[0]}"
+        advice = "keep a copy, then restore a backup"
+        yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
+    else:
+        yield Check("integrity", "good", "quick check found nothing; `holdfast audit verify` checks the log")
+    size = extent(path)
+    held = f"{_bytes(known.size)}, {size.streams} streams, {size.events} events"
+    yield Check("store", "good", f"{path} ({held})")
+    schema = f"schema {known.schema}"
+    if known.schema < known.newest_schema:
+        schema += f", will be migrated to {known.newest_schema}"
+    yield Check("sqlite", "good", f"{known.sqlite}, {schema}, journal {known.journal}")
+
+
+def _owners(opened: Opened) -> Iterator[Check]:
+    from holdfast.engine.ownership import is_alive
+
+    owners = opened.store.owners()
+    alive = [owner for owner in owners if is_alive(opened.place.home, owner.id)]
+    named = ", ".join(f"process {owner.pid}" for owner in alive[:8])
+    says = f"{len(alive)} alive{f' ({named})' if named else ''}, {len(owners) - len(alive)} dead"
+    yield Check("owners", "good", says)
+
+
+def _runs(opened: Opened) -> Iterator[Check]:
+    from holdfast.engine.reading import UNFINISHED
+
+    lost = [run.id for run in opened.reading.runs(status=UNFINISHED) if run.interrupted]
+    if lost:
+        named = ", ".join(lost[:5]) + (", ..." if len(lost) > 5 else "")
+        yield Check("runs", "note", f"{len(lost)} interrupted: {named}; `holdfast resume ID` goes on")
+    else:
+        yield Check("runs", "good", "none is interrupted")
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

@@ -1,0 +1,174 @@
+"""What a person sees while a run goes on: lines in a pipe, a live tree on a terminal.
+
+Everything goes to standard error, except what a command that is itself the run prints.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.moments import between, duration
+from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.terminal import Line, clean, err, out, say
+from holdfast.cli.watching import Watch
+
+if TYPE_CHECKING:
+    from holdfast.engine.records import LogEvent
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FINAL_STEPS = 40  # so many steps a finished tree may have before completed ones are only counted
+
+
+class Progress:
+    """In a pipe: one line for each transition. `whole` says that the run is one command, whose
+    output is then the output of this program."""
+
+    def __init__(self, *, whole: bool, keep_stdout: bool = False) -> None:
+        self._whole = whole
+        self._keep_stdout = keep_stdout
+        self._watch = Watch()
+        self._lock = threading.Lock()
+        self._run_id = ""
+        self._early: list[LogEvent] = []
+        """What happened before `begin`: a started run does not wait for its title."""
+
+    def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
+        """What the run is, and what it had done before it went on here."""
+        say(title)
+        with self._lock:
+            self._run_id = run_id
+            self._watch.know(run_id, steps or [])
+            for event in self._early:
+                self._take(event)
+        self._early.clear()
+
+    def on_event(self, event: LogEvent) -> None:
+        """Any thread calls this, with every event of the run and of its child runs."""
+        with self._lock:
+            if self._run_id:
+                self._take(event)
+            else:
+                self._early.append(event)
+
+    def _take(self, event: LogEvent) -> None:
+        step = self._watch.see(event)
+        if step is not None:
+            of = "" if event.run_id == self._run_id else f"{event.run_id} "
+            say(f"  {of}{_transition(step, event)}")
+
+    def on_output(self, _run_id: str, _step: str, source: str, text: str) -> None:
+        """A piece of a command's output."""
+        if self._whole and source == "stdout" and not self._keep_stdout:
+            out.offer(text)
+        else:
+            err.offer(text)
+
+    def close(self, *, stopped: bool = True) -> None:
+        """The run has ended or stopped here."""
+
+
+class CommandProgress(Progress):
+    """A command on a terminal: its output is all there is to see."""
+
+    def _take(self, event: LogEvent) -> None:
+        pass
+
+
+class LiveProgress(Progress):
+    """On a terminal: the tree of steps, drawn again ten times a second below what steps print."""
+
+    def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().begin(run_id, title, steps)
+        self._unicode = err.has_unicode  # asked now: while the tree is live, rich stands in for stderr
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            get_renderable=self._drawn,
+            console=self._console,
+            refresh_per_second=10,
+            transient=True,
+            redirect_stdout=out.is_terminal,
+        )
+        self._live.start()
+
+    def _take(self, event: LogEvent) -> None:
+        self._watch.see(event)
+
+    def on_output(self, _run_id: str, _step: str, _source: str, text: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+
+    def close(self, *, stopped: bool = True) -> None:
+        self._live.stop()
+        for line in self._lines(_FINAL_STEPS, stopped=stopped):
+            say(line)
+
+    def _drawn(self) -> Any:
+        from rich.text import Text
+
+        if not self._run_id:
+            return Text("")
+        frame = _FRAMES[int(time.monotonic() * 10) % len(_FRAMES)]
+        lines = self._lines(max(self._console.height - 4, 4), spinner=frame)
+        texts = [Text.assemble(*line) for line in lines]
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(texts)
+
+    def _lines(self, most: int, *, stopped: bool = False, spinner: str = "") -> list[Line]:
+        with self._lock:
+            steps = [copy.copy(step) for step in self._watch.of(self._run_id)]
+            children = self._watch.children(self._run_id)
+        left_out = _fewer(steps, most)
+        # A terminal echoes `^C` behind the last line: where that wraps, the next drawing is off by a row.
+        width = min(self._console.width - 4, 160)
+        look = Look(width, self._unicode, stopped, datetime.now(UTC), spinner)
+        lines = tree(steps, look, children)
+        if left_out:
+            lines.insert(0, [(f"  ... {left_out} more completed", "dim")])
+        return lines
+
+
+def make_progress(*, whole: bool, keep_stdout: bool = False) -> Progress:
+    """What fits this terminal, or this pipe."""
+    kind = Progress
+    if err.is_live:
+        kind = CommandProgress if whole else LiveProgress
+    return kind(whole=whole, keep_stdout=keep_stdout)
+
+
+def _fewer(steps: list[StepView], most: int) -> int:
+    """Drop completed steps, the oldest first, until there are `most`; how many were dropped."""
+    surplus = len(steps) - most
+    if surplus <= 0:
+        return 0
+    dropped = 0
+    kept = []
+    for step in steps:
+        if dropped < surplus and step.status == "completed":
+            dropped += 1
+        else:
+            kept.append(step)
+    steps[:] = kept
+    return dropped
+
+
+def _transition(step: StepView, event: LogEvent) -> str:
+    """One event in words."""
+    name = clean(step.key)
+    if event.type == "StepStarted":
+        return f"{name} started" + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
+    if event.type == "StepCompleted":
+        return f"{name} completed in {between(step.started, step.ended)}"
+    if event.type == "StepAttemptFailed":
+        wait = duration(max((step.due - event.at).total_seconds(), 0)) if step.due else ""
+        return f"{name} failed (attempt {step.attempt}): {clean(step.note)}; again in {wait}"
+    if event.type == "SleepStarted":
+        return f"{name} until {step.due.astimezone():%Y-%m-%d %H:%M:%S}" if step.due else name
+    words = {"in_doubt": "is in doubt", "reopened": "will be tried again"}.get(step.status, step.status)
+    return f"{name} {words}" + (f": {clean(step.note)}" if step.note else "")

@@ -1,0 +1,103 @@
+"""`holdfast resume`: go on with a run where it stopped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.detail import Detail
+from holdfast.cli.foreground import execute
+from holdfast.cli.listing import print_runs
+from holdfast.cli.moments import ago
+from holdfast.cli.progress import make_progress
+from holdfast.cli.terminal import complain, out
+from holdfast.errors import NotFound
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+
+USAGE = 2
+
+
+@click.command("resume")
+@click.argument("run", required=False)
+@click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
+@click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
+def resume_command(run: str | None, take_over: bool, as_json: bool) -> int:
+    """Go on with RUN where it stopped; a failed one tries its failed step again.
+
+    Without RUN: the only run that can be resumed. If there are several, they are listed.
+    """
+    with access.open_to_read() as opened:
+        chosen = opened.run(run).id if run is not None else _only_one(opened)
+        if chosen is None:
+            return USAGE
+        detail = Detail(opened, chosen)
+        if detail.info.status == "completed":
+            return _say_done(detail, as_json)
+    return _resume(detail, take_over, as_json)
+
+
+def _only_one(opened: Opened) -> str | None:
+    """The id of the only resumable run; otherwise None, and the person has been told."""
+    runs = [run for run in opened.reading.runs(resumable=True) if not run.parent]
+    if not runs:
+        raise NotFound("there is nothing to resume; `holdfast list` shows all runs")
+    if len(runs) == 1:
+        return runs[0].id
+    print_runs(runs)
+    complain(f"{len(runs)} runs can be resumed; name one of them: `holdfast resume ID`")
+    return None
+
+
+def _say_done(detail: Detail, as_json: bool) -> int:
+    """A completed run: nothing is written, not even that somebody asked."""
+    if as_json:
+        from holdfast.cli.showing import fields
+
+        out.json(fields(detail))
+    else:
+        when = ago(detail.info.updated_at)
+        out.line(f"run {detail.info.id} is done: it completed {when}, there is nothing to resume")
+    return 0
+
+
+def _resume(detail: Detail, take_over: bool, as_json: bool) -> int:
+    code = detail.state.code
+    if code.cwd and Path(code.cwd).is_dir():
+        os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
+    progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)
+    with access.open_to_execute(on_event=progress.on_event, on_output=progress.on_output) as (opened, engine):
+        return execute(
+            opened,
+            engine,
+            progress,
+            lambda: engine.resume(detail.info.id, take_over=take_over),
+            lambda _: (_title(detail), detail.steps),
+            as_json=as_json,
+        )
+
+
+def _title(detail: Detail) -> str:
+    """The state it is in, and where it goes on."""
+    done = sum(step.status == "completed" for step in detail.steps)
+    steps = "1 step is done" if done == 1 else f"{done} steps are done"
+    return f"run {detail.info.id} ({detail.info.workflow}) was {_state(detail)}: {steps}, {_where(detail)}"
+
+
+def _state(detail: Detail) -> str:
+    return detail.status.replace("_", " ").replace("needs attention", "in need of attention")
+
+
+def _where(detail: Detail) -> str:
+    if detail.info.status in ("failed", "cancelled"):
+        failed = detail.state.failed_steps
+        return f"{', '.join(failed)} is tried again" if failed else "what follows them runs again"
+    begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
+    if begun:
+        return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")
+    return "it goes on after them" if detail.steps else "it begins"

@@ -1,0 +1,127 @@
+"""`holdfast run`: start a run and follow it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from holdfast.cli import access, target
+from holdfast.cli.foreground import execute
+from holdfast.cli.listing import point_out_interrupted
+from holdfast.cli.progress import make_progress
+from holdfast.cli.terminal import clean
+from holdfast.errors import BadInput
+
+_DASHES = "holdfast.dashes"
+
+
+class _RunCommand(click.Command):
+    """Keeps what stands after `--` apart: it is a command, or arguments that begin with a dash."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_DASHES] = args[at + 1 :]
+            args = args[:at]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(
+                f"no such option: {error.option_name}; a command with options goes after `--`: "
+                "`holdfast run -- CMD ARGS`",
+                ctx,
+            ) from None
+
+
+@click.command(
+    "run",
+    cls=_RunCommand,
+    options_metavar="[OPTIONS]",
+)
+@click.argument("words", nargs=-1, metavar="TARGET [ARGS]...")
+@click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists goes on with that run.")
+@click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
+@click.option(
+    "--effect",
+    type=click.Choice(["once", "idempotent"]),
+    help="For a command: what a crash in the middle means (default: once).",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="For a command: end its whole tree after this time.",
+)
+@click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
+@click.pass_context
+def run_command(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    run_id: str | None,
+    named: tuple[str, ...],
+    effect: str | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    """Run TARGET so that it survives a crash.
+
+    TARGET is `module:function` or `path.py:function` (arguments are JSON if they parse, else text),
+    or a command: `holdfast run "make test"`, `holdfast run -- make -j4 test`. A command is split into
+    words as a shell does it, but no shell runs it.
+    """
+    found, rest = target.parse(words, ctx.meta.get(_DASHES, ()))
+    if isinstance(found, target.Command):
+        if named:
+            raise BadInput("--arg is for functions; a command takes its arguments as words")
+        target.check_program(found)
+        return _run_program(found, run_id, effect or "once", timeout, as_json)
+    if effect is not None or timeout is not None:
+        raise BadInput("--effect and --timeout are for commands; a function says it in @step(...)")
+    workflow = target.load(found)
+    args, kwargs = target.arguments(rest, named)
+    return _run_function(workflow, args, kwargs, run_id, as_json)
+
+
+def _run_function(
+    workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, as_json: bool
+) -> int:
+    progress = make_progress(whole=False)
+    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
+        opened,
+        engine,
+    ):
+        point_out_interrupted(opened.reading, but=run_id or "")
+        return execute(
+            opened,
+            engine,
+            progress,
+            lambda: engine.start(workflow, args, kwargs, run_id),
+            lambda started: (f"run {started}: {workflow.name}", None),
+            as_json=as_json,
+        )
+
+
+def _run_program(
+    command: target.Command, run_id: str | None, effect: str, timeout: float | None, as_json: bool
+) -> int:
+    from holdfast.engine.command import run_command as workflow
+    from holdfast.kernel.events import Code
+
+    cwd = os.getcwd()
+    code = Code(command.line, "holdfast.engine.command", argv=command.argv, cwd=cwd)
+    progress = make_progress(whole=True, keep_stdout=as_json)
+    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
+        opened,
+        engine,
+    ):
+        point_out_interrupted(opened.reading, but=run_id or "")
+        return execute(
+            opened,
+            engine,
+            progress,
+            lambda: engine.start(workflow, (command.argv, cwd, timeout, effect), {}, run_id, code),
+            lambda started: (f"run {started}: {clean(command.line)}", None),
+            as_json=as_json,
+        )

@@ -1,0 +1,52 @@
+"""`holdfast settle`: a person says what became of a step in doubt."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import click
+
+from holdfast.cli import access, target
+from holdfast.cli.terminal import out
+
+
+@click.command("settle")
+@click.argument("run")
+@click.argument("step")
+@click.option(
+    "--done", metavar="VALUE", help="It happened; VALUE (JSON if it parses, else text) is its result."
+)
+@click.option("--retry", is_flag=True, help="It did not happen; run it.")
+@click.option("--fail", metavar="[WHY]", is_flag=False, flag_value="", help="It failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def settle_command(
+    run: str, step: str, done: str | None, retry: bool, fail: str | None, as_json: bool
+) -> None:
+    """Say what became of STEP of RUN, which was cut off: it may or may not have happened.
+
+    The step's name is enough where only one step in doubt has it. The run goes on with `resume`.
+    """
+    if (done is not None) + retry + (fail is not None) != 1:
+        raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")
+    from holdfast.engine.settling import settle
+
+    outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
+    value: Any = None if done is None else target.value(done)
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        key = settle(engine, run_id, step, outcome, value, fail or "", _person())
+    if as_json:
+        out.json({"run": run_id, "step": key, "outcome": outcome})
+        return
+    meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
+    out.line(f"step {key} of run {run_id} is settled as {meaning}; `holdfast resume {run_id}` goes on")
+
+
+def _person() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,157 @@
+"""What `holdfast run` is to run: a function in a module or a file, or a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.cli.terminal import say
+from holdfast.errors import BadInput, CodeNotFound, NotFound, ProgramNotFound
+from holdfast.kernel.events import Code
+
+_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_MODULE = re.compile(rf"({_DOTTED}):({_DOTTED})")
+_SCRIPT = re.compile(rf"(.+\.py):({_DOTTED})", re.DOTALL)
+_SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1"})
+
+
+class Function(NamedTuple):
+    """A workflow by its place, not yet loaded."""
+
+    code: Code
+
+
+class Command(NamedTuple):
+    """A program and its arguments. `line` is what was typed, and what the run is called."""
+
+    argv: tuple[str, ...]
+    line: str
+
+
+def parse(words: Sequence[str], after_dashes: Sequence[str]) -> tuple[Function | Command, list[str]]:
+    """The target and the arguments for it. What comes after `--` without a target before it is a
+    command, word for word."""
+    if not words:
+        if not after_dashes:
+            raise BadInput("nothing to run; `holdfast run --help` shows how")
+        return Command(tuple(after_dashes), shlex.join(after_dashes)), []
+    target, rest = words[0], [*words[1:], *after_dashes]
+    script = _SCRIPT.fullmatch(target)
+    if script and (Path(script[1]).is_file() or not re.search(r"\s", target)):
+        if not Path(script[1]).is_file():
+            raise NotFound(f"there is no file {script[1]} in {Path.cwd()}")
+        return Function(_code(name=script[2], script=str(Path(script[1]).resolve()))), rest
+    module = _MODULE.fullmatch(target)
+    if module:
+        return Function(_code(name=module[2], module=module[1])), rest
+    return _command(target, rest), []
+
+
+def _code(**fields: Any) -> Code:
+    import sys
+
+    return Code(cwd=str(Path.cwd()), interpreter=sys.executable, **fields)
+
+
+def _command(target: str, rest: list[str]) -> Command:
+    if rest and re.search(r"\s", target):
+        raise BadInput(
+            f"{target!r} is a whole command line; put the other words into it, or write `-- CMD ARGS`"
+        )
+    if rest:
+        argv = (target, *rest)
+        return Command(argv, shlex.join(argv))
+    try:
+        argv = tuple(shlex.split(target))
+    except ValueError as error:
+        raise BadInput(f"{target!r} cannot be split into words: {str(error).lower()}") from None
+    if not argv:
+        raise BadInput("nothing to run; `holdfast run --help` shows how")
+    if _SHELL & set(argv):
+        sign = next(word for word in argv if word in _SHELL)
+        say(
+            f"note: no shell reads this, {sign!r} is passed on as a word; "
+            "with a shell: holdfast run -- sh -c ..."
+        )
+    return Command(argv, target.strip())
+
+
+def check_program(command: Command) -> None:
+    """Raises ProgramNotFound, with a hint where the words look like a goal and not like a program."""
+    from shutil import which
+
+    program = command.argv[0]
+    if which(program) is not None:
+        return
+    path = Path(program)
+    if "/" in program and path.is_file():
+        raise BadInput(f"{program} is not executable; `chmod +x` it, or run it with its interpreter")
+    if path.suffix == ".py" and path.is_file():
+        raise BadInput(f"{program} is a file; name the workflow in it, `{program}:NAME`")
+    raise ProgramNotFound(program, _hint(command))
+
+
+def _hint(command: Command) -> str:
+    words = command.argv
+    prose = all(re.fullmatch(r"[\w'’.,;:!?()\"-]+", word) and not word.startswith("-") for word in words)
+    if len(words) > 1 and prose:
+        return f"; did you mean `holdfast deliver {_quoted(command.line)}`?"
+    from difflib import get_close_matches
+
+    near = get_close_matches(words[0], _programs(), n=1, cutoff=0.75)
+    return f"; did you mean {near[0]!r}?" if near else "; check its name, or write its path"
+
+
+def _quoted(line: str) -> str:
+    plain = not set(line) & set('"\\$`!')
+    return f'"{line}"' if plain else shlex.quote(line)
+
+
+def _programs() -> list[str]:
+    found: set[str] = set()
+    for directory in os.get_exec_path():
+        try:
+            found.update(path.name for path in Path(directory).iterdir())
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def load(function: Function) -> Any:
+    """The workflow. Raises CodeNotFound; nothing of the store was touched yet."""
+    from holdfast.engine import code as codes
+
+    try:
+        return codes.load(function.code)
+    except SystemExit as end:
+        where = f"{function.code.script or function.code.module}:{function.code.name}"
+        raise CodeNotFound(
+            where, f'loading it ended the program ({end}); put that part under `if __name__ == "__main__":`'
+        ) from None
+
+
+def arguments(words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments; each is JSON if it parses as such, else text."""
+    keywords: dict[str, Any] = {}
+    for pair in named:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise BadInput(f"--arg {pair!r} must be NAME=VALUE")
+        if name in keywords:
+            raise BadInput(f"--arg {name} was given twice")
+        keywords[name] = value(text)
+    return [value(word) for word in words], keywords
+
+
+def value(text: str) -> Any:
+    """What a person means by a word: JSON if it is some, else the text itself."""
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
+    except msgspec.DecodeError:
+        return text

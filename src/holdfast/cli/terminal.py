@@ -1,0 +1,185 @@
+"""The terminal: what kind of one it is, and the only way by which text gets there.
+
+A line is text, or pieces of which some have a style: `["run ", ("failed", "red")]`. Styles show only
+on a terminal that takes colours; everywhere else the text is the same without them. Text that came
+from outside goes through `clean` first: a workflow's name must not move the cursor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+Piece = str | tuple[str, str]
+Line = str | Sequence[Piece]
+
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+_PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {
+    **dict.fromkeys(map(ord, "\t\n\r"), " "),
+    0x7F: "␡",
+    **dict.fromkeys(range(0x80, 0xA0), "?"),
+    # Marks that turn the direction of text around, so that it reads other than it is.
+    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?"),
+}
+
+
+class Stream:
+    """Standard output or standard error, looked up at each use: tests and rich replace it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._closed = False
+
+    @property
+    def file(self) -> TextIO:
+        file: TextIO = getattr(sys, self._name)
+        return file
+
+    @property
+    def is_terminal(self) -> bool:
+        try:
+            return self.file.isatty()
+        except ValueError:  # it was closed
+            return False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what was written can be drawn over."""
+        return self.is_terminal and os.environ.get("TERM", "") not in ("", "dumb")
+
+    @property
+    def has_colour(self) -> bool:
+        return self.is_live and not os.environ.get("NO_COLOR")
+
+    @property
+    def has_unicode(self) -> bool:
+        return (self.file.encoding or "").lower().replace("-", "") == "utf8"
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal; where it has none to say, enough for everything."""
+        try:
+            return os.get_terminal_size(self.file.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80 if self.is_terminal else 10_000
+
+    def line(self, line: Line = "") -> None:
+        self.text(self.paint(line) + "\n")
+
+    def text(self, text: str) -> None:
+        """Write as it is, now. Raises BrokenPipeError when nobody reads."""
+        self.file.write(text)
+        self.file.flush()
+
+    def offer(self, text: str) -> None:
+        """The same for what may be lost: a reader who left does not stop a run."""
+        if not self._closed:
+            try:
+                self.text(text)
+            except (BrokenPipeError, ValueError):
+                self._closed = True
+
+    def json(self, value: Any) -> None:
+        """Write data as JSON, indented for people on a terminal and for programs alike."""
+        import msgspec
+
+        data = msgspec.json.format(msgspec.json.encode(value), indent=2)
+        self.text(data.decode() + "\n")
+
+    def paint(self, line: Line) -> str:
+        if isinstance(line, str):
+            return line
+        colour = self.has_colour
+        return "".join(_painted(piece, colour) for piece in line)
+
+
+out = Stream("stdout")
+err = Stream("stderr")
+
+
+def say(line: Line) -> None:
+    """Tell the person something that is no part of the output."""
+    err.offer(err.paint(line) + "\n")
+
+
+def complain(message: str) -> None:
+    """One sentence about what is wrong."""
+    say([("holdfast:", "red"), f" {message}"])
+
+
+def prepare() -> None:
+    """Before anything is written: a character that the terminal's encoding lacks is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def hush() -> None:
+    """The reader of our output left: let what is still buffered go nowhere, without a word."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+
+
+def clean(text: str) -> str:
+    """The text without what a terminal would obey, on one line."""
+    return text if text.isascii() and text.isprintable() else text.translate(_PICTURES)
+
+
+def cells(text: str) -> int:
+    """How many columns the text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def fit(text: str, width: int) -> str:
+    """The text in at most `width` columns, with an ellipsis where it was cut."""
+    if cells(text) <= width:
+        return text
+    kept = text[: max(width - 1, 0)]
+    while kept and cells(kept) > width - 1:
+        kept = kept[:-1]
+    return kept + "…"[:width]
+
+
+def pad(text: str, width: int) -> str:
+    return text + " " * (width - cells(text))
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, broken between words where there are any."""
+    lines: list[str] = []
+    for paragraph in text.splitlines() or [""]:
+        line = ""
+        for word in paragraph.split(" "):
+            if line and cells(line) + 1 + cells(word) > width:
+                lines.append(line)
+                line = word
+            else:
+                line = f"{line} {word}" if line else word
+        lines.append(line)
+    return lines
+
+
+def _painted(piece: Piece, colour: bool) -> str:
+    if isinstance(piece, str):
+        return piece
+    text, style = piece
+    if not colour or not style or not text:
+        return text
+    codes = ";".join(_CODES[name] for name in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m"

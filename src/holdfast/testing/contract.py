@@ -1,0 +1,249 @@
+"""The contract of the store port: every promise of `holdfast.store.port` as one test.
+
+A backend joins by saying how it is opened and how its data can be damaged behind its back:
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        def make_store(self, tmp_path):
+            return lambda name="one": MyStore(tmp_path / name)
+
+        def tamper(self, store, what):
+            ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+from holdfast.errors import OwnershipLost, StoreClosed, StoreCorrupt
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.store.port import Append, Decision, NewEvent, Recorded, Store, new_event
+from holdfast.testing.histories import (
+    CODE,
+    in_threads,
+    output_append,
+    own,
+    perform,
+    step_append,
+    together,
+    whole_feed,
+)
+from holdfast.testing.reading import ReadingContract
+
+Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
+
+
+class StoreContract(ReadingContract):
+    """What every store promises. See the module's docstring for how a backend joins."""
+
+    # Appending
+
+    def test_versions_count_up_without_gaps_and_the_acknowledgement_says_the_last(self, store: Store) -> None:
+        """Versions are 1, 2, 3, ...; an acknowledged append knows the version of its last event."""
+        own(store, "r")
+        hot, plain = step_append("r", "a#1"), output_append("r", "x")
+        store.append(hot)
+        store.append(plain)
+        assert (hot.version, plain.version) == (4, 5)
+        assert [entry.version for entry in store.entries("r")] == [1, 2, 3, 4, 5]
+        assert [entry.type for entry in store.entries("r", after=2)] == [
+            "StepStarted", "StepCompleted", "OutputCaptured",
+        ]  # fmt: skip
+
+    def test_every_event_is_chained_to_the_one_before(self, store: Store) -> None:
+        """The hash of an event covers the one before it, the stream, and all that the log says of it."""
+        own(store, "r")
+        store.append(step_append("r", "a#1"))
+        previous = b"\0" * 32
+        for entry in store.entries("r"):
+            head = f"r\0{entry.version}\0{entry.type}\0{entry.at}\0{entry.payload}"
+            previous = hashlib.sha256(previous + head.encode()).digest()
+            assert entry.hash == previous
+
+    def test_an_owner_is_fenced_off_by_a_later_claim(self, store: Store) -> None:
+        """After a claim with a higher epoch the old owner's append is refused, on the hot path too,
+        and changes nothing; the new owner's is accepted."""
+        own(store, "r")
+        store.append(step_append("r", "a#1"))
+        perform(store, "r", c.ClaimRun("r", "you", force=True))
+        for stale in (step_append("r", "b#1"), output_append("r", "x")):
+            with pytest.raises(OwnershipLost):
+                store.append(stale)
+        store.append(step_append("r", "b#1", epoch=2))
+        assert [row.key for row in store.steps("r")] == ["a#1", "b#1"]
+        row = store.run("r")
+        assert row is not None
+        assert (row.version, row.epoch, row.owner) == (7, 2, "you")
+
+    def test_nobody_owns_a_stream_that_is_not_there(self, store: Store) -> None:
+        """An owner's append never creates a stream."""
+        with pytest.raises(OwnershipLost):
+            store.append(step_append("r", "a#1", epoch=0))
+        assert whole_feed(store) == []
+
+    @pytest.mark.parametrize("hot", [True, False])
+    def test_a_refused_append_does_not_touch_the_others_of_its_batch(self, store: Store, hot: bool) -> None:
+        """In a batch of a stale owner and good ones, only the stale one is refused."""
+        for run in ("r", "s", "t"):
+            own(store, run)
+            store.append(step_append(run, "a#1"))
+        perform(store, "s", c.ClaimRun("s", "you", force=True))
+        make = step_append if hot else output_append
+        batch = [make("r", "b#1"), make("s", "b#1"), step_append("t", "b#1"), output_append("r", "after")]
+        together(store, *batch)
+        assert [type(append.error) for append in batch] == [type(None), OwnershipLost, type(None), type(None)]
+        assert [len(store.load(run, output=True)) for run in ("r", "s", "t")] == [7 if hot else 6, 5, 6]
+        assert list(store.verify()) == []
+
+    def test_a_batch_keeps_the_order_of_each_stream(self, store: Store) -> None:
+        """Hot appends, plain ones and empty ones of the same streams, in one batch, land in order."""
+        batch = []
+        for run in ("r", "s"):
+            own(store, run)
+            batch += [step_append(run, "a#1"), output_append(run, "x"), step_append(run, "b#1")]
+            batch += [Append(run, 1, ()), output_append(run, "y"), output_append(run, "z", epoch=9)]
+        together(store, *batch)
+        assert [append.version for append in batch if append.events] == [4, 5, 7, 8, 0] * 2
+        for run in ("r", "s"):
+            assert [one.event.key for one in store.load(run, after=2, output=True)] == [  # type: ignore[attr-defined]
+                "a#1", "a#1", "a#1", "b#1", "b#1", "a#1",
+            ]  # fmt: skip
+        assert list(store.verify()) == []
+
+    def test_an_append_that_is_sealed_empty_is_acknowledged_and_writes_nothing(self, store: Store) -> None:
+        """What seal leaves is what is written; if that is nothing, there is nothing to refuse."""
+        own(store, "r")
+
+        def drop(append: Append) -> None:
+            append.events = ()
+
+        appends = [step_append("r", "a#1"), output_append("r", "x"), output_append("r", "x", epoch=7)]
+        for append in appends:
+            append.seal = drop
+        store.append(appends[0])
+        together(store, *appends[1:])
+        assert [append.error for append in appends] == [None, None, None]
+        assert len(store.load("r", output=True)) == 2
+
+    def test_seals_run_in_the_order_of_the_log(self, store: Store) -> None:
+        """Whoever is sealed first is first in the log: what a seal adds may rely on that."""
+        own(store, "r")
+        order: list[Append] = []
+
+        def work() -> None:
+            for n in range(20):
+                append = output_append("r", str(n))
+                append.seal = order.append
+                store.append(append)
+
+        in_threads(*[work] * 4)
+        assert [append.version for append in order] == list(range(3, 83))
+
+    def test_many_events_in_one_append(self, store: Store) -> None:
+        """The size of an append has no limit but memory: ten thousand recorded values are one commit."""
+        own(store, "r")
+        store.append(Append("r", 1, [new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 1)] * 10_000))
+        assert len(store.load("r", output=True)) == 10_002
+
+    # Foreign commands
+
+    def test_a_command_decides_on_what_is_there_at_that_moment(self, store: Store) -> None:
+        """Eight threads that each append how many events they saw never see the same number."""
+
+        def count(recorded: Sequence[Recorded]) -> Decision:
+            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", str(len(recorded))), 1)])
+
+        own(store, "r")
+        in_threads(*[lambda: [store.command("r", count) for _ in range(10)]] * 8)
+        texts = [one.event.text for one in store.load("r", after=2, output=True)]  # type: ignore[attr-defined]
+        assert texts == [str(n) for n in range(2, 82)]
+
+    def test_a_command_sees_events_after_the_version_it_names(self, store: Store) -> None:
+        """`after` spares the caller what it has already folded."""
+        own(store, "r")
+        seen: list[int] = []
+
+        def look(recorded: Sequence[Recorded]) -> Decision:
+            seen.extend(one.version for one in recorded)
+            return Decision()
+
+        assert (store.command("r", look, after=1), seen) == (2, [2])
+
+    def test_what_decide_raises_is_raised_and_changes_nothing(self, store: Store) -> None:
+        """The error reaches the caller as it is; the stream stays, or stays absent."""
+        own(store, "r")
+        before = whole_feed(store)
+
+        def no(_: Sequence[Recorded]) -> Decision:
+            raise LookupError("no")
+
+        for run in ("r", "new"):
+            with pytest.raises(LookupError, match="no"):
+                store.command(run, no)
+        assert (whole_feed(store), store.run("new")) == (before, None)
+        store.append(step_append("r", "a#1"))
+
+    def test_a_command_without_events_writes_nothing(self, store: Store) -> None:
+        """No events: no stream, no epoch, no blob; the version is the one that was there."""
+        nothing = Decision((), 5, [("hash", b"data")])
+        assert store.command("new", lambda _: nothing) == 0
+        own(store, "r")
+        assert store.command("r", lambda _: nothing) == 2
+        store.append(step_append("r", "a#1"))
+        with pytest.raises(StoreCorrupt):
+            store.blob("hash")
+        assert [entry.stream for entry in whole_feed(store)].count("new") == 0
+
+    def test_streams_that_are_not_runs_have_no_row(self, store: Store) -> None:
+        """A stream of another kind is kept and fed, and is no run to anybody."""
+        store.command("memo", lambda _: Decision([NewEvent("Noted", 1, "{}")], kind="memory"))
+        assert (store.run("memo"), store.runs(), store.run_ids("", 9)) == (None, [], [])
+        assert store.load("memo") == [Recorded(e.Unknown("Noted", "{}"), 1, 1)]
+        assert list(store.verify()) == []
+
+    # Together
+
+    def test_many_threads_append_to_their_own_streams_and_to_one(self, store: Store) -> None:
+        """Nothing is lost, doubled or misplaced when all write at once, waiting or not."""
+        own(store, "shared")
+
+        def work(run: str) -> None:
+            own(store, run)
+            told = threading.Semaphore(0)
+            for n in range(10):
+                store.append(step_append(run, f"a#{n}", durable=n % 2 == 0))
+                store.append_soon(output_append("shared", run), lambda _: told.release())
+                store.append(step_append("shared", f"{run}#{n}"))
+            for _ in range(10):
+                assert told.acquire(timeout=30)
+
+        in_threads(*[lambda n=n: work(f"r{n}") for n in range(8)])
+        assert len(store.load("shared", output=True)) == 2 + 8 * 10 * 3
+        assert [len(store.steps(f"r{n}")) for n in range(8)] == [10] * 8
+        assert list(store.verify()) == []
+
+    def test_a_closed_store_says_so(self, store: Store) -> None:
+        """Nothing can be written or read after `close`; closing twice is closing once."""
+        own(store, "r")
+        store.close()
+        store.close()
+        for use in (
+            lambda: store.append(step_append("r", "a#1")),
+            lambda: perform(store, "s", c.CreateRun("s", CODE, "d")),
+            lambda: store.load("r"),
+            store.runs,
+            store.feed,
+            lambda: list(store.verify()),
+        ):
+            with pytest.raises(StoreClosed):
+                use()
+        told: queue.SimpleQueue[Append] = queue.SimpleQueue()
+        store.append_soon(step_append("r", "a#1"), told.put)
+        assert isinstance(told.get(timeout=30).error, StoreClosed)

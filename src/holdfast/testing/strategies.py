@@ -1,0 +1,79 @@
+"""Random commands for a run of a few steps, chosen so that many of them fit the state they meet.
+
+Needs hypothesis, so it is imported by its own name only.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import strategies as st
+
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.failure import Failure
+from holdfast.kernel.state import RunState
+
+KEYS = st.sampled_from(["a#1", "a#2", "branch[1]/b#1", "pay@order-7"])
+OWNERS = st.sampled_from(["ann", "bob"])
+TEXTS = st.sampled_from(["", "why", "a 'quoted' \"text\"", "nul \0 and 💥", "123", "null"])
+RAWS = st.sampled_from([e.NOTHING, msgspec.Raw(b"null"), msgspec.Raw(b'{"$tuple":[1,"x"]}')])
+FAILURES = st.builds(Failure, st.just("builtins:ValueError"), TEXTS)
+TIMES = st.integers(1, 99)
+ORDINALS = st.integers(0, 3)
+
+
+def commands_for(run: str) -> st.SearchStrategy[c.Command]:
+    """Any command, for the run `run`; claims and step commands come up more often than ends."""
+    here = st.just(run)
+    claim = st.builds(c.ClaimRun, here, OWNERS, st.sampled_from(["", "ann", "bob"]), st.booleans())
+    start = st.builds(
+        c.StartStep,
+        KEYS,
+        st.sampled_from(["a", "b"]),
+        digest=st.sampled_from(["", "d1"]),
+        ordinal=ORDINALS,
+        effect=st.sampled_from(["idempotent", "once", "workspace"]),
+        kind=st.sampled_from(["step", "command", "child"]),
+        args=RAWS,
+        child=st.sampled_from(["", "kid"]),
+    )
+    settle = st.builds(
+        c.SettleStep,
+        here,
+        KEYS,
+        st.sampled_from(["done", "retry", "fail"]),
+        TEXTS,
+        RAWS,
+        error=st.none() | FAILURES,
+        abandoned=st.booleans(),
+    )
+    return st.one_of(
+        st.builds(c.CreateRun, here, st.just(e.Code("flow")), st.sampled_from(["d", "d", "other"]), RAWS),
+        claim,
+        claim,
+        start,
+        start,
+        start,
+        st.builds(c.CompleteStep, KEYS, RAWS, secret=st.booleans()),
+        st.builds(c.CompleteStep, KEYS, RAWS),
+        st.builds(c.FailAttempt, KEYS, FAILURES, st.sampled_from([0, 5, 77])),
+        st.builds(c.DoubtStep, here, KEYS, TEXTS, st.booleans()),
+        settle,
+        st.builds(c.StartSleep, KEYS, ORDINALS, TIMES),
+        st.builds(c.EndSleep, KEYS),
+        st.builds(c.RecordValue, KEYS, ORDINALS, RAWS.filter(lambda raw: bytes(raw) != b"")),
+        st.builds(c.CaptureOutput, KEYS, st.just("stdout"), TEXTS),
+        st.builds(c.AttendRun, st.sampled_from(["in_doubt", "divergence"]), TEXTS, KEYS),
+        st.builds(c.ReleaseRun, here, OWNERS, TEXTS),
+        st.builds(c.ReopenRun, here),
+        st.builds(c.CompleteRun, RAWS),
+        st.builds(c.FailRun, FAILURES, st.lists(KEYS, max_size=2, unique=True).map(tuple)),
+        st.builds(c.CancelRun, TEXTS),
+    )
+
+
+def rewound(state: RunState, back: int) -> e.Rewound:
+    """A rewind of `back` versions, by turns of this generation and of the first: what an operation
+    beyond `decide` appends."""
+    parent = state.generation if back % 3 else 0
+    return e.Rewound(state.generation + 1, parent, max(1, state.version - back))
