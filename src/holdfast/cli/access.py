@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,6 +58,7 @@ def open_to_execute(
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Iterator[tuple[Opened, Engine]]:
     """A store with an engine on it. At the end live runs are stopped and released."""
+    gc.enable()
     place = find_place(create=create)
     store = wiring.open_store(place)
     try:

@@ -165,7 +165,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.Abort):
         terminal.complain("interrupted")
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, terminal.ReaderLeft):
         terminal.hush()
         return 0
     if isinstance(error, FileNotFoundError) and not _has_directory():

@@ -216,5 +216,5 @@ def _rows(before: Counter[str], total: Counter[str], recorded: set[str]) -> Iter
             (f"{again:>8}", "red" if bad else ""),
             "   ",
             (f"{state:<10}", style),
-            (fit(why, max(out.width - 45, 0)), "dim"),
+            (fit(why, max(out.width - 47, 0)), "dim"),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,11 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.kernel.events import Code
 
 USAGE = 2
+_PASSED_ON = "_HOLDFAST_PASSED_ON"
+"""Set for the interpreter that a resume was passed on to, which then does not pass it on again."""
 
 
 @click.command("resume")
@@ -66,8 +70,20 @@ def _say_done(detail: Detail, as_json: bool) -> int:
     return 0
 
 
+def _pass_on(code: Code) -> None:
+    """Let the interpreter that the run was started with go on: another one lacks what its code imports."""
+    theirs = Path(code.interpreter)
+    if code.argv or not code.interpreter or theirs.parent == Path(sys.executable).parent:
+        return
+    if os.environ.get(_PASSED_ON) or not os.access(theirs, os.X_OK):
+        return
+    os.environ[_PASSED_ON] = "1"
+    os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
+
+
 def _resume(detail: Detail, take_over: bool, as_json: bool) -> int:
     code = detail.state.code
+    _pass_on(code)
     if code.cwd and Path(code.cwd).is_dir():
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
     progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)

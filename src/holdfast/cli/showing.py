@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,9 @@ from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, wrap
 if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent
 
+_FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
+_PACKAGE = str(Path(__file__).parent.parent)
+_PLUMBING = ("/concurrent/futures/", "/asyncio/", "/threading.py")
 _INDENT = 10
 _RESULT_CHARS = 4000
 
@@ -154,10 +159,25 @@ def _outcome(detail: Detail) -> Iterator[Line]:
         yield from _rows("error", clean(detail.sentence(detail.state.error)), "red")
         for member in error["members"]:
             yield from _rows("", clean(member), "red")
-        for text in error["traceback"].splitlines():
+        for text in _own_frames(error["traceback"]):
             yield [" " * _INDENT, (clean(text), "dim")]
     elif detail.info.status == "completed" and not detail.state.code.argv:
         yield from _rows("result", clean(fit(as_text(detail.result()), _RESULT_CHARS)))
+
+
+def _own_frames(traceback: str) -> Iterator[str]:
+    """The lines of a traceback without the frames between the user's: ours, and of pools and loops."""
+    frame = -1
+    for line in traceback.splitlines():
+        found = _FRAME.match(line)
+        column = len(line) - len(line.lstrip(" |+"))
+        if found:
+            inner = found[1].startswith(_PACKAGE) or any(part in found[1] for part in _PLUMBING)
+            frame = column if inner else -1
+        elif frame >= 0 and column <= frame:
+            frame = -1
+        if frame < 0:
+            yield line
 
 
 def as_text(result: Any) -> str:

@@ -125,8 +125,11 @@ def _programs() -> list[str]:
 
 def load(function: Function) -> Any:
     """The workflow. Raises CodeNotFound; nothing of the store was touched yet."""
+    import gc
+
     from holdfast.engine import code as codes
 
+    gc.enable()
     try:
         return codes.load(function.code)
     except SystemExit as end:

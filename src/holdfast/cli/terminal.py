@@ -34,6 +34,10 @@ _PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {
 }
 
 
+class ReaderLeft(Exception):
+    """Nobody reads our output any more. No OSError: click would make a failure of that."""
+
+
 class Stream:
     """Standard output or standard error, looked up at each use: tests and rich replace it."""
 
@@ -78,16 +82,19 @@ class Stream:
         self.text(self.paint(line) + "\n")
 
     def text(self, text: str) -> None:
-        """Write as it is, now. Raises BrokenPipeError when nobody reads."""
-        self.file.write(text)
-        self.file.flush()
+        """Write as it is, now. Raises ReaderLeft."""
+        try:
+            self.file.write(text)
+            self.file.flush()
+        except BrokenPipeError:
+            raise ReaderLeft from None
 
     def offer(self, text: str) -> None:
         """The same for what may be lost: a reader who left does not stop a run."""
         if not self._closed:
             try:
                 self.text(text)
-            except (BrokenPipeError, ValueError):
+            except (ReaderLeft, ValueError):
                 self._closed = True
 
     def json(self, value: Any) -> None:

@@ -100,6 +100,16 @@ async def plain(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
 async def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
     run = call.execution
+    run.under_way += 1
+    try:
+        return await _drive(run, call, past)
+    finally:
+        run.under_way -= 1
+        if run.all_ended is not None and not run.under_way:
+            run.all_ended.finish()
+
+
+async def _drive(run: Execution, call: Call, past: StepState | None) -> Any:
     performing = perform(call, past)
     answer: Outcome | None = None
     cancelled: asyncio.CancelledError | None = None
@@ -128,7 +138,8 @@ async def drive(call: Call, past: StepState | None) -> Any:
 
 async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
     """Wait until the append is acknowledged; returns a cancel that came meanwhile."""
-    mailbox = run.engine.mailbox()
+    mailbox = run.mailbox
+    assert mailbox is not None
     waiter = Waiter(mailbox.loop)
     run.engine.store.append_soon(append, lambda _: mailbox.deliver(waiter))
     cancelled = await waiter.wait()
@@ -143,7 +154,7 @@ async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancell
     """Run the function in a task of its own: what cancels the caller does not reach it."""
     loop = asyncio.get_running_loop()
     body = request.hook or call.spec.body
-    if _is_async(body):
+    if call.spec.is_async if request.hook is None else _is_async(request.hook):
         token = current.set(InsideStep(call.execution, call.key, call.attempt))
         try:
             task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s))
@@ -195,6 +206,15 @@ def _cancel_when_stopped(
 
     run.on_stop.append(stop)
     return stop
+
+
+async def settle_down(run: Execution) -> None:
+    """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
+    when one raises) end and be recorded."""
+    run.over = True
+    if run.under_way:
+        run.all_ended = Waiter(asyncio.get_running_loop())
+        await run.all_ended.wait()
 
 
 async def pause(run: Execution, until_us: int) -> None:

@@ -21,7 +21,8 @@ from holdfast.kernel import commands as c
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     call = _call(scope, workflow, args, kwargs)
-    call.spec.body = lambda: _run_child(call, workflow, args, kwargs)
+    reopen = _is_reopened(call)
+    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, reopen)
     return drive(call, call.recall())
 
 
@@ -31,11 +32,12 @@ def run_async(
     from holdfast.engine import aio
 
     call = _call(scope, workflow, args, kwargs)
+    reopen = _is_reopened(call)
 
     async def body() -> Any:
-        return await _run_child_async(call, workflow, args, kwargs)
+        return await _run_child_async(call, workflow, args, kwargs, reopen)
 
-    call.spec.body = body
+    call.spec.body, call.spec.is_async = body, True
     return aio.perform_call(call)
 
 
@@ -46,6 +48,13 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     child = child_id(execution.id, execution.state.generation, key)
     spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+
+
+def _is_reopened(call: Call) -> bool:
+    """Whether the parent was resumed to try this child again. Only then does a failed child go on; a
+    replay after a crash takes its error."""
+    past = call.execution.state.steps.get(call.key)
+    return past is not None and past.status == "reopened"
 
 
 def child_id(parent: str, generation: int, key: str) -> str:
@@ -60,24 +69,26 @@ def child_id(parent: str, generation: int, key: str) -> str:
     return f"{whole[:100]}-{mark}"
 
 
-def _claim_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimed:
+def _claim_child(
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool
+) -> Claimed:
     execution = call.execution
     engine = execution.engine
     value, blob, blobs = engine.store_value((tuple(args), kwargs), f"an argument of workflow {workflow.name}")
     create = c.CreateRun(
         call.spec.child, codes.code_of(workflow), call.digested.digest, value, blob, execution.id, call.key
     )
-    # Only a parent step that was opened again lets a failed child go on; a replay takes its error.
-    return claim(engine, call.spec.child, create=create, blobs=blobs, reopen=call.attempt > 1, durable=False)
+    return claim(engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, durable=False)
 
 
-def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool) -> Any:
     token = current.set(None)
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
-        claimed = _claim_child(call, workflow, args, kwargs)
-        lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed)
+        claimed = _claim_child(call, workflow, args, kwargs, reopen)
+        lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+        handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
     except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
         raise _stop_parent(call, error) from None
@@ -85,16 +96,18 @@ def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str,
         current.reset(token)
 
 
-async def _run_child_async(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+async def _run_child_async(
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool
+) -> Any:
     import asyncio
 
     token = current.set(None)
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
-        claimed = await asyncio.to_thread(_claim_child, call, workflow, args, kwargs)
-        await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed)
-        return handle._take()
+        claimed = await asyncio.to_thread(_claim_child, call, workflow, args, kwargs, reopen)
+        await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+        return handle._take() if handle.done() else await handle
     except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
         raise _stop_parent(call, error) from None
     finally:

@@ -1,14 +1,16 @@
 """Taking a run: create it or go on with it, as its only owner.
 
 Everything is decided on the state that the write transaction itself reads, so of two processes that
-start one id at the same moment, one gets the run and the other is told who has it.
+start one id at the same moment, one gets the run and the other is told who has it. Of two threads of
+one process, one gets the run and the other is attached to it.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership
 from holdfast.engine.treelock import stop_tree, wait_until_dead
@@ -24,15 +26,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.engine.engine import Engine
+    from holdfast.engine.run import Run
 
 _TREE_PATIENCE_S = 10.0
 
 
 class Claimed(NamedTuple):
-    """`state.owner` is this process, unless the run had ended: then there is nothing to execute."""
+    """`state.owner` is this process, unless the run had ended: then there is nothing to execute, as
+    when another thread of this process executes it: then `attached` is its handle."""
 
     state: RunState
     created: bool
+    attached: Run[Any] | None = None
 
 
 def claim(
@@ -49,6 +54,56 @@ def claim(
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
     `force` takes it from a live owner; `fresh` says that the id was minted a moment ago."""
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
+    attached = _enter(engine, owner, run_id, create)
+    if attached is not None:
+        return attached
+    claimed = None
+    try:
+        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable, fresh)
+        return claimed
+    finally:
+        if claimed is None or claimed.state.ended:
+            leave(engine, run_id)
+
+
+# Threads of one process: a run is claimed by one at a time, until it is among the engine's live ones.
+
+_claiming: set[tuple[str, str]] = set()
+_changed = threading.Condition()
+_PATIENCE_S = 10.0
+
+
+def _enter(engine: Engine, owner: str, run_id: str, create: c.CreateRun | None) -> Claimed | None:
+    """Begin to claim, unless another thread executes the run already: then what it has claimed."""
+    with _changed:
+        _changed.wait_for(lambda: (owner, run_id) not in _claiming, _PATIENCE_S)
+        live = engine.live.get(run_id)
+        if live is None:
+            _claiming.add((owner, run_id))
+            return None
+    if create is not None:
+        decide(live[0].state, create)  # RunExists, if these are other arguments
+    return Claimed(live[0].state, False, live[1])
+
+
+def leave(engine: Engine, run_id: str) -> None:
+    """The claim has failed, or the run is among the engine's live ones now."""
+    with _changed:
+        _claiming.discard((engine.owner_id, run_id))
+        _changed.notify_all()
+
+
+def _claim(
+    engine: Engine,
+    owner: str,
+    run_id: str,
+    create: c.CreateRun | None,
+    blobs: Sequence[tuple[str, bytes]],
+    reopen: bool,
+    force: bool,
+    durable: bool,
+    fresh: bool,
+) -> Claimed:
     while True:
         state = None if fresh else fold(engine.store.load(run_id))
         if state is None and create is None:

@@ -164,12 +164,13 @@ def _run(
     try:
         if run.control is not None:
             process.terminate()
+        limit = _limit(call, timeout_s)
         try:
-            end = process.wait(timeout_s)
+            end = process.wait(limit)
         except TimeoutError:
             process.terminate()
             process.wait()
-            raise StepTimeout(call.key, timeout_s or 0.0) from None
+            raise StepTimeout(call.key, limit or 0.0) from None
     finally:
         run.on_stop.remove(process.terminate)
         output.flush()
@@ -180,6 +181,14 @@ def _run(
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _limit(call: Call, timeout_s: float | None) -> float | None:
+    """Seconds that the command has, by its own timeout and the deadline of the block it is in."""
+    if not call.deadline:
+        return timeout_s
+    left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
+    return left if timeout_s is None else min(timeout_s, left)
 
 
 class _Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +21,15 @@ from holdfast.engine.flusher import Flusher
 from holdfast.engine.ownership import Owner, is_alive
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
-from holdfast.errors import AmbiguousRunId, RunNotFound, StoreClosed
+from holdfast.errors import AmbiguousRunId, RunNotFound, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
 from holdfast.store.port import Append, RunRow, Store
+
+logger = logging.getLogger("holdfast")
 
 if TYPE_CHECKING:
     from holdfast.engine.aio import Mailbox
@@ -217,7 +220,7 @@ class Engine:
             return
         first = append.version - len(append.events) + 1
         for n, event in enumerate(append.events):
-            self.on_event(
+            self._tell_one(
                 LogEvent(
                     append.stream,
                     first + n,
@@ -226,6 +229,14 @@ class Engine:
                     msgspec.json.decode(event.payload),
                 )
             )
+
+    def _tell_one(self, event: LogEvent) -> None:
+        assert self.on_event is not None
+        try:
+            self.on_event(event)
+        except Exception:
+            # The event is durable: a mistake in the callback is not a failure of the run.
+            logger.exception("on_event raised for %s of run %s", event.type, event.run_id)
 
     # Threads and loops
 
@@ -268,10 +279,23 @@ class Engine:
     def close(self) -> None:
         if self._closed:
             return
+        self._refuse_to_block_own_runs()
         self._closed = True
         for run in self.stop("its Holdfast was closed"):
             run._ended.wait()
         self.release()
+
+    def _refuse_to_block_own_runs(self) -> None:
+        if not in_loop():
+            return
+        mine = self.mailbox()
+        with self.lock:
+            waiting = [run.id for execution, run in self.live.values() if execution.mailbox is mine]
+        if waiting:
+            raise WrongColour(
+                f"closing waits for run {waiting[0]}, which runs in this very event loop: "
+                "open it with `async with Holdfast(...)`"
+            )
 
     def release(self) -> None:
         """After the last run has stopped: give everything back."""

@@ -24,6 +24,7 @@ from holdfast.kernel.state import RunState, StepState
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
+    from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
 
 
@@ -61,11 +62,17 @@ class Execution:
         self.state = state
         self.epoch = state.epoch
         self.is_async = is_async
+        self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
-        self.visited = 0
+        self.keyed: set[str] = set()
+        """Calls under way, by identity."""
+        self.under_way = 0
+        self.over = False
+        """The function has ended: no step begins any more, what is under way is let end."""
+        self.all_ended: Waiter | None = None
         self._replaying = len(state.steps)
         self._lock = threading.Lock()
         self._riding: list[NewEvent] = []
@@ -132,6 +139,11 @@ class Execution:
         """What the history has of this call; a call that does not match it stops the run."""
         if self.control is not None:
             raise self.control
+        if self.over:
+            error = RunInterrupted(
+                self.id, f"its function has ended, and {key} is called by a task it left behind"
+            )
+            raise Control(error, silent=True)
         past = self.state.steps.get(key)
         if past is None:
             if self._replaying and ordinal:

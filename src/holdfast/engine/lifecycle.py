@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.claim import Claimed, claim, leave
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
@@ -90,7 +90,13 @@ def _enlist(engine: Engine, run: Run[Any], state: RunState, *, is_async: bool) -
     with engine.lock:
         engine.live[run.id] = (execution, run)
     steps.live_runs[run.id] = execution
+    leave(engine, run.id)
     return execution
+
+
+def _follow(run: Run[Any], attached: Run[Any]) -> None:
+    """Another thread executes the run: this handle ends as that one does."""
+    attached._when_ended(lambda: run.finish(attached._outcome))
 
 
 def _dismiss(engine: Engine, run_id: str) -> None:
@@ -110,25 +116,33 @@ def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> 
 
 
 def execute(
-    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    deadline: float = 0.0,
 ) -> None:
-    """Execute a claimed run in this thread, to its end or to where it stops."""
+    """Execute a claimed run in this thread, to its end or to where it stops. `deadline` is the parent's."""
     state = claimed.state
+    if claimed.attached is not None:
+        _follow(run, claimed.attached)
+        return
     if state.ended:
         run.finish(ended(engine, run.id, state))
         return
     execution = _enlist(engine, run, state, is_async=False)
     outcome = Outcome(None, HoldfastError("the driver died"))
     try:
-        outcome = _execute(execution, workflow, arguments)
+        outcome = _execute(execution, workflow, arguments, deadline)
     finally:
         _dismiss(engine, run.id)
         run.finish(outcome)
 
 
-def _execute(execution: Execution, workflow: Any, arguments: Arguments | None) -> Outcome:
+def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float) -> Outcome:
     engine = execution.engine
-    scope = Scope(execution, Counters(), threading.get_ident())
+    scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
     try:
         args, kwargs = _arguments(engine, arguments, execution.state)
@@ -153,7 +167,12 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None) -
 
 
 async def execute_async(
-    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    deadline: float = 0.0,
 ) -> None:
     """The same in the running event loop, which never waits for the disk."""
     import asyncio
@@ -161,6 +180,9 @@ async def execute_async(
     from holdfast.engine.scope import install_task_factory
 
     state = claimed.state
+    if claimed.attached is not None:
+        _follow(run, claimed.attached)
+        return
     if state.ended:
         run.finish(await asyncio.to_thread(ended, engine, run.id, state))
         return
@@ -168,16 +190,18 @@ async def execute_async(
     execution = _enlist(engine, run, state, is_async=True)
     outcome = Outcome(None, HoldfastError("the driver died"))
     try:
-        outcome = await _execute_async(execution, workflow, arguments)
+        outcome = await _execute_async(execution, workflow, arguments, deadline)
     finally:
         _dismiss(engine, run.id)
         run.finish(outcome)
 
 
-async def _execute_async(execution: Execution, workflow: Any, arguments: Arguments | None) -> Outcome:
+async def _execute_async(
+    execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float
+) -> Outcome:
     from holdfast.engine import aio
 
-    scope = Scope(execution, Counters(), threading.get_ident())
+    scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
     try:
         args, kwargs = _arguments(execution.engine, arguments, execution.state)
@@ -186,6 +210,7 @@ async def _execute_async(execution: Execution, workflow: Any, arguments: Argumen
         outcome = Outcome(None, error)
     finally:
         current.reset(token)
+    await aio.settle_down(execution)
     ending = conclude(execution, scope, outcome)
     if ending.commands:
         try:
@@ -222,6 +247,8 @@ def launch(
     if live is not None:
         return live[1]
     claimed = claim_it()
+    if claimed.attached is not None:
+        return claimed.attached
     if claimed.state.ended:
         run.finish(ended(engine, run.id, claimed.state))
         return run
@@ -250,6 +277,9 @@ async def _claim_and_go(
     token = current.set(None)
     try:
         claimed = await asyncio.to_thread(claim_it)
+        if claimed.attached is not None:
+            _follow(run, claimed.attached)
+            return
         if claimed.state.ended:
             run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
             return

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution, Intent
 from holdfast.engine.policy import ONCE, Retry, seconds
-from holdfast.errors import InDoubt, NotStorable, StepTimeout
+from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.events import Effect, StepKind
@@ -44,6 +44,7 @@ class Spec:
         "child",
         "effect",
         "intent_first",
+        "is_async",
         "kind",
         "name",
         "retry",
@@ -65,9 +66,11 @@ class Spec:
         secret: bool = False,
         child: str = "",
         intent_first: bool = False,
+        is_async: bool = False,
     ) -> None:
         self.name = name
         self.body = body
+        self.is_async = is_async
         self.kind = kind
         self.effect = effect
         self.retry = retry
@@ -138,6 +141,19 @@ _RUN = Body(None, None)
 def perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
     """The outcome of a call that the history does not answer."""
     run = call.execution
+    if not call.ordinal and call.key in run.keyed:
+        return Outcome(
+            None, BadInput(f"step {call.key} is called twice at once: give each call a key of its own")
+        )
+    run.keyed.add(call.key)
+    try:
+        return (yield from _perform(call, past))
+    finally:
+        run.keyed.discard(call.key)
+
+
+def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
+    run = call.execution
     if past is not None:
         known = yield from _take_up(call, past)
         if known is not None:
@@ -165,7 +181,9 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
         return (yield _body(call))
     if past.status == "failed":
         assert past.error is not None
-        return Outcome(None, rebuild(past.error))
+        error = rebuild(past.error)
+        mark_step(error, call.key)
+        return Outcome(None, error)
     if past.status == "retrying":
         yield Pause(past.due_at)
     elif past.status == "in_doubt" or (past.status == "running" and past.effect == "once"):
@@ -190,12 +208,13 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
     assert type(started) is e.StepStarted
     call.attempt = started.attempt
     intent = Intent(run, NewEvent("StepStarted", at, e.encode(started)), engine.clock.monotonic())
-    if spec.intent_first or started.attempt > 1:
-        intent.taken = True
-        yield Append(run.id, run.epoch, (intent.event,), durable=spec.effect == "once", seal=run.seal)
-    if call.deadline and at >= call.deadline:
+    late = call.deadline and at >= call.deadline
+    if late:
         outcome: Outcome | None = Outcome(None, StepTimeout(call.key, 0, "deadline"))
     else:
+        if spec.intent_first or started.attempt > 1:
+            intent.taken = True
+            yield Append(run.id, run.epoch, (intent.event,), durable=spec.effect == "once", seal=run.seal)
         engine.flusher.watch(intent)
         try:
             outcome = yield _body(call)
@@ -208,7 +227,7 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
             return outcome, None
         except NotStorable as error:
             outcome = Outcome(None, error)
-    failure, outcome = _failed(call, outcome)
+    failure, outcome = _failed(call, outcome, began=not late)
     if not intent.taken:
         intent.taken = True
         yield Append(run.id, run.epoch, (intent.event,), durable=False, seal=run.seal)
@@ -237,14 +256,15 @@ def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) 
     return Append(run.id, run.epoch, (intent.event, event), blobs=blobs, step=step, seal=seal)
 
 
-def _failed(call: Call, outcome: Outcome) -> tuple[Any, Outcome]:
+def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]:
     """The failure to record and the outcome to raise: the same class now and in every replay."""
     run = call.execution
     error = outcome.error
     assert error is not None
     if isinstance(error, Control):
         raise run.stop(error)
-    if call.spec.effect == "once" and (isinstance(error, StepTimeout) or not isinstance(error, Exception)):
+    cut_off = isinstance(error, StepTimeout) or not isinstance(error, Exception)
+    if call.spec.effect == "once" and began and cut_off:
         why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
@@ -281,7 +301,8 @@ def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
 
 def _body(call: Call) -> Body:
     timeout = call.spec.timeout
-    if call.deadline:
+    if call.deadline and call.spec.kind == "step":
+        # A child run and a command keep the deadline themselves, and end in order.
         left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
         timeout = left if timeout is None else min(timeout, left)
     return _RUN if timeout is None else Body(None, timeout)
@@ -334,12 +355,12 @@ def mark_step(error: BaseException, key: str) -> None:
 
 
 def steps_behind(error: BaseException | None) -> tuple[str, ...]:
-    """The steps whose errors these are: the error itself, a group's members, or what it was raised from."""
+    """The steps whose errors these are: the error itself, a group's members, or what it arose from."""
     while error is not None:
         key = getattr(error, STEP_MARK, None)
         if isinstance(key, str):
             return (key,)
         if isinstance(error, BaseExceptionGroup):
             return tuple(dict.fromkeys(key for one in error.exceptions for key in steps_behind(one)))
-        error = error.__cause__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return ()

@@ -59,6 +59,8 @@ def on_this_thread(scope: Scope) -> bool:
 
 def install_task_factory(loop: AbstractEventLoop) -> None:
     """Make every task that is created inside a scope a scope of its own. Once per loop."""
+    import asyncio
+
     previous = loop.get_task_factory()
     if getattr(previous, "_holdfast", False):
         return
@@ -71,8 +73,6 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
             context.run(current.set, scope.child(_name(coro)))
         if previous is not None:
             return previous(loop, coro, context=context, **kwargs)  # type: ignore[call-arg]
-        import asyncio
-
         return asyncio.Task(coro, loop=loop, context=context, **kwargs)
 
     factory._holdfast = True  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from holdfast.engine import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.policy import Seconds, seconds
 from holdfast.engine.scope import Scope, current, on_this_thread
-from holdfast.errors import BadInput, WrongColour
+from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.state import StepState
 
@@ -39,10 +39,11 @@ class Sleep:
             except Exception as error:
                 raise run.lose(error) from None
             run.engine.tell(entry)
-        elif past.status == "completed":
-            return
-        drive.pause(run, run.state.steps[key].due_at)
-        run.note(c.EndSleep(key))
+        sleeping = run.state.steps[key]
+        if sleeping.status != "completed":
+            drive.pause(run, _end(sleeping, scope.deadline))
+            run.note(c.EndSleep(key))
+        _check(sleeping, scope.deadline)
 
     def aio(self, duration: Seconds) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
@@ -51,7 +52,7 @@ class Sleep:
             import asyncio
 
             return asyncio.sleep(_checked(duration))
-        return _sleep_async(scope, duration, *_recall(scope))
+        return _sleep_async(scope.execution, duration, scope.deadline, *_recall(scope))
 
     @staticmethod
     def _scope() -> Scope | None:
@@ -64,19 +65,31 @@ class Sleep:
 
 
 async def _sleep_async(
-    scope: Scope, duration: Seconds, key: str, ordinal: int, past: StepState | None
+    run: Execution, duration: Seconds, deadline: float, key: str, ordinal: int, past: StepState | None
 ) -> None:
     from holdfast.engine import aio
 
-    run = scope.execution
     if past is None:
         cancelled = await aio.commit(run, run.entry([_start(run, key, ordinal, duration)]))
         if cancelled is not None:
             raise cancelled
-    elif past.status == "completed":
-        return
-    await aio.pause(run, run.state.steps[key].due_at)
-    run.note(c.EndSleep(key))
+    sleeping = run.state.steps[key]
+    if sleeping.status != "completed":
+        await aio.pause(run, _end(sleeping, deadline))
+        run.note(c.EndSleep(key))
+    _check(sleeping, deadline)
+
+
+def _end(sleeping: StepState, deadline: float) -> int:
+    """When to wake up: at its end, or at the deadline of the block that it is in."""
+    return min(sleeping.due_at, int(deadline)) if deadline else sleeping.due_at
+
+
+def _check(sleeping: StepState, deadline: float) -> None:
+    """A sleep that reaches beyond the deadline fails there. Both moments are recorded, so it does in
+    every replay."""
+    if deadline and sleeping.due_at > deadline:
+        raise StepTimeout(sleeping.key, 0, "deadline")
 
 
 def _recall(scope: Scope) -> tuple[str, int, StepState | None]:

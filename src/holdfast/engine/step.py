@@ -39,6 +39,8 @@ live_runs: dict[str, Execution] = {}
 class StepBase(Generic[P, R]):
     """What steps of both colours share."""
 
+    is_async = False
+
     def __init__(
         self,
         fn: Callable[..., Any],
@@ -63,6 +65,7 @@ class StepBase(Generic[P, R]):
             timeout=None if timeout is None else seconds(timeout),
             verify=verify,
             secret=secret,
+            is_async=self.is_async,
         )
         self._ignore = tuple(ignore)
         self._signature: Signature | None = None
@@ -170,6 +173,8 @@ class Step(StepBase[P, R]):
 
 class AsyncStep(StepBase[P, R]):
     """An `async def` step."""
+
+    is_async = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         return _call_async(self, args, kwargs)

@@ -136,6 +136,7 @@ class Committer:
                 self._write_one(item, synced)
             db.execute("COMMIT")
         except BaseException:
+            self._heads.clear()
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise

@@ -29,10 +29,15 @@ _NETWORK: Final = frozenset(
 )
 
 
-def connect(path: Path) -> apsw.Connection:
-    """An open, checked connection in WAL mode. Does not create the schema."""
+def connect(path: Path, *, create: bool = False) -> apsw.Connection:
+    """An open, checked connection in WAL mode. Does not create the schema, and the file only if told:
+    a database that somebody deleted must not come back as an empty one."""
+    new = create and not path.exists()
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
-        db = apsw.Connection(str(path))
+        db = apsw.Connection(str(path), flags=flags)
+        if new:
+            path.chmod(0o600)  # still empty; what SQLite puts beside it gets the same mode
         db.set_busy_timeout(BUSY_MS)
         check_ours(db, path)
         return db
@@ -86,9 +91,9 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
             f"no room left for the store on the disk of {path.parent}; nothing that was acknowledged "
             "is lost: free some space and resume"
         )
-    if isinstance(error, apsw.NotADBError):
+    if isinstance(error, apsw.NotADBError) and not _was_ours(path):
         return StoreForeign(f"{path} is not a database; move it aside, or name another home with --home")
-    if isinstance(error, apsw.CorruptError):
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return StoreCorrupt(
             f"{path} is damaged ({error}); keep a copy of it, then restore a backup or name another home"
         )
@@ -101,6 +106,20 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
     if isinstance(error, apsw.BusyError):
         return StoreError(f"another program keeps {path} locked; close it and try again")
     return StoreError(f"the store {path} failed: {error}")
+
+
+def _was_ours(path: Path) -> bool:
+    """Whether a file that is no database any more has what is left of a header of ours. Read through
+    SQLite: a descriptor of our own, when closed, would drop the locks of every connection here."""
+    try:
+        file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        try:
+            header = file.xRead(100, 0)
+        finally:
+            file.xClose()
+    except apsw.Error:
+        return False
+    return header[:16] == b"SQLite format 3\0" or header[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def refuse_network(directory: Path) -> None:

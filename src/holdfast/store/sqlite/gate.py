@@ -19,7 +19,11 @@ class WriteGate:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except BaseException:  # Ctrl-C as the lock was granted: nobody else would get it
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,13 +4,21 @@ Leader and followers, no thread of its own in the synchronous case: the first ca
 committing commits for everyone who waits, then hands the lead to the first who came meanwhile. A
 step that runs alone thus never changes threads (a dedicated writer thread halved that speed).
 Submissions that nobody waits for (an event loop's) are led by one helper thread.
+
+Ctrl-C can fall between any two lines here. So whoever leads is written down in one place (`_leader`),
+and every hand-over can be repeated: whoever is interrupted withdraws, and repeats it.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.errors import StoreInDoubt
+
+logger = logging.getLogger("holdfast")
 
 
 class Queued(Protocol):
@@ -19,7 +27,7 @@ class Queued(Protocol):
 
     error: BaseException | None
     wake: Any
-    """How to tell the submitter: a locked Lock to release, a callback, or None for the leader."""
+    """How to tell the submitter: a locked Lock to release, a callback, or None if it need not be told."""
 
 
 S = TypeVar("S", bound=Queued)
@@ -28,7 +36,7 @@ S = TypeVar("S", bound=Queued)
 class GroupCommit(Generic[S]):
     """Runs `commit(batch)` for batches of submissions, one batch at a time, in order of arrival.
 
-    `commit` sets `error` on the submissions it refuses and never raises.
+    `commit` sets `error` on the submissions it refuses and raises nothing but an interrupt.
     """
 
     BATCH = 256
@@ -37,116 +45,147 @@ class GroupCommit(Generic[S]):
         self._commit = commit
         self._lock = threading.Lock()
         self._queue: list[S] = []
-        self._leading = False
+        self._leader: object = None
+        """Who commits now: the submission whose thread does, `_HELPER`, or None."""
         self._called = threading.Lock()
         self._called.acquire()
         self._helper: threading.Thread | None = None
-        self._helper_leads = False
         self._closed = False
 
     def submit(self, item: S) -> None:
         """Enqueue and wait until the item is committed or refused; raises its error."""
-        with self._lock:
-            if item.seal is not None:
-                item.seal(item)
-            self._queue.append(item)
-            lead = not self._leading
-            if lead:
-                self._leading = True
-            else:
-                item.wake = turn = threading.Lock()
+        try:
+            with self._lock:
+                if item.seal is not None:
+                    item.seal(item)
+                if self._leader is None:
+                    self._leader = item
+                else:
+                    item.wake = turn = threading.Lock()
+                    turn.acquire()
+                self._queue.append(item)
+            if self._leader is not item:
                 turn.acquire()
-        if not lead:
-            try:
-                turn.acquire()
-            except BaseException:  # Ctrl-C: leave the queue in order
-                self._withdraw(item, turn)
-                raise
-            lead = item.wake is not None
-        if lead:
-            item.wake = None
-            self._lead()
+            if self._leader is item:
+                self._lead(item)
+        except BaseException:
+            self._withdraw(item)
+            raise
         if item.error is not None:
             raise item.error
 
     def submit_soon(self, item: S, done: Callable[[S], None]) -> None:
         """Enqueue and return; `done(item)` is called later from the committing thread."""
-        with self._lock:
-            if item.seal is not None:
-                item.seal(item)
-            item.wake = done
-            self._queue.append(item)
-            if not self._leading:
-                self._leading = True
-                self._call_helper()
+        try:
+            with self._lock:
+                if item.seal is not None:
+                    item.seal(item)
+                item.wake = done
+                self._queue.append(item)
+                if self._leader is None:
+                    self._leader = _HELPER
+                    self._call_helper()
+        except BaseException:
+            self._pass_on(None)
+            raise
 
     def close(self) -> None:
         """Stop the helper thread; what is queued is committed first."""
-        self._closed = True
-        if self._helper is not None:
-            try:
-                self._called.release()
-            except RuntimeError:
-                pass
-            self._helper.join()
-            self._helper = None
-
-    def _lead(self) -> None:
-        """Commit one batch, hand the lead on, then tell the others."""
         with self._lock:
-            batch = self._queue[: self.BATCH]
-            del self._queue[: self.BATCH]
-        try:
-            self._commit(batch)
-        finally:
-            self._pass_on()
-            for item in batch:
-                wake = item.wake
-                if isinstance(wake, _LOCK):
-                    item.wake = None
-                    wake.release()
-                elif wake is not None:
-                    wake(item)
-
-    def _pass_on(self) -> None:
-        with self._lock:
-            heir = self._queue[0] if self._queue else None
-            if heir is None:
-                self._leading = False
-            elif isinstance(heir.wake, _LOCK):
-                heir.wake.release()
-            else:
+            self._closed = True
+            helper = self._helper
+            if helper is not None:
                 self._call_helper()
+        if helper is not None:
+            helper.join()
 
-    def _withdraw(self, item: S, turn: threading.Lock) -> None:
-        """The submitter no longer waits: drop its item if it is not on its way, and lead if it was
-        just made the leader."""
+    def _lead(self, me: object) -> None:
+        """Commit one batch, hand the lead on, then tell the others."""
+        batch: list[S] = []
+        committed = False
+        try:
+            with self._lock:
+                batch = self._queue[: self.BATCH]
+                del self._queue[: self.BATCH]
+            self._commit(batch)
+            committed = True
+            self._pass_on(me)
+            self._tell(batch)
+        except BaseException:
+            with self._lock:
+                if self._queue[:1] == batch[:1]:
+                    batch = []
+            if not committed:
+                _fail(batch)
+            self._pass_on(me)
+            self._tell(batch)
+            raise
+
+    def _pass_on(self, me: object) -> None:
+        """If `me` leads, whoever is next leads from here on. Wakes the leader; can be repeated."""
         with self._lock:
-            promoted = turn.acquire(blocking=False) and item.wake is not None
-            if not promoted and item in self._queue:
+            if self._leader is me:
+                heir = self._queue[0] if self._queue else None
+                self._leader = heir if heir is None or isinstance(heir.wake, _LOCK) else _HELPER
+            if self._leader is _HELPER:
+                self._call_helper()
+            elif self._leader is not None:
+                _release(self._leader.wake)  # type: ignore[attr-defined]
+
+    def _tell(self, batch: list[S]) -> None:
+        """Wake whoever submitted these; can be repeated."""
+        for item in batch:
+            wake = item.wake
+            if isinstance(wake, _LOCK):
+                _release(wake)
+            elif wake is not None:
+                try:
+                    wake(item)
+                except Exception:  # the others wait to be told, too
+                    logger.exception("what was to follow a commit failed")
+                item.wake = None
+
+    def _withdraw(self, item: S) -> None:
+        """The submitter no longer waits: drop its item if it is not on its way; let others lead."""
+        with self._lock:
+            if item in self._queue:
                 self._queue.remove(item)
-        if promoted:
-            item.wake = None
-            self._lead()
+        self._pass_on(item)
 
     def _call_helper(self) -> None:
         if self._helper is None:
             self._helper = threading.Thread(target=self._help, name="holdfast-commit", daemon=True)
             self._helper.start()
-        self._helper_leads = True
-        try:
-            self._called.release()
-        except RuntimeError:
-            pass
+        _release(self._called)
 
     def _help(self) -> None:
         while True:
             self._called.acquire()
-            while self._helper_leads:
-                self._helper_leads = False
-                self._lead()
-            if self._closed:
-                return
+            while self._leader is _HELPER:
+                try:
+                    self._lead(_HELPER)
+                except BaseException:
+                    logger.exception("a commit was interrupted")
+            with self._lock:
+                if self._closed and self._leader is not _HELPER:
+                    self._helper = None
+                    return
+
+
+def _fail(batch: list[Any]) -> None:
+    for item in batch:
+        if item.error is None:
+            item.error = StoreInDoubt("the commit was interrupted; resume to see its outcome")
+
+
+def _release(lock: threading.Lock | None) -> None:
+    """Release a lock that may be free already."""
+    if lock is not None:
+        try:
+            lock.release()
+        except RuntimeError:
+            pass
 
 
 _LOCK = type(threading.Lock())
+_HELPER = object()

@@ -73,7 +73,7 @@ DELETE FROM owners WHERE id = ?;
 SELECT value FROM meta WHERE key = 'incarnation';
 
 -- name: set_incarnation
-INSERT INTO meta (key, value) VALUES ('incarnation', ?);
+INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
 
 -- name: last_synced
 SELECT position FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;

@@ -7,6 +7,7 @@ is the file still there) → `Committer` (what is written).
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import threading
 import weakref
@@ -17,7 +18,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.errors import StoreClosed, StoreCorrupt, StoreError, StoreInDoubt, StoreReadOnly, StoreVanished
+from holdfast.errors import (
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreInDoubt,
+    StoreReadOnly,
+    StoreVanished,
+)
 from holdfast.kernel import events as e
 from holdfast.store.port import (
     GENESIS,
@@ -52,6 +61,8 @@ class SqliteStore:
 
     def __init__(self, home: Path, *, durability: str = "full") -> None:
         self.path = home / DATABASE
+        self._file = str(self.path)
+        self._wal: tuple[int, int] | None = None
         _make_private(home)
         refuse_network(home)
         self._closed = ""
@@ -120,11 +131,8 @@ class SqliteStore:
         )
 
     def _check_file(self) -> None:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            found = None
-        if found is None or (found.st_ino, found.st_dev) != self._inode:
+        """The database and its write-ahead log (which has the last commits) are those we opened."""
+        if _inode(self._file) != self._inode or (self._wal and _inode(self._file + "-wal") != self._wal):
             raise StoreVanished(
                 f"the store {self.path} was deleted or replaced while it was open; what was done since is "
                 "not recorded: put the directory back or start anew"
@@ -133,40 +141,39 @@ class SqliteStore:
     def _writer(self) -> Committer:
         if self._committer is None:
             if self._db is None:
+                self._check_file()
                 self._connect()
             assert self._db is not None
             prepare_to_write(self._db)
+            self._wal = _inode(self._file + "-wal")
             self._committer = Committer(self._db, always_synced=self._durability == "process")
         return self._committer
 
     # Opening and closing
 
     def _open(self) -> None:
-        self._connect()
-        assert self._db is not None
         try:
+            self._connect(create=True)
+            assert self._db is not None
             if self._db.pragma("user_version") < sql.migrations()[-1][0]:
                 with self._gate:
                     migrate(self._db)
-                    self._mint_incarnation()
+            if self._db.execute(sql.query("incarnation")).get is None:
+                with self._gate:
+                    self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
         except apsw.Error as error:
             self._disconnect()
             raise translate(error, self.path) from None
 
-    def _connect(self) -> None:
-        self._db = connect(self.path)
-        found = os.stat(self.path)
-        self._inode = (found.st_ino, found.st_dev)
+    def _connect(self, *, create: bool = False) -> None:
+        self._db = connect(self.path, create=create)
+        self._inode = _inode(self._file)
         self._db.execute("PRAGMA synchronous=FULL")
-
-    def _mint_incarnation(self) -> None:
-        assert self._db is not None
-        if self._db.execute(sql.query("incarnation")).get is None:
-            self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
 
     def _disconnect(self) -> None:
         self._committer = None
+        self._wal = None  # the last connection to close takes it away
         for db in (self._db, self._reader):
             if db is not None:
                 db.close(True)
@@ -197,6 +204,7 @@ class SqliteStore:
         with self._reading:
             try:
                 if self._reader is None:
+                    self._check_file()
                     self._reader = connect(self.path)
                 return self._reader.execute(sql.query(name), values).fetchall()
             except UnicodeEncodeError:
@@ -315,6 +323,7 @@ class SqliteStore:
     def verify(self) -> Iterator[Fault]:
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
+        self._check_file()
         return audit.verify(self.path)
 
     def rebuild(self) -> None:
@@ -326,24 +335,35 @@ class SqliteStore:
         self.command("", write)
 
 
+def _inode(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_dev
+
+
 def _make_private(home: Path) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise StoreReadOnly(f"the store's directory {home} cannot be made: {error.strerror}") from None
     except OSError as error:
-        if error.errno == 30:
+        if error.errno == errno.EROFS:
             raise StoreReadOnly(f"the store's directory {home} is on a read-only disk") from None
-        raise StoreError(f"the store's directory {home} cannot be made: {error.strerror}") from None
+        kind = StoreFull if error.errno in _FULL else StoreError
+        raise kind(f"the store's directory {home} cannot be made: {error.strerror}") from None
 
 
 def _open_gate(home: Path) -> WriteGate:
     try:
         return WriteGate(str(home / "write.lock"))
     except OSError as error:
-        raise StoreReadOnly(f"the store in {home} cannot be written: {error.strerror}") from None
+        kind = StoreFull if error.errno in _FULL else StoreReadOnly
+        raise kind(f"the store in {home} cannot be written: {error.strerror}") from None
 
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _open_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _abandoned: list[object] = []
 

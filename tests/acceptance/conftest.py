@@ -1,0 +1,192 @@
+"""The installed program in real processes: how acceptance tests start, watch and kill it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PATIENCE_S = 30.0
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Cli:
+    """`python -m holdfast` in a project directory and with a store of its own."""
+
+    def __init__(self, directory: Path, pycache: Path) -> None:
+        self.directory = directory / "project"
+        self.directory.mkdir()
+        self.home = directory / "home"
+        self.env = {
+            name: text
+            for name, text in os.environ.items()
+            if not name.startswith("HOLDFAST_") and name not in ("PYTHONDONTWRITEBYTECODE", "NO_COLOR")
+        }
+        self.env |= {
+            "HOLDFAST_HOME": str(self.home),
+            "HOME": str(directory),
+            # Cached bytecode makes a process start in half the time, and beside the sources it has no place.
+            "PYTHONPYCACHEPREFIX": str(pycache),
+        }
+        self.python = sys.executable
+        self._scripts = 0
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *words: object, code: int | None = 0, **env: str) -> Result:
+        """Run to the end; no traceback ever, and the exit code that is expected (None: any)."""
+        done = subprocess.run(
+            self.argv(*words),
+            cwd=self.directory,
+            env=self.env | env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        result = Result(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert code is None or done.returncode == code, result
+        return result
+
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        """Start and let go on; whatever still lives at the end of the test is killed."""
+        process = subprocess.Popen(
+            self.argv(*words),
+            cwd=self.directory,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def on_a_terminal(self, *words: object, columns: int = 100, **env: str) -> tuple[int, str]:
+        """Run under a pseudo-terminal: the exit code and all that was written to it."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        process = subprocess.Popen(
+            self.argv(*words),
+            cwd=self.directory,
+            env=self.env | {"TERM": "xterm-256color"} | env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not piece:
+                break
+            written += piece
+        os.close(ours)
+        return process.wait(PATIENCE_S), written.decode(errors="replace")
+
+    def script(self, text: str, name: str = "flow.py") -> Path:
+        path = self.directory / name
+        self._scripts += 1
+        path.write_text(
+            "from holdfast import *\nimport os, time\nfrom pathlib import Path\n\n"
+            + NOTE
+            + textwrap.dedent(text)
+        )
+        # Python takes cached bytecode for that of a source of the same size and second.
+        os.utime(path, (self._scripts, self._scripts))
+        return path
+
+    def notes(self) -> Counter[str]:
+        """How often each body ran, as the bodies themselves say."""
+        side = self.directory / "side.txt"
+        return Counter(side.read_text().split("\n")[:-1]) if side.exists() else Counter()
+
+    def wait_for_note(self, what: str, times: int = 1) -> None:
+        wait_until(lambda: self.notes()[what] >= times, f"note {what!r}")
+
+    def status(self, run_id: str) -> str:
+        status: str = self("show", run_id, "--json").json()["status"]
+        return status
+
+    def stop_all(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.communicate()
+        self._started.clear()
+
+    def argv(self, *words: object) -> list[str]:
+        return [self.python, "-m", "holdfast", *map(str, words)]
+
+
+NOTE = """
+def note(what):
+    fd = os.open("side.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(fd, f"{what}\\n".encode())
+    os.close(fd)
+
+"""
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="session")
+def pycache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pycache")
+
+
+@pytest.fixture(scope="session")
+def make_cli(pycache: Path) -> Iterator[Callable[[Path], Cli]]:
+    made: list[Cli] = []
+
+    def make(directory: Path) -> Cli:
+        made.append(Cli(directory, pycache))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop_all()
+
+
+@pytest.fixture
+def cli(tmp_path: Path, make_cli: Callable[[Path], Cli]) -> Iterator[Cli]:
+    one = make_cli(tmp_path)
+    yield one
+    one.stop_all()
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture() -> Callable[..., None]:
+    return wait_until

@@ -1,0 +1,190 @@
+"""What bad input gets: one sentence that names the thing, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+FLOW = """
+    @step
+    def one(n: int): return n
+    @workflow
+    def main(n, m=0): return one(n)
+    @workflow
+    def unstorable(): return object()
+    @workflow
+    def raises(): raise RuntimeError("oh no")
+    def plain(): pass
+"""
+
+
+@pytest.fixture(scope="module")
+def template(make_cli, tmp_path_factory):
+    """A project with a script and two runs, made once."""
+    made = make_cli(tmp_path_factory.mktemp("template"))
+    made.script(FLOW)
+    made("run", "--id", "kelp-one", "true")
+    made("run", "--id", "kelp-two", "flow.py:main", "1")
+    return made
+
+
+@pytest.fixture
+def ready(cli, template):
+    """A copy of it, to be spoilt at will. The runs' script stays where it was."""
+    shutil.copytree(template.home, cli.home)
+    cli.directory = template.directory
+    return cli
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        # runs that are not there
+        (["show", "kelp-thre"], 3, "nearest: kelp-"),
+        (["show", "zzz"], 3, "no run has the id 'zzz'"),
+        (["resume", "zzz"], 3, "no run has the id 'zzz'"),
+        (["logs", "zzz"], 3, "no run has the id 'zzz'"),
+        (["settle", "zzz", "x", "--retry"], 3, "no run has the id 'zzz'"),
+        (["show", "kelp"], 2, "type more of it"),
+        (["show", ""], 3, "no run has the id ''"),
+        (["logs", "kelp-one", "--step", "tru"], 3, "has no step 'tru'; nearest: true#1"),
+        (["settle", "kelp-two", "nope", "--retry"], 3, "has no step 'nope'"),
+        (["settle", "kelp-two", "one", "--retry"], 2, "not in doubt"),
+        (["settle", "kelp-two", "one"], 2, "exactly one of --done VALUE, --retry, --fail"),
+        (["settle", "kelp-two", "one", "--retry", "--done", "1"], 2, "exactly one of"),
+        # targets that are not there
+        (["run", "nothere.py:main"], 3, "there is no file nothere.py"),
+        (["run", "flow.py:nope"], 3, "there is no nope in it"),
+        (["run", "flow.py:plain"], 3, "it is no @workflow"),
+        (["run", "nomodule:main"], 3, "there is no module 'nomodule'"),
+        (["run", "no-such-program-here"], 3, "no program 'no-such-program-here'"),
+        (["run", "gitt status"], 3, "no program 'gitt'"),
+        (["run", "./missing"], 3, "no program './missing'"),
+        (["run", "Add auth"], 3, "no program 'Add'"),
+        (["run", "Add auth"], 3, '; did you mean `holdfast deliver "Add auth"`?'),
+        (["run", "--", "no-such-program-here"], 3, "no program"),
+        (["run", "flow.py"], 2, "name the workflow in it, `flow.py:NAME`"),
+        # arguments that do not fit
+        (["run", "flow.py:main"], 2, "missing a required argument: 'n'"),
+        (["run", "flow.py:main", "1", "2", "3"], 2, "too many positional arguments"),
+        (["run", "flow.py:main", "1", "--arg", "q=1"], 2, "unexpected keyword argument 'q'"),
+        (["run", "flow.py:main", "--arg", "n"], 2, "must be NAME=VALUE"),
+        (["run", "flow.py:main", "1", "--timeout", "3"], 2, "are for commands"),
+        (["run", "true", "--arg", "n=1"], 2, "--arg is for functions"),
+        (["run", "--id", "a/b", "true"], 2, "cannot be a run's id"),
+        (["run", "--id", "kelp-two", "flow.py:main", "2"], 2, "exists with other arguments"),
+        (["run", "--id", "kelp-two", "true"], 2, "exists with another workflow"),
+        (["run", "echo 'oh"], 2, "no closing quotation"),
+        (["run", ""], 2, "nothing to run"),
+        (["run"], 2, "nothing to run"),
+        (["run", "echo", "-n", "x"], 2, "goes after `--`"),
+        (["run", "echo a", "b"], 2, "is a whole command line"),
+        (["run", "--timeout", "0", "true"], 2, "timeout"),
+        (["run", "--effect", "twice", "true"], 2, "effect"),
+        # runs that fail
+        (["run", "flow.py:unstorable"], 1, "cannot be stored"),
+        (["run", "flow.py:raises"], 1, "RuntimeError: oh no"),
+        # the command line itself
+        (["lst"], 2, "did you mean `holdfast list`?"),
+        (["frobnicate"], 2, "there is no command 'frobnicate'"),
+        (["list", "--status", "odd"], 2, "'odd'"),
+        (["list", "--limit", "-1"], 2, "limit"),
+        (["repair"], 2, "--rebuild"),
+        (["--home", "/dev/null", "list"], 0, "no store"),
+        (["--home", "/dev/null", "run", "true"], 2, "is not a directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_one_sentence(ready, words, code, says):
+    """Each mistake is told in one line that begins with `holdfast:`, with its exit code."""
+    result = ready(*words, code=code)
+    assert says in result.err
+    if code:
+        complaints = [line for line in result.err.splitlines() if line.startswith("holdfast: ")]
+        assert len(complaints) == 1
+
+
+def test_missing_program_creates_nothing(cli):
+    """A program that does not exist is found out before there is a run, or even a store."""
+    cli("run", "no-such-program-here", code=3)
+    assert not cli.home.exists()
+
+
+def test_no_store_yet(cli):
+    """Without a store there are no runs to list, which is no mistake; to show one is."""
+    assert cli("list", "--json").json() == []
+    assert "no runs yet" in cli("list").err
+    assert "there is no store" in cli("show", "x", code=3).err
+    assert "there is no store" in cli("audit", "verify", code=3).err
+    assert not cli.home.exists()
+
+
+def test_bad_settings_are_all_told(cli):
+    """Every wrong setting is named at once, by all commands and by doctor; patterns are not shown."""
+    (cli.directory / ".git").mkdir()
+    (cli.directory / "holdfast.toml").write_text('durability = "ful"\nredact = ["hunter2("]\n')
+    for words in (("list",), ("run", "true"), ("config", "show")):
+        result = cli(*words, code=2)
+        assert "durability" in result.err
+        assert "redact" in result.err
+        assert "hunter2" not in result.err
+    assert "durability" in cli("doctor", code=2).out
+
+
+def test_config_show_hides_patterns(cli):
+    """`config show` says where each value came from, and only counts the patterns of `redact`."""
+    (cli.directory / ".git").mkdir()
+    (cli.directory / "holdfast.toml").write_text('recover_limit = 3\nredact = ["hunter2", "x"]\n')
+    shown = {row["key"]: row for row in cli("config", "show", "--json").json()}
+    assert (shown["recover_limit"]["value"], shown["recover_limit"]["place"]) == (3, "holdfast.toml:1")
+    assert shown["redact"]["value"] == "2 patterns"
+    assert shown["home"]["origin"] == "environment"
+    assert "hunter2" not in cli("config", "show").out
+
+
+def test_script_that_exits_at_import(cli):
+    """A script that ends the program while it is loaded is told to use the guard."""
+    cli.script("import sys\n@workflow\ndef main(): return 1\nsys.exit(5)")
+    assert '__name__ == "__main__"' in cli("run", "flow.py:main", code=3).err
+
+
+def test_script_that_runs_itself_at_import(cli):
+    """A script that opens a Holdfast while it is loaded would start itself again: refused."""
+    cli.script("@workflow\ndef main(): return 1\nwith Holdfast() as hf: hf.run(main)")
+    assert "__main__" in cli("run", "flow.py:main", code=3).err
+
+
+def test_our_own_fault(cli):
+    """An error of ours is one line with exit code 70; HOLDFAST_DEBUG=1 shows the traceback."""
+    import subprocess
+    import sys
+
+    code = (
+        "import holdfast.cli.access as a, holdfast.cli as c, sys\n"
+        "def broken(): raise ZeroDivisionError('on purpose')\n"
+        "a.open_to_read = broken\nsys.argv = ['holdfast', 'list']\nc.main()"
+    )
+    for debug in ("", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=cli.env | {"HOLDFAST_DEBUG": debug},
+            cwd=cli.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 70
+        assert "HOLDFAST_DEBUG=1 shows the traceback" in done.stderr
+        assert ("Traceback" in done.stderr) is bool(debug)
+
+
+def test_working_directory_that_is_gone(cli):
+    """A deleted working directory is named, not a fault of ours."""
+    import subprocess
+
+    done = subprocess.run(
+        ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", *cli.argv("list")],
+        env=cli.env, cwd=cli.directory, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "working directory" in done.stderr) == (3, True), done.stderr

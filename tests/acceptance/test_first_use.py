@@ -1,0 +1,284 @@
+"""The first minutes with the program: run, list, show, resume, logs."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+RUN_FIELDS = {
+    "id", "workflow", "status", "interrupted", "reason", "parent", "owner_pid", "created_at", "updated_at",
+}  # fmt: skip
+
+
+def test_echo_hello(cli):
+    """`run "echo hello"` prints hello; the store exists; list shows it; resume says done, writes nothing."""
+    ran = cli("run", "echo hello")
+    assert ran.out == "hello\n"
+    assert (cli.home / "holdfast.db").exists()
+    (row,) = cli("list", "--json").json()
+    assert (row["workflow"], row["status"]) == ("echo hello", "completed")
+    before = cli("show", row["id"], "--events", "--json").json()["events"]
+    resumed = cli("resume", row["id"])
+    assert "done" in resumed.out
+    assert cli("show", row["id"], "--events", "--json").json()["events"] == before
+
+
+def test_list_json_has_stable_fields(cli):
+    """`list --json` is a list of objects with the documented fields; times are ISO 8601 with an offset."""
+    cli("run", "true")
+    (row,) = cli("list", "--json").json()
+    assert set(row) == RUN_FIELDS
+    assert datetime.fromisoformat(row["created_at"]).tzinfo is not None
+    assert datetime.fromisoformat(row["updated_at"]) >= datetime.fromisoformat(row["created_at"])
+
+
+def test_show_json_has_stable_fields(cli):
+    """`show --json` has the fields of the list and result, error, steps, gates; `--events` adds events."""
+    cli.script("""
+        @step
+        def double(n): return n * 2
+        @workflow
+        def main(n, add=0): return {"n": double(n) + add}
+    """)
+    assert json.loads(cli("run", "--id", "one", "flow.py:main", "4", "--arg", "add=1").out) == {"n": 9}
+    shown = cli("show", "one", "--json").json()
+    assert set(shown) == RUN_FIELDS | {"result", "error", "steps", "gates"}
+    assert (shown["result"], shown["error"], shown["gates"]) == ({"n": 9}, None, [])
+    (only,) = shown["steps"]
+    assert (only["key"], only["status"], only["attempt"]) == ("double#1", "completed", 1)
+    events = cli("show", "one", "--json", "--events").json()["events"]
+    assert [event["version"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["type"] for event in events][0 :: len(events) - 1] == ["RunCreated", "RunCompleted"]
+
+
+def test_arguments_are_json_or_text(cli):
+    """A word that is JSON becomes that value, any other stays text; after `--` a dash is no option."""
+    cli.script("@workflow\ndef main(*args, **kwargs): return [list(args), kwargs]")
+    ran = cli(
+        "run",
+        "flow.py:main",
+        "1",
+        "two",
+        '{"a": null}',
+        "--arg",
+        "x=[1]",
+        "--arg",
+        "y=a=b",
+        "--",
+        "-5",
+        "--z",
+    )
+    assert ran.json() == [[1, "two", {"a": None}, -5, "--z"], {"x": [1], "y": "a=b"}]
+
+
+def test_function_of_a_module(cli):
+    """`module:function` is imported from the working directory."""
+    cli.script("@workflow\ndef main(): return 'from a module'", "mod.py")
+    assert cli("run", "mod:main").json() == "from a module"
+
+
+def test_async_workflow(cli):
+    """An `async def` workflow runs like any other."""
+    cli.script("""
+        @step
+        async def one(n): return n
+        @workflow
+        async def main(): return await gather(one(1), one(2))
+    """)
+    assert cli("run", "flow.py:main").json() == [1, 2]
+
+
+def test_command_forms(cli):
+    """One string is split as a shell does it; words after `--` are taken as they are; no shell runs."""
+    assert cli("run", "printf '%s|' 'a b' $HOME").out == "a b|$HOME|"
+    assert cli("run", "--", "printf", "%s|", "a b", "-n").out == "a b|-n|"
+    assert [row["workflow"] for row in cli("list", "--json").json()] == [
+        "printf '%s|' 'a b' -n",
+        "printf '%s|' 'a b' $HOME",
+    ]
+
+
+def test_command_streams_and_logs(cli):
+    """A command's stdout is our stdout, its stderr our stderr; both are kept, secrets are not."""
+    ran = cli("run", "--id", "c", "--", "sh", "-c", "echo out; echo err >&2; echo API_TOKEN=abcdef123456")
+    assert ran.out == "out\nAPI_TOKEN=[redacted:secret]\n"
+    assert "err\n" in ran.err
+    assert cli("logs", "c").out.count("\n") == 3
+    pieces = cli("logs", "c", "--step", "sh", "--json").json()
+    assert {piece["source"] for piece in pieces} == {"stdout", "stderr"}
+    assert "abcdef" not in json.dumps(pieces)
+
+
+def test_failing_command_is_told_in_words(cli):
+    """A child's own exit code is reported, not returned."""
+    ran = cli("run", "--id", "c", "--", "sh", "-c", "exit 42", code=1)
+    assert "ended with code 42" in ran.err
+    assert cli.status("c") == "failed"
+
+
+def test_run_json_prints_the_run(cli):
+    """`run --json` prints the object of `show`; a command's output then goes to stderr."""
+    ran = cli("run", "--json", "echo hello")
+    assert ran.json()["status"] == "completed"
+    assert "hello" in ran.err
+
+
+def test_lines_in_a_pipe(cli):
+    """In a pipe each transition is one line on stderr, and nothing but the result is on stdout."""
+    cli.script("""
+        @step(retry=Retry(attempts=2, initial=0.01))
+        def flaky():
+            note("flaky")
+            if Path("side.txt").read_text().count("flaky") < 2: raise ValueError("no")
+            return 1
+        @workflow
+        def main(): return flaky()
+    """)
+    ran = cli("run", "flow.py:main", "--id", "p")
+    assert ran.out == "1\n"
+    assert [line.split(" in ")[0].strip() for line in ran.err.splitlines()] == [
+        "run p: main",
+        "flaky#1 started",
+        "flaky#1 failed (attempt 1): ValueError: no; again",
+        "flaky#1 started (attempt 2)",
+        "flaky#1 completed",
+        "completed p",
+    ]
+    assert "\x1b" not in ran.err
+
+
+def test_a_prefix_of_an_id_is_enough(cli):
+    """Ids may be cut short everywhere, as long as only one run begins so."""
+    for run_id in ("kelp-1", "kelp-2", "rock"):
+        cli("run", "--id", run_id, "true")
+    assert cli("show", "ro", "--json").json()["id"] == "rock"
+    assert "rock" in cli("resume", "r").out
+    ambiguous = cli("show", "kelp", code=2)
+    assert "kelp-1, kelp-2" in ambiguous.err
+
+
+def test_list_filters(cli):
+    """`--status`, `--resumable` and `--limit` choose; the newest comes first."""
+    cli("run", "--id", "a", "true")
+    cli("run", "--id", "b", "false", code=1)
+    cli("run", "--id", "c", "true")
+    ids = lambda *words: [row["id"] for row in cli("list", "--json", *words).json()]  # noqa: E731
+    assert ids() == ["c", "b", "a"]
+    assert ids("--status", "completed") == ["c", "a"]
+    assert ids("--resumable") == ["b"]
+    assert ids("--limit", "1") == ["c"]
+
+
+def test_list_in_a_pipe_and_on_a_terminal(cli):
+    """A pipe gets plain columns and whole times; a terminal gets colours and how long ago it was."""
+    cli("run", "--id", "kelp", "true")
+    piped = cli("list").out.splitlines()
+    assert piped[0].split() == ["ID", "STATUS", "CREATED", "UPDATED", "WORKFLOW"]
+    assert piped[1].split()[:2] == ["kelp", "completed"]
+    assert "\x1b" not in "".join(piped)
+    code, screen = cli.on_a_terminal("list")
+    assert code == 0
+    assert "\x1b[32mcompleted" in screen
+    assert "ago" in screen or "just now" in screen
+    assert "\x1b" not in cli.on_a_terminal("list", NO_COLOR="1")[1]
+
+
+def test_nothing_is_wider_than_the_terminal(cli):
+    """On a narrow terminal lines are cut, not wrapped."""
+    cli("run", "--id", "kelp", "echo " + "long " * 30)
+    _, screen = cli.on_a_terminal("list", columns=60, NO_COLOR="1")
+    assert all(len(line) <= 60 for line in screen.splitlines())
+
+
+def test_live_tree_on_a_terminal(cli):
+    """On a terminal the steps are drawn as a tree, and the result follows."""
+    cli.script("""
+        @step
+        def one(): time.sleep(0.2)
+        @workflow
+        def main(): one(); return "the result"
+    """)
+    code, screen = cli.on_a_terminal("run", "flow.py:main")
+    assert code == 0
+    assert "✓" in screen
+    assert "one#1" in screen
+    assert '"the result"' in screen
+
+
+def test_a_terminal_does_not_obey_a_name(cli):
+    """Escape sequences in a command line are shown, not sent to the terminal."""
+    cli("run", "--id", "x", "--", "true", "\x1b[2J\x1b]0;title\x07")
+    for words in (("list",), ("show", "x")):
+        assert "\x1b" not in cli(*words).out
+
+
+def test_closed_pipe_ends_quietly(cli):
+    """`holdfast list | head -0` says nothing and is no failure."""
+    import os
+    import subprocess
+
+    for n in range(3):
+        cli("run", "--id", f"r{n}", "true")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        cli.argv("list"), cwd=cli.directory, env=cli.env, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_same_id_again(cli):
+    """Starting an id that exists gives its result without running anything again."""
+    cli.script('@step\ndef one(): note("one"); return 1\n@workflow\ndef main(n): return one() + n')
+    assert cli("run", "flow.py:main", "1", "--id", "x").json() == 2
+    assert cli("run", "flow.py:main", "1", "--id", "x").json() == 2
+    assert cli.notes()["one"] == 1
+    assert "other arguments" in cli("run", "flow.py:main", "2", "--id", "x", code=2).err
+
+
+def test_help_and_version(cli):
+    """`-h` and `--help` work everywhere; every command has a line."""
+    top = cli("--help").out
+    assert cli("--version").out.startswith("holdfast ")
+    for name in (
+        "run",
+        "resume",
+        "settle",
+        "list",
+        "show",
+        "logs",
+        "audit",
+        "repair",
+        "doctor",
+        "config",
+        "demo",
+    ):
+        assert f"  {name} " in top
+        assert cli(name, "-h").out.startswith("Usage: holdfast ")
+
+
+def test_list_imports_little(cli):
+    """`list`, `show`, `run` import nothing of the extras; `list` neither rich, asyncio nor the engine."""
+    cli("run", "--id", "x", "true")
+    code = (
+        "import sys; from holdfast.cli.app import run_program; run_program(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    import subprocess
+    import sys
+
+    def modules(*words: str) -> set[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            env=cli.env,
+            cwd=cli.directory,
+            capture_output=True,
+            check=True,
+        )
+        return set(done.stderr.decode().split())
+
+    extras = {"fastapi", "uvicorn", "pydantic", "pydantic_ai", "psycopg", "mcp", "opentelemetry"}
+    assert not modules("list") & (extras | {"rich", "asyncio", "holdfast.engine.engine", "holdfast.handle"})
+    assert not modules("show", "x") & (extras | {"rich", "asyncio", "holdfast.engine.engine"})
+    assert not modules("run", "true") & (extras | {"rich"})

@@ -1,0 +1,119 @@
+"""Ctrl-C, SIGTERM, and two processes that want one run."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+SLOW = """
+    @step
+    def first(): note("first"); return 1
+    @step
+    def slow():
+        note("slow")
+        time.sleep(0.5)
+        return 2
+    @step
+    def last(): note("last"); return 3
+    @workflow
+    def main(): return [first(), slow(), last()]
+"""
+HANGS = """
+    @step
+    def hang():
+        note("hang")
+        while not Path("go").exists(): time.sleep(0.01)
+        return "went"
+    @workflow
+    def main(): return hang()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stops_at_a_step_boundary(cli, number):
+    """A signal lets the running step end and be recorded, exits 130, and says how to go on."""
+    cli.script(SLOW)
+    process = cli.start("run", "--id", "s", "flow.py:main")
+    cli.wait_for_note("slow")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert "`holdfast resume s` goes on" in err
+    assert "Traceback" not in err
+    assert cli("resume", "s").json() == [1, 2, 3]
+    assert cli.notes() == {"first": 1, "slow": 1, "last": 1}
+
+
+def test_second_signal_stops_at_once(cli):
+    """Twice: the process does not wait for the step, and the run can be resumed."""
+    cli.script(HANGS)
+    process = cli.start("run", "--id", "h", "flow.py:main")
+    cli.wait_for_note("hang")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=5)
+    assert process.returncode == 130
+    assert "holdfast resume h" in err
+    (cli.directory / "go").touch()
+    assert cli("resume", "h").json() == "went"
+
+
+def test_interrupt_ends_a_command(cli, wait_until):
+    """Ctrl-C ends the running command's tree; it is in doubt, and the program says so."""
+    process = cli.start("run", "--id", "c", "--", "sh", "-c", "touch up; sleep 60")
+    wait_until((cli.directory / "up").exists, "the command")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "holdfast settle c" in err
+    assert cli.status("c") == "needs_attention"
+
+
+def test_timeout_of_a_command(cli):
+    """`--timeout` ends the command; a `once` command is then in doubt, an idempotent one has failed."""
+    assert "took too long" in cli("run", "--timeout", "0.3", "sleep 60", code=6).err
+    ran = cli("run", "--timeout", "0.3", "--effect", "idempotent", "sleep 60", code=1)
+    assert "took longer than 0.3 s" in ran.err
+
+
+def test_held_run_names_the_process(cli):
+    """A run that a live process executes is refused with exit 4 and that process's id."""
+    cli.script(HANGS)
+    process = cli.start("run", "--id", "h", "flow.py:main")
+    cli.wait_for_note("hang")
+    for words in (("resume", "h"), ("run", "--id", "h", "flow.py:main"), ("settle", "h", "hang", "--retry")):
+        assert f"process {process.pid} " in cli(*words, code=4).err
+    assert cli("show", "h", "--json").json()["owner_pid"] == process.pid
+    assert cli("list", "--resumable", "--json").json() == []
+    assert f"process {process.pid}" in cli("doctor").out
+
+
+def test_take_over_of_a_stopped_owner(cli):
+    """`--take-over` goes past an owner under SIGSTOP; awake again, that one writes nothing more."""
+    cli.script(HANGS)
+    owner = cli.start("run", "--id", "h", "flow.py:main")
+    cli.wait_for_note("hang")
+    owner.send_signal(signal.SIGSTOP)
+    (cli.directory / "go").touch()
+    assert cli("resume", "h", code=4).err
+    assert cli("resume", "h", "--take-over").json() == "went"
+    events = cli("show", "h", "--json", "--events").json()["events"]
+    owner.send_signal(signal.SIGCONT)
+    _, err = owner.communicate(timeout=10)
+    assert (owner.returncode, "taken over by another owner" in err) == (4, True)
+    assert cli("show", "h", "--json", "--events").json()["events"] == events
+    assert cli("audit", "verify").code == 0
+
+
+def test_several_can_be_resumed(cli):
+    """`resume` without an id lists the runs and exits 2 when there is more than one, 3 when there is none."""
+    cli("run", "true")
+    assert "nothing to resume" in cli("resume", code=3).err
+    for run_id in ("a", "b"):
+        cli("run", "--id", run_id, "false", code=1)
+    several = cli("resume", code=2)
+    assert {line.split()[0] for line in several.out.splitlines()[1:]} == {"a", "b"}

@@ -1,0 +1,581 @@
+"""What is SQLite's own: the file, its schema, its disk, its processes."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import (
+    OwnershipLost,
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreInDoubt,
+    StoreNewer,
+    StoreOnNetwork,
+    StoreReadOnly,
+    StoreVanished,
+)
+from holdfast.kernel import commands as c
+from holdfast.store.port import Decision
+from holdfast.store.sqlite import SqliteStore, sql
+from holdfast.store.sqlite.commit import Command, Committer
+from holdfast.store.sqlite.connection import filesystem_of
+from holdfast.testing.histories import CODE, output_append, own, perform, step_append, whole_feed
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(home)
+    own(store, "r")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A tmpfs of 400 kB. Where nothing can be mounted the test is skipped, but not in CI: there it
+    would never run at all."""
+    point = tmp_path / "mounted"
+    point.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", point], capture_output=True, check=False
+    )
+    if done.returncode and os.environ.get("CI") != "true":
+        pytest.skip("mounting needs root")
+    assert done.returncode == 0, done.stderr
+    yield point
+    subprocess.run(["umount", "-l", point], check=True)
+
+
+def remount(point: Path, option: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{option}", point], check=True)
+
+
+def python(script: str, *args: object) -> subprocess.Popen[str]:
+    """A process of its own, with the usual names imported."""
+    start = "import os, signal, sys, threading\nfrom pathlib import Path\n"
+    start += "from holdfast.store.sqlite import SqliteStore\nfrom holdfast.testing.histories import *\n"
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", start + textwrap.dedent(script), *map(str, args)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+# Schema and migrations
+
+
+def shape(db: apsw.Connection) -> list[tuple[str, ...]]:
+    rows = db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return sorted((*row[:3], " ".join(row[3].split())) for row in rows)
+
+
+def test_the_schema_is_what_the_migrations_make():
+    """schema.sql, the one to read, equals the migrations, the ones that run, all replayed."""
+    written, replayed = apsw.Connection(":memory:"), apsw.Connection(":memory:")
+    written.execute(sql.script("schema.sql"))
+    for _, _, text in sql.migrations():
+        replayed.execute(text)
+    assert shape(written) == shape(replayed)
+    assert [number for number, _, _ in sql.migrations()] == list(range(1, len(sql.migrations()) + 1))
+
+
+def test_a_migration_keeps_the_data_and_an_older_holdfast_refuses_it(store, home, monkeypatch):
+    """The next schema is applied at opening; what was there is there; the code of before says that the
+    store is newer than it knows."""
+    store.append(step_append("r", "a#1"))
+    before = (store.runs(), store.steps("r"), whole_feed(store))
+    store.close()
+    later = (*sql.migrations(), (len(sql.migrations()) + 1, "later", "CREATE TABLE moods (mood TEXT) STRICT"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sql, "migrations", lambda: later)
+        newer = SqliteStore(home)
+        assert (newer.runs(), newer.steps("r"), whole_feed(newer)) == before
+        newer.append(step_append("r", "b#1"))
+        assert newer._db.execute("SELECT count(*) FROM moods").get == 0
+        newer.close()
+        SqliteStore(home).close()
+    with pytest.raises(StoreNewer, match="upgrade holdfast"):
+        SqliteStore(home)
+
+
+def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):
+    """It is one transaction: the code of before opens the store as if nothing had been tried."""
+    store.close()
+    broken = "CREATE TABLE moods (mood TEXT) STRICT; INSERT INTO moods VALUES (1, 2)"
+    later = (*sql.migrations(), (len(sql.migrations()) + 1, "broken", broken))
+    with monkeypatch.context() as patch:
+        patch.setattr(sql, "migrations", lambda: later)
+        with pytest.raises(StoreError):
+            SqliteStore(home)
+    again = SqliteStore(home)
+    assert [row.id for row in again.runs()] == ["r"]
+    assert "moods" not in [row[1] for row in shape(again._db)]
+    again.close()
+
+
+def test_a_store_whose_making_was_cut_off_is_finished(store, home):
+    """A kill between the schema and the incarnation leaves none: the next opening mints it."""
+    store._db.execute("DELETE FROM meta")
+    store.close()
+    again = SqliteStore(home)
+    assert len(again.incarnation) == 16
+    assert again.feed(again.tail()).entries == []
+    again.close()
+
+
+def test_everything_is_private(store, home):
+    """The directory is 0700 and every file in it 0600, whatever the umask."""
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (home, *home.iterdir())}
+    assert modes.pop("home") == 0o700
+    assert set(modes) >= {"holdfast.db", "holdfast.db-wal", "write.lock"}
+    assert set(modes.values()) == {0o600}
+
+
+# What is found at the path
+
+
+def test_a_database_of_another_program_is_left_alone(home):
+    """Refused by its application id, its version, or any table; not a byte of it is changed."""
+    for setup in ("CREATE TABLE a (b)", "PRAGMA application_id = 7", "PRAGMA user_version = 3"):
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        db = sqlite3.connect(home / "holdfast.db")
+        db.executescript(setup)
+        db.close()
+        before = (home / "holdfast.db").read_bytes()
+        with pytest.raises(StoreForeign):
+            SqliteStore(home)
+        assert (home / "holdfast.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["hi", "hello\n" * 1000])
+def test_a_file_that_is_no_database_is_left_alone(home, text):
+    """A text in the database's place is foreign, and stays as it is."""
+    home.mkdir()
+    (home / "holdfast.db").write_text(text)
+    with pytest.raises(StoreForeign):
+        SqliteStore(home)
+    assert (home / "holdfast.db").read_text() == text
+
+
+def test_an_empty_file_becomes_a_store(home):
+    """It is what a kill at the very beginning leaves."""
+    home.mkdir()
+    (home / "holdfast.db").touch()
+    store = SqliteStore(home)
+    own(store, "r")
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "length"), [(0, 1), (16, 4), (100, 60), (4096, 4096), (8192, 24576)],
+    ids=["magic", "page size", "first page", "second page", "many pages"],
+)  # fmt: skip
+def test_a_damaged_file_is_corrupt(store, home, where, length):
+    """Damage in the header, in the schema or in the pages is told as damage when it is met, and the file
+    is not taken for another program's."""
+    for n in range(200):
+        store.append(step_append("r", f"a#{n}", durable=False))
+    store.close()
+    data = bytearray((home / "holdfast.db").read_bytes())
+    data[where : where + length] = b"\xff" * length
+    (home / "holdfast.db").write_bytes(data)
+    damaged = None
+    with pytest.raises(StoreCorrupt):
+        damaged = SqliteStore(home)
+        damaged.load("r")
+        damaged.append(step_append("r", "b#1", epoch=1))
+    if damaged is not None:
+        damaged.close()
+
+
+def test_the_home_may_not_be_a_file(tmp_path):
+    """A file where the directory should be: the store cannot be made there."""
+    (tmp_path / "file").touch()
+    for home in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StoreReadOnly):
+            SqliteStore(home)
+
+
+# The file under a live store
+
+
+def _unlink(store: SqliteStore) -> None:
+    store.path.unlink()
+
+
+def _remove_directory(store: SqliteStore) -> None:
+    shutil.rmtree(store.path.parent)
+
+
+def _replace(store: SqliteStore) -> None:
+    other = SqliteStore(store.path.parent / "other")
+    own(other, "q")
+    other.close()
+    other.path.replace(store.path)
+
+
+def _unlink_log(store: SqliteStore) -> None:
+    store.path.with_name("holdfast.db-wal").unlink()
+
+
+@pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, lose):
+    """Deleted or replaced, the database or its write-ahead log: every write says so, every new reader
+    too, and no empty database takes the place of the old one."""
+    assert store._reader is None
+    lose(store)
+    there = store.path.exists()
+    for append in (step_append("r", "a#1"), output_append("r", "x")):
+        with pytest.raises(StoreVanished):
+            store.append(append)
+    with pytest.raises(StoreVanished):
+        perform(store, "s", c.CreateRun("s", CODE, "d"))
+    with pytest.raises(StoreVanished):
+        store.load("r")
+    with pytest.raises(StoreVanished):
+        list(store.verify())
+    assert store.path.exists() == there
+
+
+def test_after_an_io_error_the_outcome_is_in_doubt_and_the_store_is_opened_anew(store, monkeypatch):
+    """Nothing is built on a connection that failed: the next submission has a new one."""
+    before = store._db
+
+    def fail(self, batch):
+        raise apsw.IOError("the disk is on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "write", fail)
+        with pytest.raises(StoreInDoubt):
+            store.append(step_append("r", "a#1"))
+    store.append(step_append("r", "a#1"))
+    assert store._db is not before
+    assert len(store.load("r")) == 4
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "write", fail)
+        with pytest.raises(StoreInDoubt):
+            store.append(step_append("r", "b#1"))
+    _replace(store)
+    with pytest.raises(StoreVanished):
+        store.append(step_append("r", "b#1"))
+
+
+# Room and permissions
+
+
+def fill(store: SqliteStore) -> int:
+    """Append until there is no room; how many were acknowledged."""
+    for count in range(1000):
+        try:
+            store.append(output_append("r", "x" * 4000))
+        except StoreFull:
+            return count
+    raise AssertionError("the disk has no end")
+
+
+def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room(mounted):
+    """`StoreFull` for everybody until then; what was acknowledged is there, what was not is not."""
+    store = SqliteStore(mounted / "home")
+    own(store, "r")
+    acknowledged = fill(store)
+    assert acknowledged > 5
+    with pytest.raises(StoreFull):
+        store.append(output_append("r", "x" * 4000))
+    with pytest.raises(StoreFull):
+        SqliteStore(mounted / "another")
+    assert len(store.load("r", output=True)) == 2 + acknowledged
+    remount(mounted, "size=4m")
+    store.append(step_append("r", "a#1"))
+    assert len(store.load("r", output=True)) == 4 + acknowledged
+    assert list(store.verify()) == []
+    store.close()
+
+
+def test_a_write_that_failed_leaves_no_head_behind(store, home):
+    """A hot append finds no room; another process appends as many events; the next hot append is chained
+    to those, not to the ones that were never written."""
+    store.append(step_append("r", "a#1"))
+    store._db.pragma("max_page_count", store._db.pragma("page_count"))
+    large = step_append("r", "b#1")
+    large.events = (
+        large.events[0],
+        large.events[1]._replace(payload='{"key":"b#1","result":"%s"}' % ("x" * 9999)),
+    )
+    with pytest.raises(StoreFull):
+        store.append(large)
+    store._db.pragma("max_page_count", 1_000_000)
+    other = SqliteStore(home)
+    other.append(step_append("r", "c#1"))
+    other.close()
+    store.append(step_append("r", "d#1"))
+    assert [row.key for row in store.steps("r")] == ["a#1", "c#1", "d#1"]
+    assert list(store.verify()) == []
+
+
+def test_a_disk_that_cannot_be_written_is_read_only(mounted):
+    """Both for a store that is there and for one that is to be made."""
+    SqliteStore(mounted / "home").close()
+    remount(mounted, "ro")
+    for home in (mounted / "home", mounted / "new"):
+        with pytest.raises(StoreReadOnly):
+            SqliteStore(home)
+
+
+MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:5 / /proc rw - proc proc rw
+40 22 0:40 / /mnt/share rw shared:2 - nfs4 server:/x rw,vers=4.2
+41 22 0:41 / /mnt/share/local rw - xfs /dev/sdb1 rw
+42 22 0:42 / /mnt/with\040space rw master:3 propagate_from:2 - cifs //server/x rw
+43 22 0:43 / /mnt/over rw - ext4 /dev/sdc1 rw
+44 22 0:44 / /mnt/over rw - fuse.sshfs host:/ rw
+a line that is none
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/ann", "ext4"),
+        ("/", "ext4"),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/share/x", "nfs4"),
+        ("/mnt/shared/x", "ext4"),
+        ("/mnt/share/local/x", "xfs"),
+        ("/mnt/with space/x", "cifs"),
+        ("/mnt/over/x", "fuse.sshfs"),
+    ],
+)
+def test_the_filesystem_of_a_path(path, kind):
+    """The deepest mount that holds it, the last of those at one point; names are unescaped."""
+    assert filesystem_of(path, MOUNTS) == kind
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("nfs4", True), ("fuse.sshfs", True), ("btrfs", False)])
+def test_network_filesystems_are_refused(home, monkeypatch, kind, refused):
+    """Where locks and syncs cannot be relied on, the promise cannot be kept."""
+    read_text = Path.read_text
+
+    def fake(self, *args):
+        mounts = f"22 1 8:1 / / rw - {kind} source rw\n"
+        return mounts if str(self) == "/proc/self/mountinfo" else read_text(self, *args)
+
+    monkeypatch.setattr(Path, "read_text", fake)
+    if refused:
+        with pytest.raises(StoreOnNetwork, match=kind):
+            SqliteStore(home)
+        assert not (home / "holdfast.db").exists()
+    else:
+        SqliteStore(home).close()
+
+
+# Processes
+
+
+def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
+    """Forked while another thread commits: in the child every use is refused at once, also `close`
+    does nothing; the parent goes on."""
+    process = python(
+        """
+        from holdfast.errors import StoreClosed
+        store = SqliteStore(Path(sys.argv[1]))
+        own(store, "r")
+        store.load("r")
+        committing, go = threading.Event(), threading.Event()
+        def wait(recorded):
+            committing.set()
+            assert go.wait(20)
+            return Decision()
+        leader = threading.Thread(target=store.command, args=("r", wait))
+        leader.start()
+        assert committing.wait(20)
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            for use in (
+                lambda: store.append(step_append("r", "a#1")),
+                lambda: store.command("s", wait),
+                lambda: store.load("r"),
+                lambda: list(store.verify()),
+            ):
+                try:
+                    use()
+                except StoreClosed:
+                    refused += 1
+            store.close()
+            own_store = SqliteStore(Path(sys.argv[1]) / "own")
+            own(own_store, "child")
+            own_store.close()
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+        go.set()
+        leader.join(20)
+        store.append(step_append("r", "a#1"))
+        assert len(store.load("r")) == 4 and list(store.verify()) == []
+        store.close()
+        print("fine")
+        """,
+        home,
+    )
+    assert process.communicate(timeout=60)[0] == "fine\n"
+
+
+def test_a_forked_child_does_not_keep_the_gate_shut(home):
+    """A process that forks inside a transaction and is killed there: others write at once."""
+    process = python(
+        """
+        store = SqliteStore(Path(sys.argv[1]))
+        own(store, "r")
+        def die(recorded):
+            if os.fork():
+                os.kill(os.getpid(), signal.SIGKILL)
+            print("child", flush=True)
+            sys.stdin.read()
+            os._exit(0)
+        store.command("r", die)
+        """,
+        home,
+    )
+    assert process.stdout.readline() == "child\n"
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    checker = python("own(SqliteStore(Path(sys.argv[1])), 's'); print('fine')", home)
+    try:
+        assert checker.communicate(timeout=60)[0] == "fine\n"
+    finally:
+        checker.kill()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_two_processes_make_the_store_at_the_same_moment(home):
+    """Both have it, and it is one: the same incarnation, and the runs of both."""
+    script = """
+        print("ready", flush=True)
+        sys.stdin.readline()
+        store = SqliteStore(Path(sys.argv[1]))
+        own(store, sys.argv[2])
+        print(store.incarnation, flush=True)
+        """
+    processes = [python(script, home, f"r{n}") for n in range(3)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    made = {process.communicate(timeout=60)[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    store = SqliteStore(home)
+    assert made == {store.incarnation + "\n"}
+    assert sorted(row.id for row in store.runs()) == ["r0", "r1", "r2"]
+    assert list(store.verify()) == []
+    store.close()
+
+
+@pytest.mark.parametrize(("durability", "durable"), [("process", True), ("full", False), ("full", True)])
+def test_what_was_acknowledged_survives_kill_9(home, durability, durable):
+    """In either durability, waiting for the disk or not."""
+    process = python(
+        """
+        store = SqliteStore(Path(sys.argv[1]), durability=sys.argv[2])
+        own(store, "r")
+        for n in range(20):
+            store.append(step_append("r", f"a#{n}", durable=sys.argv[3] == "True"))
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        home,
+        durability,
+        durable,
+    )
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    store = SqliteStore(home)
+    assert len(store.steps("r")) == 20
+    assert list(store.verify()) == []
+    store.close()
+
+
+def test_only_full_durability_waits_for_the_disk(home):
+    """synchronous is FULL for durable commits, NORMAL for others, and never OFF."""
+    seen = []
+    for durability in ("full", "process"):
+        store = SqliteStore(home / durability, durability=durability)
+        own(store, "r")
+        for durable in (True, False, True):
+            store.append(step_append("r", f"a#{len(seen)}", durable=durable))
+            seen.append(store._db.pragma("synchronous"))
+        store.close()
+    assert seen == [2, 1, 2, 1, 1, 1]
+
+
+def test_positions_are_never_reused(store, home):
+    """Neither after a refusal, nor after a command that raised, nor by the next process."""
+    store.append(step_append("r", "a#1"))
+    with pytest.raises(OwnershipLost):
+        store.append(step_append("r", "b#1", epoch=9))
+    store.close()
+    again = SqliteStore(home)
+    again.append(step_append("r", "b#1"))
+    perform(again, "s", c.CreateRun("s", CODE, "d"))
+    positions = [entry.position for entry in whole_feed(again)]
+    assert positions == sorted(set(positions))
+    assert positions[-1] == len(positions) == 9
+    again.close()
+
+
+# One batch
+
+
+def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usable(store, monkeypatch):
+    """Ctrl-C is raised where it fell; the others of the batch are not told that they are safe."""
+    store.append(step_append("r", "a#1"))
+
+    def interrupted(recorded):
+        raise KeyboardInterrupt
+
+    batch = [step_append("r", "b#1"), Command("r", interrupted, 0, True), output_append("r", "x")]
+    with pytest.raises(KeyboardInterrupt):
+        store._commit(batch)
+    assert [type(item.error) for item in batch] == [StoreInDoubt] * 3
+    assert len(store.load("r", output=True)) == 4
+    with pytest.raises(KeyboardInterrupt):
+        store.command("r", interrupted)
+    store.append(step_append("r", "b#1"))
+    assert list(store.verify()) == []
+
+
+def test_a_name_that_cannot_be_written_fails_alone(store):
+    """Half a character in a stream's name does not fail the others of the batch."""
+    store.append(step_append("r", "a#1"))
+    odd = Command("\udcff", lambda recorded: Decision(), 0, True)
+    batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
+    store._commit(batch)
+    assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]
+
+
+def test_a_step_that_is_in_the_table_already_is_appended_all_the_same(store):
+    """The hot path is for a step's first attempt; told so wrongly, the store does it the exact way."""
+    started = step_append("r", "a#1")
+    started.events, started.step = started.events[:1], None
+    store.append(started)
+    store.append(step_append("r", "a#1"))
+    assert [(row.key, row.status, row.version) for row in store.steps("r")] == [("a#1", "completed", 5)]
+    assert list(store.verify()) == []

@@ -1,0 +1,310 @@
+"""In an event loop: nothing blocks it, and what would block says what to write instead."""
+
+import asyncio
+import itertools
+import threading
+import time
+
+import pytest
+
+from holdfast import Holdfast, RunExists, RunHeld, RunNotFound, gather, sleep, step
+from holdfast.errors import WrongColour
+from holdfast.testing import FakeClock
+
+
+@step
+async def work(name: str) -> str:
+    return name.upper()
+
+
+@step
+def blocking(name: str) -> str:
+    return name.lower()
+
+
+def test_await_a_run(home, act):
+    """`async with`, `await hf.start(...)`, in the loop of the caller."""
+    threads = []
+
+    async def plot(name):
+        threads.append(threading.get_ident())
+        return [await work(name), await blocking.aio(name)]
+
+    async def main():
+        async with Holdfast(home, durability="process") as hf:
+            first = await hf.start(act(plot), "Kelp")
+            run = hf.with_id("x").start(act(plot), "Kelp")
+            second = [await run, await run]
+            return first, second
+
+    assert asyncio.run(main()) == (["KELP", "kelp"], [["KELP", "kelp"]] * 2)
+    assert threads == [threading.get_ident()] * 2
+
+
+def test_a_def_workflow_can_be_awaited(hf, act):
+    """It runs in a thread, the loop goes on."""
+
+    def plot(name):
+        return blocking(name)
+
+    async def main():
+        return await hf.start(act(plot), "Kelp")
+
+    assert asyncio.run(main()) == "kelp"
+
+
+def test_an_async_workflow_from_plain_code(hf, act):
+    """`run` and `start().result()` work without a loop of the caller's own."""
+
+    async def plot(name):
+        return await work(name)
+
+    assert hf.run(act(plot), "a") == "A"
+    assert [run.result(30) for run in [hf.start(act(plot), "b"), hf.start(act(plot), "c")]] == ["B", "C"]
+
+
+def test_what_blocks_raises_with_a_hint(hf, act):
+    """Each blocking method names its async form."""
+    hf.with_id("x").run(act(lambda: 1))
+
+    async def main():
+        run = hf.with_id("x").start(act(lambda: 1))
+        hints = []
+        for call in [
+            lambda: hf.run(act(lambda: 1)),
+            lambda: hf.with_id("y").run(act(lambda: 1)),
+            lambda: run.result(),
+            lambda: run.status,
+            lambda: hf.get("x"),
+            lambda: hf.runs(),
+            lambda: hf.steps("x"),
+            lambda: hf.events("x"),
+            lambda: hf.logs("x"),
+            lambda: hf.recover(),
+            lambda: hf.settle("x", "a", retry=True),
+        ]:
+            with pytest.raises(WrongColour) as caught:
+                call()
+            hints.append(str(caught.value).partition("write ")[2])
+        assert await run == 1
+        return hints
+
+    assert asyncio.run(main()) == [
+        "`await hf.start(...)`",
+        "`await hf.with_id(...).start(...)`",
+        "`await run`",
+        "`(await hf.aio.get(run.id)).status`",
+        "`await hf.aio.get(...)`",
+        "`await hf.aio.runs(...)`",
+        "`await hf.aio.steps(...)`",
+        "`await hf.aio.events(...)`",
+        "`await hf.aio.logs(...)`",
+        "`await hf.aio.recover()`",
+        "`await hf.aio.settle(...)`",
+    ]
+
+
+def test_every_reading_method_has_an_async_form(hf, act):
+    """`hf.aio` gives the same as the plain methods."""
+    hf.with_id("x").run(act(lambda: blocking("A")))
+
+    async def main():
+        return [
+            await hf.aio.get("x"),
+            await hf.aio.runs(),
+            await hf.aio.steps("x"),
+            await hf.aio.events("x"),
+            await hf.aio.logs("x"),
+            await hf.aio.recover(),
+        ]
+
+    assert asyncio.run(main()) == [hf.get("x"), hf.runs(), hf.steps("x"), hf.events("x"), [], []]
+
+
+def test_errors_of_the_claim_are_raised_at_the_await(hf, open_hf, act):
+    """`start` in a loop returns at once; RunExists, RunHeld and RunNotFound come with the first await."""
+    inside, go = threading.Event(), threading.Event()
+
+    @step
+    def slow() -> None:
+        inside.set()
+        go.wait(30)
+
+    hf.with_id("done").run(act(lambda *args: args), 1)
+    chosen = act(lambda *args: slow())
+    held = hf.with_id("held").start(chosen)
+    assert inside.wait(30)
+    other = open_hf()
+
+    async def main():
+        for run, error in [
+            (other.with_id("done").start(chosen, 2), RunExists),
+            (other.resume("held"), RunHeld),
+            (other.resume("nowhere"), RunNotFound),
+        ]:
+            with pytest.raises(error):
+                await run
+
+    try:
+        asyncio.run(main())
+    finally:
+        go.set()
+    held.result(30)
+
+
+def test_resuming_in_a_loop(hf, act, ran):
+    """A failed run goes on in the loop; a completed one gives its result."""
+    fails = [True]
+
+    @step
+    async def flaky() -> str:
+        ran.append("flaky")
+        if fails:
+            raise ValueError("no")
+        return "yes"
+
+    async def plot():
+        return await flaky()
+
+    async def main():
+        with pytest.raises(ValueError, match="no"):
+            await hf.with_id("x").start(act(plot))
+        fails.clear()
+        return [await hf.resume("x"), await hf.resume("x"), await hf.with_id("x").start(act(plot))]
+
+    assert asyncio.run(main()) == ["yes", "yes", "yes"]
+    assert ran == ["flaky", "flaky"]
+
+
+def test_the_loop_goes_on_while_the_disk_is_slow(hf, act):
+    """A commit that takes long delays its own step, not the loop."""
+    commit = hf._store._commit
+    ticks = []
+
+    def slow(batch):
+        time.sleep(0.05)
+        commit(batch)
+
+    async def plot():
+        return [await work("a"), await work("b")]
+
+    async def main():
+        hf._store._group._commit = slow
+        run = hf.start(act(plot))
+        while not run.done():
+            ticks.append(time.monotonic())
+            await asyncio.sleep(0.001)
+        return await run
+
+    assert asyncio.run(main()) == ["A", "B"]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(ticks)]
+    assert len(ticks) > 20
+    assert sorted(gaps)[-3] < 0.045
+
+
+def test_a_foreign_cancel_leaves_a_started_body_shielded(hf, act, ran):
+    """`asyncio.timeout` around a step: the body ends and is recorded, then the cancel goes on."""
+    clock = []
+
+    @step
+    async def slow() -> str:
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        ran.append("ended")
+        return "done"
+
+    async def plot():
+        try:
+            async with asyncio.timeout(0.01):
+                await slow()
+        except TimeoutError:
+            clock.append("timed out")
+        return await work("after")
+
+    assert hf.with_id("x").run(act(plot)) == "AFTER"
+    assert (ran, clock) == (["ended"], ["timed out"])
+    assert [(info.key, info.status) for info in hf.steps("x")] == [
+        ("slow#1", "completed"),
+        ("work#1", "completed"),
+    ]
+
+
+def test_cancelling_the_callers_task_does_not_cancel_the_run(hf, act):
+    """Whoever waits for a run may stop waiting; the run goes on."""
+    go = asyncio.Event()
+
+    @step
+    async def waits() -> str:
+        await go.wait()
+        return "done"
+
+    async def plot():
+        return await waits()
+
+    async def main():
+        run = hf.with_id("x").start(act(plot))
+        waiter = asyncio.ensure_future(_wait(run))
+        await asyncio.sleep(0.01)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        go.set()
+        return await run
+
+    async def _wait(run):
+        return await run
+
+    assert asyncio.run(main()) == "done"
+
+
+def test_many_runs_in_one_loop(hf, act):
+    """Fifty runs of ten steps each keep their results apart."""
+
+    async def plot(name):
+        return [await work(f"{name}-{n}") for n in range(10)]
+
+    async def main():
+        chosen = act(plot)
+        runs = [hf.start(chosen, str(n)) for n in range(50)]
+        return [await run for run in runs]
+
+    assert asyncio.run(main()) == [[f"{n}-{m}" for m in range(10)] for n in range(50)]
+
+
+def test_sleeping_runs_share_a_loop(open_hf, act):
+    """A durable sleep in a branch does not hold up the others."""
+    hf = open_hf(clock=FakeClock())
+
+    async def nap(seconds):
+        await sleep.aio(seconds)
+        return seconds
+
+    async def plot():
+        return list(await gather(nap(30), nap(10), work("a")))
+
+    assert hf.run(act(plot)) == [30, 10, "A"]
+
+
+def test_leaving_a_plain_with_block_in_a_loop_does_not_hang(lab):
+    """A live run of the same loop cannot end while the loop is blocked: closing says so or lets it be."""
+    job = lab("""
+        import asyncio
+        from holdfast import Holdfast, step, workflow
+
+        @step
+        async def slow() -> None:
+            await asyncio.sleep(0.5)
+
+        @workflow
+        async def job() -> None:
+            await slow()
+
+        async def main() -> None:
+            with Holdfast() as hf:
+                hf.with_id("job").start(job)
+                await asyncio.sleep(0.2)
+
+        if __name__ == "__main__":
+            asyncio.run(main())
+    """)
+    job.run(timeout=5)

@@ -1,0 +1,151 @@
+"""Divergence: code that no longer matches the history stops the run and shows both sides."""
+
+import asyncio
+
+import pytest
+
+from holdfast import DivergenceError, StoreError, now, step
+
+
+@pytest.fixture
+def steps(ran):
+    def make(name):
+        def body(x: int = 0) -> str:
+            ran.append(name)
+            return name
+
+        return step(name=name)(body)
+
+    return {name: make(name) for name in "abcdz"}
+
+
+@pytest.fixture
+def changed(open_hf, crashes, act):
+    """Executes the old code until it has three steps, crashes, and gives a Holdfast with the new code."""
+
+    def change(old, new, survivors=4):
+        first = open_hf()
+        crashes.arm(first, survivors)
+        with pytest.raises(StoreError):
+            first.with_id("x").run(act(old))
+        crashes.bury(first)
+        return open_hf(), act(new)
+
+    return change
+
+
+OLD = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("new", "recorded", "called"),
+    [
+        (["b", "a", "c", "d"], "a#1", "b#1"),
+        (["a", "z", "b", "c", "d"], "b#1", "z#1"),
+        (["a", "c", "d"], "b#1", "c#1"),
+        (["a", "z", "c", "d"], "b#1", "z#1"),
+        (["a", "a", "b", "c", "d"], "b#1", "a#2"),
+        (["a"], "b#1", "nothing more"),
+        ([], "a#1", "nothing more"),
+    ],
+    ids=["moved", "inserted", "removed", "renamed", "repeated", "ended early", "emptied"],
+)
+def test_a_changed_sequence_diverges(changed, act, steps, ran, new, recorded, called):
+    """Both sides are named; the status says so; nothing ran; the old code goes on from there."""
+
+    def old_code():
+        return [steps[name]() for name in OLD]
+
+    hf, workflow = changed(old_code, lambda: [steps[name]() for name in new])
+    ran.clear()
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert recorded in caught.value.recorded
+    assert called in caught.value.called
+    assert ran == []
+    info = hf.get("x")
+    assert (info.status, info.interrupted) == ("needs_attention", False)
+    assert recorded in info.reason and called in info.reason
+    act(old_code)
+    assert hf.resume("x").result(30) == OLD
+    assert ran == ["d"]
+
+
+def test_other_arguments_diverge(changed, act, steps, ran):
+    """A recorded result is never returned for other arguments."""
+    hf, workflow = changed(
+        lambda: [steps["a"](1), steps["b"](1), steps["c"](1), steps["d"](1)],
+        lambda: [steps["a"](1), steps["b"](2)],
+    )
+    ran.clear()
+    with pytest.raises(DivergenceError, match="b#1 with other arguments"):
+        hf.with_id("x").run(workflow)
+    assert ran == []
+
+
+def test_a_diverged_run_is_not_tried_again_by_recover(changed, steps, ran):
+    """It waits for a person: recover leaves it alone, so it never loops."""
+    hf, workflow = changed(lambda: [steps[n]() for n in OLD], lambda: steps["z"]())
+    with pytest.raises(DivergenceError):
+        hf.with_id("x").run(workflow)
+    assert hf.recover() == []
+    events = len(hf.events("x"))
+    assert hf.recover() == []
+    assert len(hf.events("x")) == events
+
+
+def test_a_value_in_the_place_of_a_step_diverges(changed, steps):
+    """`now()` and steps share the order of their scope."""
+    hf, workflow = changed(lambda: [steps[n]() for n in OLD], lambda: [now(), steps["a"]()])
+    with pytest.raises(DivergenceError):
+        hf.with_id("x").run(workflow)
+
+
+def test_a_change_after_the_history_is_no_divergence(changed, steps, ran):
+    """What was not recorded yet may change freely."""
+    hf, workflow = changed(
+        lambda: [steps[n]() for n in OLD], lambda: [steps[n]() for n in ["a", "b", "c", "z", "z"]]
+    )
+    assert hf.with_id("x").run(workflow) == ["a", "b", "c", "z", "z"]
+
+
+def test_a_new_parameter_with_a_default_is_no_divergence(changed, ran):
+    """A step can grow: defaults are no part of the digest."""
+
+    def body(q: str) -> str:
+        return q
+
+    def grown(q: str, tone: str = "plain") -> str:
+        return q
+
+    old, new, last = step(name="ask")(body), step(name="ask")(grown), step(name="last")(lambda: None)
+    hf, workflow = changed(lambda: [old("a"), old("b"), last()], lambda: [new("a"), new("b"), last()], 3)
+    assert hf.with_id("x").run(workflow) == ["a", "b", None]
+
+
+def test_a_change_in_one_branch_diverges(changed, ran):
+    """Scopes are checked too, in async code."""
+
+    @step
+    async def ask(q: str) -> str:
+        return q
+
+    @step
+    async def other(q: str) -> str:
+        return q
+
+    async def branch(first, q):
+        await first(q)
+        return await ask(f"{q}2")
+
+    async def old():
+        await ask("start")
+        return list(await asyncio.gather(branch(ask, "a"), branch(ask, "b")))
+
+    async def new():
+        await ask("start")
+        return list(await asyncio.gather(branch(ask, "a"), branch(other, "b")))
+
+    hf, workflow = changed(old, new, 5)
+    with pytest.raises(DivergenceError, match=r"branch\[2\]/"):
+        hf.with_id("x").run(workflow)

@@ -1,0 +1,139 @@
+"""Events: the callback gets what the log has, once each, in order, and only what is durable."""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast import Retry, StoreError, command, gather, now, parallel, sleep, step
+from holdfast.testing import FakeClock
+
+
+@step
+def work(name: str) -> str:
+    return name
+
+
+@step
+async def awork(name: str) -> str:
+    await asyncio.sleep(0)
+    return name
+
+
+@step(retry=Retry(attempts=2))
+def flaky(tries: list) -> None:
+    raise ValueError("no")
+
+
+def plain():
+    work("a")
+    now()
+    sleep(5)
+    parallel(work, "bcd")
+    try:
+        flaky([])
+    except ValueError:
+        pass
+    command(["echo", "hello"], effect="idempotent")
+    now()
+    return 1
+
+
+async def coloured():
+    await awork("a")
+    await gather(*(awork(name) for name in "bcd"))
+    await sleep.aio(5)
+    now()
+    return 1
+
+
+@pytest.mark.parametrize("plot", [plain, coloured])
+def test_the_callback_gets_all_events_in_order(open_hf, act, plot):
+    """It is told the same as `events()` gives, version by version."""
+    told = []
+    hf = open_hf(clock=FakeClock(), on_event=told.append)
+    chosen = act(plot)
+    hf.with_id("x").run(chosen)
+    logged = hf.events("x")
+    assert [event.version for event in logged] == list(range(1, len(logged) + 1))
+    assert sorted(told, key=lambda event: event.version) == logged
+
+
+def test_the_events_of_a_sequence_are_told_in_order(open_hf, act, crashes):
+    """One step after the other, across a takeover: the callback gets the log as it grows."""
+    told = []
+    first = open_hf(on_event=told.append)
+    crashes.arm(first, 3)
+    with pytest.raises(StoreError):
+        first.with_id("x").run(act(lambda: [work(name) for name in "abc"]))
+    crashes.bury(first)
+    second = open_hf(on_event=told.append)
+    second.with_id("x").run(act(lambda: [work(name) for name in "abc"]))
+    assert told == second.events("x")
+
+
+def test_events_are_told_after_they_are_durable(open_hf, act):
+    """When the callback hears of a step, another reader of the store sees it."""
+    reader = open_hf()
+    seen = []
+
+    def tell(event):
+        if event.type == "StepCompleted":
+            seen.append([info.status for info in reader.steps("x")])
+
+    open_hf(on_event=tell).with_id("x").run(act(lambda: [work("a"), work("b")]))
+    assert seen == [["completed"], ["completed", "completed"]]
+
+
+def test_nothing_is_told_of_a_commit_that_failed(open_hf, act, crashes):
+    """What the store refused has not happened."""
+    told = []
+    hf = open_hf(on_event=told.append)
+    crashes.arm(hf, 2)
+    with pytest.raises(StoreError):
+        hf.with_id("x").run(act(lambda: [work("a"), work("b")]))
+    crashes.bury(hf)
+    assert [event.data.get("key") for event in told if event.type == "StepCompleted"] == ["work#1"]
+
+
+def test_a_long_step_is_announced_while_it_runs(open_hf, act):
+    """Its intent is committed after a few milliseconds, and told."""
+    begun = threading.Event()
+
+    def tell(event):
+        if event.type == "StepStarted":
+            begun.set()
+
+    @step
+    def slow() -> bool:
+        return begun.wait(30)
+
+    hf = open_hf(on_event=tell)
+    assert hf.with_id("x").run(act(lambda: slow())) is True
+    assert [event.type for event in hf.events("x")] == [
+        "RunCreated",
+        "RunClaimed",
+        "StepStarted",
+        "StepCompleted",
+        "RunCompleted",
+    ]
+
+
+def test_events_of_one_run_are_only_its_own(hf, act):
+    """And the newest run comes first in `runs()`."""
+    hf.with_id("x").run(act(lambda: work("a")))
+    hf.with_id("y").run(act(lambda: work("b")))
+    assert {event.run_id for event in hf.events("x")} == {"x"}
+    assert [run.id for run in hf.runs()] == ["y", "x"]
+    assert [run.id for run in hf.runs(limit=1)] == ["y"]
+    assert hf.runs(status="failed") == []
+
+
+def test_an_error_of_the_callback_is_not_the_runs(open_hf, act):
+    """A program's own mistake in its callback does not fail the run, nor the threads of the store."""
+
+    def tell(event):
+        raise RuntimeError("my own mistake")
+
+    hf = open_hf(on_event=tell)
+    assert hf.with_id("x").run(act(lambda: work("a"))) == "a"

@@ -1,0 +1,202 @@
+"""Finding the code: another process resumes a run by module or script, under today's names."""
+
+import sys
+
+import pytest
+
+from holdfast.errors import BadInput, CodeNotFound
+from holdfast.testing import at_body
+
+SCRIPT = """
+    import dataclasses, enum
+    from holdfast import Holdfast, step, workflow
+
+    class Mood(enum.Enum):
+        CALM = "calm"
+
+    @dataclasses.dataclass
+    class Draft:
+        title: str
+        mood: Mood
+
+    class Refused(Exception):
+        def __init__(self, draft):
+            super().__init__("refused")
+            self.draft = draft
+
+    @step
+    def write(title: str) -> Draft:
+        return Draft(title, Mood.CALM)
+
+    @step
+    def judge(draft: Draft) -> None:
+        raise Refused(draft)
+
+    @step
+    def last(draft: Draft) -> Draft:
+        assert type(draft) is Draft
+        return dataclasses.replace(draft, title=draft.title.upper())
+
+    @workflow
+    def job() -> Draft:
+        draft = write("kelp")
+        try:
+            judge(draft)
+        except Refused as error:
+            assert error.draft == draft
+        return last(draft)
+
+    if __name__ == "__main__":
+        with Holdfast() as hf:
+            print(hf.with_id("job").run(job))
+"""
+
+RESUME = """
+    from holdfast import Holdfast
+
+    if __name__ == "__main__":
+        with Holdfast() as hf:
+            print(hf.resume("job").result())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forget_scripts():
+    """Scripts of other tests have the same names; a real process would not have loaded them."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.startswith(("holdfast_script_", "their"))]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def killed(lab):
+    """The script's run, cut off in its last step."""
+    job = lab(SCRIPT)
+    assert job.run(at_body("last#1")).killed
+    return job
+
+
+def test_a_script_is_found_by_its_path(killed, open_hf):
+    """Its `__main__` part does not run; classes of `__main__` resolve to those of the loaded script."""
+    result = open_hf().resume("job").result(30)
+    assert (type(result).__name__, result.title, result.mood.value) == ("Draft", "KELP", "calm")
+    assert type(result).__module__.startswith("holdfast_script_")
+
+
+def test_another_script_resumes_it(killed, lab):
+    """A process whose own `__main__` is another file gets the classes right too."""
+    ended = lab(RESUME, name="resume.py").run()
+    assert (ended.exit_code, ended.stdout) == (0, "Draft(title='KELP', mood=<Mood.CALM: 'calm'>)\n"), (
+        ended.stderr
+    )
+
+
+def test_the_script_itself_goes_on(killed):
+    """Run again, it is `__main__` once more."""
+    assert killed.run().stdout == "Draft(title='KELP', mood=<Mood.CALM: 'calm'>)\n"
+
+
+def test_a_moved_script_is_told(killed, open_hf):
+    """The message names the file and what to do; the run is not claimed."""
+    moved = killed.script.rename(killed.script.with_name("elsewhere.py"))
+    hf = open_hf()
+    claims = len(hf.events("job"))
+    with pytest.raises(CodeNotFound, match=r"job\.py does not exist; put it back"):
+        hf.resume("job")
+    assert len(hf.events("job")) == claims
+    moved.rename(killed.script)
+    assert hf.resume("job").result(30).title == "KELP"
+
+
+def test_a_renamed_function_is_told(killed, open_hf):
+    """By its old name, with the question whether it was renamed."""
+    killed.script.write_text(
+        killed.script.read_text().replace("job()", "task()").replace("run(job)", "run(task)")
+    )
+    with pytest.raises(CodeNotFound, match="there is no job in it; was it renamed"):
+        open_hf().resume("job")
+
+
+def test_a_script_that_no_longer_loads_is_told(killed, open_hf):
+    """What went wrong is in the message; recover reports it per run, and goes on."""
+    killed.script.write_text("import a_module_that_is_not_there\n")
+    hf = open_hf()
+    with pytest.raises(CodeNotFound, match="a_module_that_is_not_there"):
+        hf.resume("job")
+    (run,) = hf.recover()
+    with pytest.raises(CodeNotFound):
+        run.result(0)
+
+
+def test_a_script_without_the_guard_is_refused(lab, open_hf):
+    """Loading it must not open a Holdfast and start the run again."""
+    job = lab(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    assert job.run(at_body("last#1")).killed
+    with pytest.raises(CodeNotFound) as caught:
+        open_hf().resume("job")
+    assert 'if __name__ == "__main__":' in str(caught.value)
+    assert isinstance(caught.value.__cause__, BadInput)
+
+
+def test_a_module_is_found_from_the_recorded_directory(lab, open_hf, tmp_path, monkeypatch):
+    """A workflow imported from a module beside the script is found by module and name."""
+    package = tmp_path / "theirpackage"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "flows.py").write_text(
+        "from holdfast import step, workflow\n\n"
+        "@step\ndef last() -> int:\n    return 7\n\n"
+        "class Group:\n    @staticmethod\n    @workflow\n    def job() -> int:\n        return last()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    job = lab("""
+        from holdfast import Holdfast
+        from theirpackage.flows import Group
+
+        if __name__ == "__main__":
+            with Holdfast() as hf:
+                print(hf.with_id("job").run(Group.job))
+    """)
+    assert job.run(at_body("last#1")).killed
+    monkeypatch.chdir("/")
+    assert open_hf().resume("job").result(30) == 7
+
+
+def test_a_module_that_is_gone_is_told(lab, open_hf, tmp_path, monkeypatch):
+    """With the directory where it used to be importable."""
+    (tmp_path / "theirmodule.py").write_text(
+        "from holdfast import step, workflow\n@step\ndef last(): ...\n@workflow\ndef job(): last()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    job = lab(
+        "from holdfast import Holdfast\nfrom theirmodule import job\n"
+        "with Holdfast() as hf:\n    hf.with_id('job').run(job)\n"
+    )
+    assert job.run(at_body("last#1")).killed
+    (tmp_path / "theirmodule.py").unlink()
+    with pytest.raises(CodeNotFound, match="there is no module 'theirmodule'"):
+        open_hf().resume("job")
+
+
+def test_what_is_no_workflow_any_more_is_told(killed, open_hf):
+    """A name that is still there, but undecorated."""
+    text = killed.script.read_text()
+    killed.script.write_text(text.replace("@workflow\n", ""))
+    with pytest.raises(CodeNotFound, match="it is no @workflow"):
+        open_hf().resume("job")
+
+
+def test_two_scripts_of_one_name_do_not_mix(lab, open_hf, tmp_path, home):
+    """Each run is resumed with the code of its own path."""
+    jobs = []
+    for name, word in (("one", "KELP"), ("two", "MOSS")):
+        (tmp_path / name).mkdir()
+        job = lab(
+            SCRIPT.replace('"kelp"', f'"{word.lower()}"').replace('"job"', f'"{name}"'), name=f"{name}/job.py"
+        )
+        assert job.run(at_body("last#1")).killed
+        jobs.append((name, word))
+    hf = open_hf()
+    assert [hf.resume(name).result(30).title for name, _ in jobs] == [word for _, word in jobs]

@@ -1,0 +1,370 @@
+"""Ownership: one open Holdfast executes a run; a live one is never robbed, a dead one's run is free."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from holdfast import RunHeld, StoreError, step
+from holdfast.engine.ownership import is_alive
+from holdfast.errors import OwnershipLost, RunInterrupted, StoreClosed
+from holdfast.testing import at_body
+
+
+def until(happened, timeout=30.0):
+    """Poll what no event tells of; fails instead of hanging."""
+    deadline = time.monotonic() + timeout
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def gated(ran):
+    """A step that says that it began and waits to be let go."""
+    inside, go = threading.Event(), threading.Event()
+
+    @step
+    def work(name: str) -> str:
+        ran.append(name)
+        inside.set()
+        go.wait(30)
+        return name.upper()
+
+    work.inside, work.go = inside, go
+    yield work
+    go.set()
+
+
+def test_another_holdfast_of_the_same_process_is_another_owner(open_hf, act, gated):
+    """It is told who holds the run, and may have it after the release."""
+    first, second = open_hf(), open_hf()
+    run = first.with_id("x").start(act(lambda: gated("a")))
+    assert gated.inside.wait(30)
+    with pytest.raises(RunHeld) as held:
+        second.resume("x")
+    assert (held.value.run_id, held.value.pid) == ("x", os.getpid())
+    gated.go.set()
+    assert run.result(30) == "A"
+    assert second.resume("x").result(30) == "A"
+
+
+SLEEPER = """
+    import os, sys, time
+    from holdfast import Holdfast, step, workflow
+
+    @step
+    def first() -> int:
+        return os.getpid()
+
+    @step
+    def slow() -> int:
+        if not os.environ.get("GO"):
+            time.sleep(60)
+        return os.getpid()
+
+    @workflow
+    def job() -> list[int]:
+        return [first(), slow()]
+
+    if __name__ == "__main__":
+        with Holdfast() as hf:
+            print(hf.with_id("job").run(job))
+"""
+
+
+def test_takeover_after_kill_9_is_immediate(lab, open_hf, monkeypatch):
+    """The kernel drops a dead owner's lock: nobody waits for a lease."""
+    monkeypatch.setenv("GO", "")
+    job = lab(SLEEPER)
+    worker = job.start()
+    job.wait_for("slow#1")
+    hf = open_hf()
+    with pytest.raises(RunHeld):
+        hf.resume("job")
+    worker.kill()
+    worker.communicate()
+    monkeypatch.setenv("GO", "1")
+    started = time.monotonic()
+    assert hf.resume("job").result(30) == [worker.pid, os.getpid()]
+    assert time.monotonic() - started < 5
+    claims = [event.data for event in hf.events("job") if event.type == "RunClaimed"]
+    assert [(data["epoch"], bool(data.get("took_over"))) for data in claims] == [(1, False), (2, True)]
+
+
+def test_a_stopped_owner_is_passed_by_force_only(lab, open_hf, monkeypatch):
+    """SIGSTOP is not death: RunHeld, until a person says take over."""
+    job = lab(SLEEPER, env={"GO": ""})
+    worker = job.start()
+    job.wait_for("slow#1")
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        hf = open_hf()
+        with pytest.raises(RunHeld):
+            hf.resume("job")
+        monkeypatch.setenv("GO", "1")
+        assert hf.resume("job", take_over=True).result(30) == [worker.pid, os.getpid()]
+        forced = [event.data.get("forced", False) for event in hf.events("job") if event.type == "RunClaimed"]
+        assert forced == [False, True]
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+        worker.kill()
+        worker.communicate()
+
+
+def test_a_stale_owner_is_refused(open_hf, act, gated, ran):
+    """After a forced takeover nothing of the old owner reaches the log; its run says why it ended."""
+    first, second = open_hf(), open_hf()
+    chosen = act(lambda: [gated("a"), "end"])
+    run = first.with_id("x").start(chosen)
+    assert gated.inside.wait(30)
+    taken = second.resume("x", take_over=True)
+    until(lambda: len(ran) == 2)
+    gated.go.set()
+    assert taken.result(30) == ["A", "end"]
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    completed = [event.type for event in second.events("x")].count("StepCompleted")
+    assert (completed, second.get("x").status) == (1, "completed")
+
+
+def test_a_stale_owners_async_step_is_cancelled(open_hf, act, ran):
+    """The old owner notices the takeover while its step runs, and does not let it go on."""
+    inside = threading.Event()
+
+    def tell(event):
+        if event.type == "StepStarted":
+            inside.set()  # nothing more is written until the step ends: only a look at the store can tell
+
+    first, second = open_hf(on_event=tell), open_hf()
+
+    @step
+    async def work() -> str:
+        ran.append("begin")
+        if len(ran) > 1:
+            return "done"
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ran.append("cancelled")
+            raise
+        return "never"
+
+    async def plot():
+        return await work()
+
+    run = first.with_id("x").start(act(plot))
+    assert inside.wait(30)
+    assert second.resume("x", take_over=True).result(30) == "done"
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    assert sorted(ran) == ["begin", "begin", "cancelled"]
+
+
+def test_a_forked_child_cannot_use_the_parents_holdfast(hf, act):
+    """It is refused with a hint, and the parent goes on undisturbed."""
+    hf.run(act(lambda: 1))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            hf.run(act(lambda: 2))
+            os.write(write, b"ran")
+        except StoreClosed as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    told = os.read(read, 1000).decode()
+    os.close(read)
+    assert "forked child" in told
+    assert hf.run(act(lambda: 3)) == 3
+
+
+def test_a_forked_child_does_not_keep_the_parents_lock(lab, open_hf, monkeypatch, tmp_path):
+    """A worker's child that outlives it must not make it look alive."""
+    job = lab(
+        """
+        import os, sys, time
+        from holdfast import Holdfast, step, workflow
+        from holdfast.testing import mark
+
+        @step
+        def forks() -> int:
+            if os.environ.get("GO"):
+                return 1
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            print(child, flush=True)
+            mark("forked")
+            time.sleep(60)
+
+        @workflow
+        def job() -> int:
+            return forks()
+
+        if __name__ == "__main__":
+            with Holdfast() as hf:
+                print(hf.with_id("job").run(job))
+        """,
+        env={"GO": ""},
+    )
+    worker = job.start()
+    job.wait_for("forked")
+    grandchild = int(worker.stdout.readline())
+    worker.kill()
+    worker.wait()
+    try:
+        os.kill(grandchild, 0)
+        monkeypatch.setenv("GO", "1")
+        assert open_hf().resume("job").result(30) == 1
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        worker.stdout.close()
+        worker.stderr.close()
+
+
+def test_closing_leaves_no_trace_of_the_owner(open_hf, act, home):
+    """Row and lock file are gone; a run that was stopped can be had at once."""
+    first = open_hf()
+    first.with_id("x").run(act(lambda: 1))
+    owner = first._engine.owner_id
+    assert is_alive(home, owner)
+    first.close()
+    assert not is_alive(home, owner)
+    assert list((home / "owners").iterdir()) == []
+    assert open_hf()._store.owners() == []
+
+
+def test_a_keyboard_interrupt_releases_the_run(open_hf, act, ran):
+    """Ctrl-C in a step leaves the run free, not failed: the step runs again on resume."""
+    hf = open_hf()
+
+    @step
+    def work() -> str:
+        ran.append("work")
+        if len(ran) == 1:
+            raise KeyboardInterrupt
+        return "done"
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(lambda: work()))
+    info = open_hf().get("x")
+    assert (info.status, info.interrupted, info.owner_pid) == ("running", True, None)
+    assert [event.type for event in hf.events("x")][-1] == "RunReleased"
+    assert open_hf().resume("x").result(30) == "done"
+    assert ran == ["work", "work"]
+
+
+def test_a_system_exit_releases_the_run_too(hf, act, ran):
+    """A driver that ends for any reason releases its run."""
+
+    @step
+    def work() -> str:
+        ran.append("work")
+        if len(ran) == 1:
+            raise SystemExit(3)
+        return "done"
+
+    with pytest.raises(SystemExit):
+        hf.with_id("x").run(act(lambda: work()))
+    assert hf.resume("x").result(30) == "done"
+
+
+def test_close_while_async_runs_are_live(open_hf, act, ran):
+    """Async runs stop at their next step as well."""
+    hf = open_hf()
+    inside = threading.Event()
+    go = threading.Event()
+
+    @step
+    async def work() -> None:
+        inside.set()
+        while not go.is_set():
+            await asyncio.sleep(0.001)
+
+    @step
+    async def after() -> None:
+        ran.append("after")
+
+    async def plot():
+        await work()
+        await after()
+
+    run = hf.with_id("x").start(act(plot))
+    assert inside.wait(30)
+    closer = threading.Thread(target=hf.close)
+    closer.start()
+    assert hf._engine.live["x"][0].stopping.wait(30)
+    go.set()
+    closer.join(30)
+    with pytest.raises(RunInterrupted):
+        run.result(0)
+    assert ran == []
+    assert [(info.key, info.status) for info in open_hf().steps("x")] == [("work#1", "completed")]
+
+
+def test_a_closed_holdfast_says_so(open_hf, act):
+    """Instead of failing somewhere below."""
+    hf = open_hf()
+    hf.close()
+    with pytest.raises(StoreClosed, match="open another one"):
+        hf.run(act(lambda: 1))
+    with pytest.raises(StoreError):
+        hf.runs()
+
+
+CRASHER = """
+    import os, signal
+    from holdfast import Holdfast, step, workflow
+
+    @workflow
+    def job() -> None:
+        if os.environ.get("CRASH"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if __name__ == "__main__":
+        with Holdfast() as hf:
+            [run.result() for run in hf.recover()] if hf.runs() else hf.with_id("job").run(job)
+"""
+
+
+def test_a_crash_loop_is_left_alone_by_recover(lab, open_hf):
+    """After five takeovers without progress recover stops; resume by a person still tries."""
+    job = lab(CRASHER, env={"CRASH": "1"})
+    ends = [job.run() for _ in range(6)]
+    assert [end.killed for end in ends] == [True] * 5 + [False]
+    assert "taken over 5 times without progress" in ends[-1].stderr
+    hf = open_hf()
+    assert len([event for event in hf.events("job") if event.type == "RunClaimed"]) == 5
+    assert hf.resume("job").result(30) is None
+    assert hf.get("job").status == "completed"
+
+
+def test_a_run_that_makes_progress_is_no_crash_loop(lab):
+    """Each life that records something starts the count again."""
+    job = lab("""
+        from holdfast import Holdfast, step, workflow
+
+        @step
+        def work(n: int) -> int:
+            return n
+
+        @workflow
+        def job() -> int:
+            return sum(work(n) for n in range(9))
+
+        if __name__ == "__main__":
+            with Holdfast() as hf:
+                print([run.result() for run in hf.recover()] if hf.runs() else hf.with_id("job").run(job))
+    """)
+    for n in range(2, 9):
+        assert job.run(at_body(f"work#{n}")).killed
+    assert job.run().stdout == "[36]\n"
+    assert job.bodies()["work#1"] == 1

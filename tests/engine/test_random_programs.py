@@ -1,0 +1,290 @@
+"""Random programs: crashed at random appends and resumed, they end as if nothing had happened.
+
+A program is a tree of statements. It is executed once without a crash, and once in several lives, each
+of which dies after some appends. Both must end with the same result or error, and no body may
+run again whose step's end had been acknowledged.
+"""
+
+import asyncio
+import tempfile
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast import (
+    Holdfast,
+    Retry,
+    StoreError,
+    gather,
+    idempotency_key,
+    parallel,
+    sleep,
+    step,
+    uuid,
+    workflow,
+)
+from holdfast.testing import FakeClock
+
+
+class Planned(Exception):
+    """What a program raises by its plan."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A step that fails `failures` times before it succeeds, with `attempts` tries."""
+
+    name: int
+    failures: int = 0
+    attempts: int = 1
+    caught: bool = True
+    keyed: bool = False
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A recorded value, handed to a step: another one in replay would be a divergence."""
+
+
+@dataclass(frozen=True)
+class Sleep:
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Branches:
+    programs: tuple[tuple[Any, ...], ...]
+    caught: bool
+    limit: int
+
+
+@dataclass(frozen=True)
+class Child:
+    program: tuple[Any, ...]
+    caught: bool
+
+
+works = st.builds(
+    Work, st.integers(0, 99), st.integers(0, 2), st.integers(1, 3), st.booleans(), st.booleans()
+)
+leaves = st.one_of(works, works, works, st.builds(Draw), st.builds(Sleep, st.integers(0, 9)))
+
+
+def deeper(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    programs = st.lists(statements, max_size=3).map(tuple)
+    several = st.lists(programs, min_size=1, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(Branches, several, st.booleans(), st.integers(1, 3)),
+        st.builds(Child, programs, st.booleans()),
+    )
+
+
+programs = st.lists(st.recursive(leaves, deeper, max_leaves=8), max_size=5).map(tuple)
+
+
+@dataclass
+class World:
+    """What is acknowledged, and how often each body began: what the store must agree with."""
+
+    ended: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)
+    bodies: Counter[str] = field(default_factory=Counter)
+    again: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def told(self, event: Any) -> None:
+        key = f"{event.run_id}:0:{event.data.get('key')}"
+        with self.lock:
+            if event.type in ("StepCompleted", "StepFailed"):
+                self.ended.add(key)
+            elif event.type == "StepAttemptFailed":
+                self.failures[key] += 1
+
+    def begin(self, work: Work) -> int:
+        key = idempotency_key()
+        with self.lock:
+            self.bodies[key] += 1
+            if key in self.ended:
+                self.again.append(key)
+            if self.failures[key] < min(work.failures, work.attempts):
+                raise Planned(f"{work.name} failed")
+        return work.name
+
+
+world = World()
+RETRIES = {n: Retry(attempts=n, initial=0.5) for n in (1, 2, 3)}
+DO = {n: step(name="do", retry=retry)(lambda work: world.begin(_work(work))) for n, retry in RETRIES.items()}
+
+
+def _work(fields: tuple[Any, ...]) -> Work:
+    return Work(*fields)
+
+
+def _fields(work: Work) -> tuple[Any, ...]:
+    return (work.name, work.failures, work.attempts, work.caught, work.keyed)
+
+
+async def _ado(work: tuple[Any, ...]) -> int:
+    await asyncio.sleep(0)
+    return world.begin(_work(work))
+
+
+ADO = {n: step(name="do", retry=retry)(_ado) for n, retry in RETRIES.items()}
+
+
+@step
+def use(value: Any) -> str:
+    return "used"
+
+
+# Children find their programs here: they are no arguments, so that any tree can be one.
+_children: list[tuple[Any, ...]] = []
+
+
+@workflow
+def subprogram(n: int) -> Any:
+    return play(_children[n])
+
+
+@workflow
+async def asubprogram(n: int) -> Any:
+    return await aplay(_children[n])
+
+
+@workflow
+def program() -> Any:
+    return play(_children[0])
+
+
+@workflow
+async def aprogram() -> Any:
+    return await aplay(_children[0])
+
+
+def described(error: BaseException) -> Any:
+    if isinstance(error, BaseExceptionGroup):
+        return [described(one) for one in error.exceptions]
+    return f"{type(error).__name__}({error})"
+
+
+def play(statements: tuple[Any, ...]) -> list[Any]:
+    results: list[Any] = []
+    for place, one in enumerate(statements):
+        try:
+            if isinstance(one, Work):
+                chosen = DO[one.attempts]
+                results.append((chosen.with_key(place) if one.keyed else chosen)(_fields(one)))
+            elif isinstance(one, Draw):
+                results.append(use(uuid()))
+            elif isinstance(one, Sleep):
+                results.append(sleep(one.seconds))
+            elif isinstance(one, Branches):
+                results.append(parallel(play, one.programs, limit=one.limit))
+            else:
+                results.append(subprogram(_children.index(one.program)))
+        except (Planned, ExceptionGroup) as error:
+            if not one.caught:
+                raise
+            results.append(described(error))
+    return results
+
+
+async def aplay(statements: tuple[Any, ...]) -> list[Any]:
+    results: list[Any] = []
+    for place, one in enumerate(statements):
+        try:
+            if isinstance(one, Work):
+                chosen = ADO[one.attempts]
+                results.append(await (chosen.with_key(place) if one.keyed else chosen)(_fields(one)))
+            elif isinstance(one, Draw):
+                results.append(await use.aio(uuid()))
+            elif isinstance(one, Sleep):
+                results.append(await sleep.aio(one.seconds))
+            elif isinstance(one, Branches):
+                results.append(list(await gather(*map(aplay, one.programs), limit=one.limit)))
+            else:
+                results.append(await asubprogram(_children.index(one.program)))
+        except (Planned, ExceptionGroup) as error:
+            if not one.caught:
+                raise
+            results.append(described(error))
+    return results
+
+
+def collect(statements: tuple[Any, ...]) -> None:
+    for one in statements:
+        if isinstance(one, Child):
+            _children.append(one.program)
+            collect(one.program)
+        elif isinstance(one, Branches):
+            for branch in one.programs:
+                collect(branch)
+
+
+def outcome(hf: Holdfast, flow: Any) -> Any:
+    try:
+        return hf.with_id("p").run(flow)
+    except (Planned, ExceptionGroup) as error:
+        return ("failed", described(error))
+
+
+def live(home: Path, flow: Any, deaths: list[int], crashes: Any) -> tuple[Any, World]:
+    """The program's end after these deaths."""
+    global world
+    world = World()
+    clock = FakeClock()
+    for appends in deaths:
+        hf = Holdfast(home, durability="process", clock=clock, on_event=world.told)
+        try:
+            crashes.arm(hf, appends)
+            return outcome(hf, flow), world
+        except StoreError:
+            pass
+        finally:
+            crashes.bury(hf)
+    with Holdfast(home, durability="process", clock=clock, on_event=world.told) as hf:
+        return outcome(hf, flow), world
+
+
+def check(statements: tuple[Any, ...], deaths: list[int], flow: Any, crashes: Any) -> None:
+    _children[:] = [statements]
+    collect(statements)
+    with tempfile.TemporaryDirectory() as home:
+        calm, once = live(Path(home, "calm"), flow, [], crashes)
+        assert once.again == []
+        crashed, often = live(Path(home, "crashed"), flow, deaths, crashes)
+        assert crashed == calm
+        assert often.again == [], "an acknowledged step ran again"
+        assert often.ended == once.ended
+        with Holdfast(Path(home, "crashed"), durability="process") as hf:
+            assert list(hf._store.verify()) == []
+            before = often.bodies.copy()
+            assert outcome(hf, flow) == calm
+            assert often.bodies == before, "the finished run ran something"
+
+
+quiet = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+deaths = st.lists(st.integers(0, 9), max_size=4)
+
+
+@quiet
+@given(programs, deaths)
+def test_sync_programs(crashes, statements, deaths):
+    """`def` workflows with `parallel`, retries, values, sleeps, keys, errors caught or not, children."""
+    check(statements, deaths, program, crashes)
+
+
+@quiet
+@given(programs, deaths)
+def test_async_programs(crashes, statements, deaths):
+    """The same programs as `async def` workflows with `gather`."""
+    check(statements, deaths, aprogram, crashes)
