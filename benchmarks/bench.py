@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import apsw
+
 import figures
 from raw import Raw
 
@@ -41,7 +42,9 @@ class Row:
     spread: str = ""
 
 
-def ratio(what: str, rate: Callable[[], float], raw: Raw, rounds: int, reach: float, aim: float | None) -> Row:
+def ratio(
+    what: str, rate: Callable[[], float], raw: Raw, rounds: int, reach: float, aim: float | None
+) -> Row:
     """`rate()` against raw commits, `rounds` times."""
     rate()
     ratios, rates, raws = [], [], []
@@ -75,7 +78,9 @@ def value(
         f"{'≥' if at_least else '≤'} {limit:,g} {unit}",
         "",
         met,
-        f"{min(values):,.3g} to {max(values):,.3g}" if max(values) < 1000 else f"{min(values):,.0f} to {max(values):,.0f}",
+        f"{min(values):,.3g} to {max(values):,.3g}"
+        if max(values) < 1000
+        else f"{min(values):,.0f} to {max(values):,.0f}",
     )
 
 
@@ -132,7 +137,9 @@ def markdown(found: list[Row], rounds: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=10, help="rounds per figure (10)")
     parser.add_argument("--only", default="", help="only figures whose name holds this")
     parser.add_argument("--no-save", action="store_true", help="print the table, write nothing")

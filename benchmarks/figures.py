@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import workflows
-from workflows import sequential, sequential_async
-
 from holdfast import Holdfast
+from workflows import sequential, sequential_async
 
 HERE = Path(__file__).parent
 STEPS = 300
@@ -94,8 +94,8 @@ class Figures:
         workflows.clock = times
         with Holdfast(self._fresh("growth")) as hf:
             hf.run(workflows.timed, 50_500)
-        early = sorted(b - a for a, b in zip(times[100:600], times[101:601], strict=False))
-        late = sorted(b - a for a, b in zip(times[50_000:50_498], times[50_001:50_499], strict=False))
+        early = sorted(b - a for a, b in pairwise(times[100:601]))
+        late = sorted(b - a for a, b in pairwise(times[50_000:50_499]))
         return late[len(late) // 2] / early[len(early) // 2]
 
     def disk_per_step(self) -> float:
@@ -195,5 +195,3 @@ def _wait_for_lines(file: Path, count: int) -> None:
             return
         time.sleep(0.001)
     raise TimeoutError(f"{file} has not got {count} lines")
-
-

@@ -8,9 +8,9 @@ import sys
 import time
 
 import apsw
-from workflows import awork
 
 from holdfast import Holdfast, gather, workflow
+from workflows import awork
 
 
 class SlowFile(apsw.VFSFile):

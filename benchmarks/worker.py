@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-
-from workflows import work
+from itertools import pairwise
 
 from holdfast import Holdfast, workflow
+from workflows import work
 
 
 @workflow
@@ -17,7 +17,7 @@ def busy(seconds: float) -> list[float]:
     while times[-1] - times[0] < seconds:
         work(len(times), "do it")
         times.append(time.perf_counter())
-    return [len(times) - 1, max(b - a for a, b in zip(times, times[1:], strict=False))]
+    return [len(times) - 1, max(b - a for a, b in pairwise(times))]
 
 
 def main() -> None:

@@ -54,7 +54,12 @@ def _situations() -> Iterator[tuple[str, str]]:
 def _tree(cls: type[errors.HoldfastError]) -> Iterator[type[errors.HoldfastError]]:
     yield cls
     for name, child in vars(errors).items():
-        if inspect.isclass(child) and child.__bases__ and child.__bases__[0] is cls and child.__name__ == name:
+        if (
+            inspect.isclass(child)
+            and child.__bases__
+            and child.__bases__[0] is cls
+            and child.__name__ == name
+        ):
             yield from _tree(child)
 
 

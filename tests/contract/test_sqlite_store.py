@@ -30,7 +30,7 @@ from holdfast.kernel import commands as c
 from holdfast.store.port import Decision
 from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite.commit import Command, Committer
-from holdfast.store.sqlite.connection import filesystem_of
+from holdfast.store.sqlite.connection import connect, filesystem_of
 from holdfast.testing.histories import CODE, output_append, own, perform, step_append, whole_feed
 
 
@@ -254,6 +254,14 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, lose):
     with pytest.raises(StoreVanished):
         list(store.verify())
     assert store.path.exists() == there
+
+
+def test_a_database_that_is_gone_does_not_come_back_empty(home):
+    """Only the opening of a store makes its file: a second connection never does."""
+    home.mkdir()
+    with pytest.raises(StoreError):
+        connect(home / "holdfast.db")
+    assert list(home.iterdir()) == []
 
 
 def test_after_an_io_error_the_outcome_is_in_doubt_and_the_store_is_opened_anew(store, monkeypatch):

@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 
 
 def python_blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
@@ -29,7 +29,9 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
     script.write_text(python_blocks(ROOT / page)[0])
     environ = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")}
     outputs = [
-        subprocess.run([sys.executable, script], env=environ, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, script], env=environ, capture_output=True, text=True, check=True
+        ).stdout
         for _ in range(2)
     ]
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
@@ -57,7 +59,7 @@ def reference() -> dict[str, object]:
 
 @pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md"])
 def test_reference_pages_are_what_the_code_says(page: str) -> None:
-    """Commands, settings and errors are documented as they are: `python docs/reference.py` writes the pages."""
+    """Commands, settings and errors are documented as they are; `docs/reference.py` writes the pages."""
     make = reference()[page]
     assert callable(make)
     assert (DOCS / page).read_text() == make()

@@ -17,12 +17,23 @@ ROOT = HERE.parents[1]
 def mypy(file: Path) -> set[int]:
     """The lines on which mypy reports an error."""
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", "--no-error-summary", file],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--no-incremental",
+            "--config-file=",
+            "--no-error-summary",
+            file,
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    return {int(found) for found in re.findall(rf"{file.name}:(\d+): error", done.stdout)} | _outside(done, file)
+    return {int(found) for found in re.findall(rf"{file.name}:(\d+): error", done.stdout)} | _outside(
+        done, file
+    )
 
 
 def basedpyright(file: Path) -> set[int]:
