@@ -1,5 +1,6 @@
 """What is SQLite's own: the file, its schema, its disk, its processes."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -286,6 +287,51 @@ def test_after_an_io_error_the_outcome_is_in_doubt_and_the_store_is_opened_anew(
     _replace(store)
     with pytest.raises(StoreVanished):
         store.append(step_append("r", "b#1"))
+
+
+# Audit: where it says that something is wrong
+
+STEPS = ("r", 0, "the table steps does not match the log")
+OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
+
+
+@pytest.mark.parametrize(
+    ("damage", "faults"),
+    [
+        (f"DELETE FROM events WHERE {OF_R} AND version = 5", [("r", 5, "cut off"), STEPS]),
+        (f"DELETE FROM events WHERE {OF_R} AND version = 3", [("r", 3, "missing"), STEPS]),
+        ("UPDATE streams SET hash = x'00' WHERE name = 'r'", [("r", 5, "the head (version 5) does not")]),
+        ("UPDATE streams SET version = 4 WHERE name = 'r'", [("r", 5, "the head (version 4) does not")]),
+        (f"UPDATE events SET time = 9 WHERE {OF_R} AND version = 2", [("r", 2, "RunClaimed was changed")]),
+        (f"UPDATE events SET payload = '{{' WHERE {OF_R} AND version = 2",
+         [("r", 2, "RunClaimed was changed"), ("", 0, "the log cannot be projected")]),
+        ("UPDATE streams SET name = 's' WHERE name = 'r'",
+         [("s", 1, "RunCreated was changed"), ("s", 0, "no record"), ("r", 0, "dropped")]),
+        ("DELETE FROM streams WHERE name = 'r'",
+         [("#1", 1, "events of a stream that has no head"), ("r", 0, "dropped")]),
+        ("DELETE FROM blobs", [("r", 5, "is missing")]),
+        ("UPDATE steps SET attempt = 9", [STEPS]),
+        ("DELETE FROM runs", [("r", 0, "the table runs does not match")]),
+    ],
+)  # fmt: skip
+def test_verify_says_where(home, damage, faults):
+    """The stream, the version and what is wrong there, for each place and only once."""
+    store = SqliteStore(home)
+    own(store, "r")
+    data = b"large"
+    hash = hashlib.sha256(data).hexdigest()
+    append = step_append("r", "a#1")
+    done = append.events[1]._replace(payload=f'{{"key":"a#1","blob":"{hash}"}}')
+    append.events, append.blobs = (append.events[0], output_append("r", "x").events[0], done), [(hash, data)]
+    store.append(append)
+    assert list(store.verify()) == []
+    db = apsw.Connection(str(store.path))
+    db.execute(damage)
+    db.close()
+    found = [(fault.stream, fault.version, fault.what) for fault in store.verify()]
+    assert [fault[:2] for fault in found] == [fault[:2] for fault in faults]
+    assert all(expected[2] in fault[2] for fault, expected in zip(found, faults, strict=True)), found
+    store.close()
 
 
 # Room and permissions

@@ -269,7 +269,7 @@ def check(statements: tuple[Any, ...], deaths: list[int], flow: Any, crashes: An
 
 
 quiet = settings(
-    max_examples=60,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

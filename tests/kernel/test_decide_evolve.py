@@ -331,6 +331,12 @@ def test_a_run_can_fail_with_a_step_it_does_not_have():
     assert history.do(c.ReopenRun("r")) == [e.RunReopened()]
 
 
+def test_only_failed_steps_are_reopened():
+    """A run may end by an error that a step raised in vain: one that completed is not tried again."""
+    history = History(CREATE, CLAIM, c.StartStep("a#1", "a"), c.CompleteStep("a#1"), c.FailRun(NO, ("a#1",)))
+    assert history.do(c.ReopenRun("r")) == [e.RunReopened()]
+
+
 def test_a_cancelled_run_can_be_reopened():
     """Its reason is gone when it is claimed again."""
     history = History(CREATE, c.CancelRun("enough"))
@@ -346,6 +352,9 @@ def test_a_claim_of_a_sleeping_run_leaves_it_asleep():
     two = (CLAIM, c.StartSleep("s#1", 1, 9), c.StartSleep("s#2", 2, 9), c.EndSleep("s#1"))
     assert status_after(*two) == "sleeping"
     assert status_after(*two, c.EndSleep("s#2")) == "running"
+    for command in (c.StartStep("s#2", "s"), c.StartSleep("s#2", 2, 9), c.EndSleep("s#1")):
+        with pytest.raises(Refused):
+            status_after(*two, command)
 
 
 # Steps
@@ -558,7 +567,7 @@ def test_step_keys_that_are_keys(key):
 
 
 @pytest.mark.parametrize(
-    "key", ["", " ", "a/b", "a#1", "a@b", "a[1]", "a\n", "a\0", "x" * 201, None.__class__]
+    "key", ["", " ", "a/b", "a#1", "a@b", "a[1", "a]", "a\n", "a\0", "x" * 201, None.__class__]
 )
 def test_step_keys_that_are_none(key):
     """What would blur identities is refused."""

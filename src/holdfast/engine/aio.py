@@ -8,6 +8,7 @@ is let finish and be recorded, and the cancel goes on after that.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
@@ -239,4 +240,4 @@ async def pause(run: Execution, until_us: int) -> None:
 
 
 def _is_async(body: Callable[..., Any]) -> bool:
-    return asyncio.iscoroutinefunction(body)
+    return inspect.iscoroutinefunction(body)

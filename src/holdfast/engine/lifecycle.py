@@ -47,6 +47,13 @@ class Ending(NamedTuple):
     commands: Sequence[c.Command]
     outcome: Outcome
     blobs: Sequence[tuple[str, bytes]] = ()
+    final: bool = False
+    """The run ends with this: if it cannot be written, the run has not ended."""
+
+    def unwritten(self, error: BaseException) -> Outcome:
+        """The outcome when writing failed. What stopped a run says more than that its release failed."""
+        return Outcome(None, error if self.final else self.outcome.error or error)
+
 
 
 def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
@@ -65,14 +72,14 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
         try:
             where = f"the result of workflow {execution.state.code.name}"
             value, blob, blobs = execution.store_value(outcome.value, where)
-            return Ending((c.CompleteRun(value, blob),), outcome, blobs)
+            return Ending((c.CompleteRun(value, blob),), outcome, blobs, final=True)
         except NotStorable as not_storable:
             error = not_storable
     if not isinstance(error, Exception):
         return Ending((release,), Outcome(None, error))
     failed = steps_behind(error)
     failure, error = as_recorded(error, execution.engine.redactor.redact)
-    return Ending((c.FailRun(failure, failed),), Outcome(None, error))
+    return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
 
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
@@ -89,7 +96,7 @@ def _enlist(engine: Engine, run: Run[Any], state: RunState, *, is_async: bool) -
     execution = Execution(engine, run.id, state, is_async=is_async)
     with engine.lock:
         engine.live[run.id] = (execution, run)
-    steps.live_runs[run.id] = execution
+    steps.live_runs.add(execution)
     leave(engine, run.id)
     return execution
 
@@ -99,10 +106,10 @@ def _follow(run: Run[Any], attached: Run[Any]) -> None:
     attached._when_ended(lambda: run.finish(attached._outcome))
 
 
-def _dismiss(engine: Engine, run_id: str) -> None:
-    steps.live_runs.pop(run_id, None)
+def _dismiss(engine: Engine, execution: Execution) -> None:
+    steps.live_runs.discard(execution)
     with engine.lock:
-        engine.live.pop(run_id, None)
+        engine.live.pop(execution.id, None)
 
 
 def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> Arguments:
@@ -136,7 +143,7 @@ def execute(
     try:
         outcome = _execute(execution, workflow, arguments, deadline)
     finally:
-        _dismiss(engine, run.id)
+        _dismiss(engine, execution)
         run.finish(outcome)
 
 
@@ -158,8 +165,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
             engine.store.append(entry)
             engine.tell(entry)
         except HoldfastError as error:
-            # What stopped the run says more than that the release could not be written.
-            return Outcome(None, ending.outcome.error or error)
+            return ending.unwritten(error)
     return ending.outcome
 
 
@@ -192,7 +198,7 @@ async def execute_async(
     try:
         outcome = await _execute_async(execution, workflow, arguments, deadline)
     finally:
-        _dismiss(engine, run.id)
+        _dismiss(engine, execution)
         run.finish(outcome)
 
 
@@ -216,7 +222,7 @@ async def _execute_async(
         try:
             await aio.commit(execution, execution.entry(ending.commands, blobs=ending.blobs))
         except Control as control:
-            return Outcome(None, ending.outcome.error or control.error)
+            return ending.unwritten(control.error)
     return ending.outcome
 
 

@@ -229,8 +229,7 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
             outcome = Outcome(None, error)
     failure, outcome = _failed(call, outcome, began=not late)
     if not intent.taken:
-        intent.taken = True
-        yield Append(run.id, run.epoch, (intent.event,), durable=False, seal=run.seal)
+        yield intent.flush()
     return outcome, failure
 
 

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE, without importing inspect's weight here
 
-live_runs: dict[str, Execution] = {}
+live_runs: set[Execution] = set()
 """The runs that this process executes now: a step called outside all of them has lost its way."""
 
 

@@ -166,7 +166,7 @@ def _lower_items(values: Iterable[Any], depth: int, digesting: bool) -> list[obj
     items: list[object] = []
     try:
         for value in values:
-            items.append(_lower(value, depth, digesting))  # noqa: PERF401  the length is the failing index
+            items.append(_lower(value, depth, digesting))
     except NotStorable as error:
         error.path = f"[{len(items)}]{error.path}"
         raise

@@ -116,6 +116,7 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
     (c.ReopenRun("r"), c.ClaimRun("r", "you")),
     (c.StartStep("b#1", "b", ordinal=2), c.CompleteStep("b#1")),
     (c.RecordValue("now#1", 3, msgspec.Raw(b"5")), c.StartSleep("sleep#1", 4, 99)),
+    (c.ReleaseRun("r", "you"), c.ClaimRun("r", "you")),
     (c.EndSleep("sleep#1"), c.StartStep("pay#1", "pay", ordinal=5, effect="once")),
     (c.DoubtStep("r", "pay#1", "was cut off"), c.AttendRun("in_doubt", "look: ¿\0?", "pay#1")),
     (c.ReleaseRun("r", "you"), c.SettleStep("r", "pay#1", "retry", "ann")),
