@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
@@ -60,6 +63,38 @@ def test_second_signal_stops_at_once(cli):
     assert "holdfast resume h" in err
     (cli.directory / "go").touch()
     assert cli("resume", "h").json() == "went"
+
+
+def test_a_signal_is_never_slept_through(cli):
+    """A signal that does not wake the main thread (here another thread takes it) is acted on all the same."""
+    code = """
+        import signal, threading
+        from holdfast.cli.foreground import Foreground
+
+        class Engine:
+            def stop(self, why): ended.set()
+        class Run:
+            id = "x"
+            def result(self): ended.wait(); return "stopped"
+
+        ended, engine = threading.Event(), Engine()
+        def take():
+            threading.Event().wait(0.3)  # by then the main thread waits
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            ended.wait()
+        threading.Thread(target=take).start()
+        with Foreground() as foreground:
+            print(foreground.follow(engine, Run()).value)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=cli.env,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert done.stdout == "stopped\n"
 
 
 def test_interrupt_ends_a_command(cli, wait_until):

@@ -6,9 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.cli.detail import Detail
 from holdfast.cli.moments import between
@@ -36,17 +35,21 @@ class Outcome(NamedTuple):
 class Foreground:
     """Stops at the first signal at the next step boundary, at the second at once.
 
-    A handler runs between any two instructions of the main thread, also while that holds a lock: so
-    it only puts a word into a queue, and the main thread does nothing but wait for words.
+    A Python handler runs only when the main thread gets to it, and one that goes to sleep just as the
+    signal arrives does not: Ctrl-C would be lost. So signals come through a pipe (`set_wakeup_fd`), as
+    their number, and so does the end of the run, as 0; the main thread does nothing but read it.
     """
 
     def __init__(self) -> None:
         self.signalled = 0
-        self._words: SimpleQueue[int | Outcome] = SimpleQueue()
-        self._before: dict[int, Any] = {}
         self._run_id = ""
+        self._outcome = Outcome()
+        self._before: dict[int, Any] = {}
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
 
     def __enter__(self) -> Self:
+        signal.set_wakeup_fd(self._writer)
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._on_signal)
         return self
@@ -56,31 +59,44 @@ class Foreground:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        os.close(self._writer)
+        os.close(self._reader)
 
     def follow(self, engine: Engine, run: Run[Any]) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
-        threading.Thread(target=self._wait_for, args=(run,), name="holdfast-wait", daemon=True).start()
+        waiter = threading.Thread(target=self._wait_for, args=(run,), name="holdfast-wait", daemon=True)
+        waiter.start()
+        seen = 0
         while True:
-            word = self._words.get()
-            if isinstance(word, Outcome):
-                return word
-            name = "Ctrl-C" if word == signal.SIGINT else signal.Signals(word).name
-            say(f"{name}: stopping at the next step boundary; again stops at once")
-            engine.stop(f"{name} stopped it")
+            for byte in os.read(self._reader, 64):
+                if byte == 0:
+                    waiter.join()
+                    return self._outcome
+                seen += 1
+                self.signalled = max(self.signalled, seen)
+                if seen > 1:
+                    self._stop_at_once()
+                name = "Ctrl-C" if byte == signal.SIGINT else signal.Signals(byte).name
+                say(f"{name}: stopping at the next step boundary; again stops at once")
+                engine.stop(f"{name} stopped it")
 
     def _wait_for(self, run: Run[Any]) -> None:
         try:
-            self._words.put(Outcome(run.result()))
+            self._outcome = Outcome(run.result())
         except BaseException as error:
-            self._words.put(Outcome(None, error))
+            self._outcome = Outcome(None, error)
+        os.write(self._writer, b"\0")
 
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Where the main thread does not read: while the run is claimed, or the store is closed."""
         self.signalled += 1
-        if self.signalled == 1:
-            self._words.put(number)
-            return
-        # Like a crash: the lock falls, commands die with their owner, `resume` sorts it out.
+        if self.signalled > 1:
+            self._stop_at_once()
+
+    def _stop_at_once(self) -> NoReturn:
+        """Like a crash: the lock falls, commands die with their owner, `resume` sorts it out."""
         cursor_on = "\x1b[?25h" if err.is_live else ""
         go_on = f"; `holdfast resume {self._run_id}` goes on" if self._run_id else ""
         os.write(2, f"{cursor_on}\nholdfast: stopped at once{go_on}\n".encode())

@@ -54,7 +54,7 @@ def scope_of(key: str) -> str:
 
 def check_run_id(run_id: str) -> str:
     """The id itself if it is one that can name a run."""
-    if not _RUN_ID.fullmatch(str(run_id)):
+    if not _RUN_ID.fullmatch(str(run_id)) or run_id in (".", ".."):
         raise BadRunId(f"{run_id!r} cannot be a run's id: use 1 to 128 of A-Z a-z 0-9 . _ -")
     return run_id
 

@@ -91,8 +91,10 @@ class ReadingContract:
             assert store.steps("r") == step_rows(state)
             assert state.version == version
         perform(store, "r", c.ReopenRun("r"), c.ClaimRun("r", "me"))
+        row = store.run("r")
+        assert row is not None
         rewound = [new_event(e.Rewound(1, 0, 10), 50), new_event(e.StepStarted("b#1", "b", generation=1), 51)]
-        store.append(Append("r", state.epoch + 1, rewound))
+        store.append(Append("r", row.epoch, rewound))
         state = fold(store.load("r", output=True))
         assert state is not None
         assert store.steps("r") == step_rows(state)
