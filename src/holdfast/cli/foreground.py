@@ -41,7 +41,8 @@ class Foreground:
     """
 
     def __init__(self) -> None:
-        self.signalled = 0
+        self._handled = 0
+        self._read = 0
         self._run_id = ""
         self._outcome = Outcome()
         self._before: dict[int, Any] = {}
@@ -63,20 +64,23 @@ class Foreground:
         os.close(self._writer)
         os.close(self._reader)
 
+    @property
+    def signalled(self) -> bool:
+        # The same signals, counted on two ways of which either may be behind.
+        return bool(self._handled or self._read)
+
     def follow(self, engine: Engine, run: Run[Any]) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
         waiter = threading.Thread(target=self._wait_for, args=(run,), name="holdfast-wait", daemon=True)
         waiter.start()
-        seen = 0
         while True:
             for byte in os.read(self._reader, 64):
                 if byte == 0:
                     waiter.join()
                     return self._outcome
-                seen += 1
-                self.signalled = max(self.signalled, seen)
-                if seen > 1:
+                self._read += 1
+                if self._read > 1:
                     self._stop_at_once()
                 name = "Ctrl-C" if byte == signal.SIGINT else signal.Signals(byte).name
                 say(f"{name}: stopping at the next step boundary; again stops at once")
@@ -91,8 +95,8 @@ class Foreground:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Where the main thread does not read: while the run is claimed, or the store is closed."""
-        self.signalled += 1
-        if self.signalled > 1:
+        self._handled += 1
+        if self._handled > 1:
             self._stop_at_once()
 
     def _stop_at_once(self) -> NoReturn:
@@ -122,7 +126,7 @@ def execute(
             outcome = foreground.follow(engine, run)
         finally:
             progress.close(stopped=outcome.error is not None)
-    return _tell(opened, run.id, outcome, interrupted=bool(foreground.signalled), as_json=as_json)
+    return _tell(opened, run.id, outcome, interrupted=foreground.signalled, as_json=as_json)
 
 
 def _tell(opened: Opened, run_id: str, outcome: Outcome, *, interrupted: bool, as_json: bool) -> int:
