@@ -46,6 +46,7 @@ sentence that names the thing, says what happened and what to do next.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -220,7 +221,7 @@ class InDoubt(NeedsAttention):
         super().__init__(
             run_id,
             f"step {step} {why}, so it may or may not have happened; look, then "
-            f"`holdfast settle {run_id} {step} --done VALUE | --retry | --fail`",
+            f"`holdfast settle {run_id} {shlex.quote(step)} --done VALUE | --retry | --fail`",
         )
 
 

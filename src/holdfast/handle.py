@@ -114,14 +114,14 @@ class Holdfast:
             "retry" if retry else "fail" if fail is not None else "done"
         )
         value = None if done is _UNSET else done
-        return settle(self._engine, self._engine.find(run_id), step, outcome, value, fail or "", by)
+        return settle(self._engine, self._engine.known(run_id), step, outcome, value, fail or "", by)
 
     # Reading
 
     def get(self, run_id: str) -> RunInfo:
-        """What the store knows of a run; the beginning of an id is enough. Raises `RunNotFound`."""
+        """What the store knows of a run. Raises `RunNotFound`."""
         refuse_in_loop("hf.get() reads the store", "await hf.aio.get(...)")
-        found = self._reading.run(self._engine.find(run_id))
+        found = self._reading.run(self._engine.known(run_id))
         if found is None:
             raise RunNotFound(run_id)
         return found
@@ -136,17 +136,17 @@ class Holdfast:
     def steps(self, run_id: str) -> list[StepInfo]:
         """A run's steps, in the order in which they were last changed."""
         refuse_in_loop("hf.steps() reads the store", "await hf.aio.steps(...)")
-        return self._reading.steps(self._engine.find(run_id))
+        return self._reading.steps(self._engine.known(run_id))
 
     def events(self, run_id: str) -> list[LogEvent]:
         """Everything that happened to a run, in order."""
         refuse_in_loop("hf.events() reads the store", "await hf.aio.events(...)")
-        return list(self._reading.events(self._engine.find(run_id)))
+        return list(self._reading.events(self._engine.known(run_id)))
 
     def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
-        return [line for _, line in self._reading.logs(self._engine.find(run_id), step)]
+        return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
 
     @property
     def aio(self) -> AsyncHoldfast:
@@ -174,9 +174,9 @@ class Holdfast:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        import asyncio
+        from holdfast.engine.aio import in_thread
 
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
 
 class WithId:

@@ -9,11 +9,9 @@ nobody registered looks like any other text.
 from __future__ import annotations
 
 import codecs
-import json
 import re
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from holdfast import errors
@@ -51,32 +49,34 @@ class _Span(NamedTuple):
     reach: int
 
 
-@dataclass(frozen=True, slots=True)
 class _Kind:
     """One kind of secret: the pattern is tried only where one of the anchors stands.
 
     A group named `secret` is what gets replaced; without one it is the whole match. Quantifiers
     are bounded or possessive, so text of any shape takes linear time. Only the pattern for private
-    keys crosses lines; StreamRedactor relies on it.
+    keys crosses lines; StreamRedactor relies on it. It is compiled where its anchor first stands: all
+    of them at import would cost 10 ms.
     """
 
-    name: str
-    anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    def __init__(self, name: str, anchors: str, *pattern: str) -> None:
+        self.name = name
+        self.anchors = tuple(anchors.split())
+        self._source = "".join(pattern)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._source)
 
     def spans(self, text: str, searched: str, anchor: str) -> Iterator[_Span]:
-        group = "secret" if "secret" in self.pattern.groupindex else 0
+        pattern = self._pattern
+        group = "secret" if "secret" in pattern.groupindex else 0
         at = searched.find(anchor)
         while at >= 0:
-            match = self.pattern.match(text, at)
+            match = pattern.match(text, at)
             if match is not None:
                 yield _Span(*match.span(group), f"[redacted:{self.name}]", max(0, at - _LOOKBEHIND))
                 at = match.end() - 1
             at = searched.find(anchor, at + 1)
-
-
-def _kind(name: str, anchors: str, *pattern: str) -> _Kind:
-    return _Kind(name, tuple(anchors.split()), re.compile("".join(pattern)))
 
 
 def _by_anchor(*kinds: _Kind) -> tuple[tuple[str, list[_Kind]], ...]:
@@ -87,16 +87,16 @@ def _by_anchor(*kinds: _Kind) -> tuple[tuple[str, list[_Kind]], ...]:
 # By a character that text must contain: one fast search spares the anchors of a whole group.
 _KINDS = {
     "-": _by_anchor(
-        _kind("anthropic-key", "sk-ant-", r"\bsk-ant-[\w-]{8,}+"),
-        _kind(
+        _Kind("anthropic-key", "sk-ant-", r"\bsk-ant-[\w-]{8,}+"),
+        _Kind(
             "api-key",
             "sk-",
             r"\bsk-(?!ant-)(?:(?:proj|svcacct|admin|or)-[\w-]{12,}+|[A-Za-z0-9]{20,}+",
             r"|(?=[A-Za-z_-]{0,200}\d)[\w-]{12,}+)",
         ),
-        _kind("slack-token", "xox", r"\bxox[abeoprs]-[\w-]{8,}+"),
-        _kind("gitlab-token", "glpat-", r"\bglpat-[\w-]{16,}+"),
-        _kind(
+        _Kind("slack-token", "xox", r"\bxox[abeoprs]-[\w-]{8,}+"),
+        _Kind("gitlab-token", "glpat-", r"\bglpat-[\w-]{16,}+"),
+        _Kind(
             "private-key",
             "-----BEGIN",
             rf"-----BEGIN{_PEM}{_PEM_SPACE}(?:[A-Z][A-Za-z-]{{2,20}}: [^\r\n\\\"]*+{_PEM_SPACE})*+",
@@ -104,51 +104,55 @@ _KINDS = {
         ),
     ),
     "_": _by_anchor(
-        _kind("github-token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{16,}+"),
-        _kind("github-token", "github_pat_", r"\bgithub_pat_\w{16,}+"),
-        _kind("stripe-key", "sk_ rk_ wk_", r"\b[srw]k_(?:live|test)_\w{10,}+"),
+        _Kind("github-token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{16,}+"),
+        _Kind("github-token", "github_pat_", r"\bgithub_pat_\w{16,}+"),
+        _Kind("stripe-key", "sk_ rk_ wk_", r"\b[srw]k_(?:live|test)_\w{10,}+"),
     ),
     "A": _by_anchor(
-        _kind("aws-key-id", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-        _kind("google-key", "AIza", r"\bAIza[\w-]{30,}+"),
+        _Kind("aws-key-id", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+        _Kind("google-key", "AIza", r"\bAIza[\w-]{30,}+"),
     ),
-    "J": _by_anchor(_kind("jwt", "eyJ", r"\beyJ[\w-]{6,8192}+\.[\w-]{6,16384}+\.[\w-]{6,4096}+")),
+    "J": _by_anchor(_Kind("jwt", "eyJ", r"\beyJ[\w-]{6,8192}+\.[\w-]{6,16384}+\.[\w-]{6,4096}+")),
     "@": _by_anchor(
-        _kind(
+        _Kind(
             "password",
             "://",
             rf"://[^\s/:@\"'<>]{{0,256}}+:{_REDACTED}(?P<secret>[^\s/@\"'<>]{{1,512}}+)(?=@)",
         ),
     ),
 }
-_BEARER = _kind(
+_BEARER = _Kind(
     "authorization",
     "bearer",
     rf"\b(?i:bearer)[ \t]{{1,8}}{_HARMLESS}(?=\S{{20}}|\S{{0,64}}\d)(?P<secret>[\w.~+/=-]{{6,}}+)",
 )
 # Searched in lower-case text, and only where a name can have a value.
 _NAMED = _by_anchor(
-    _kind(
+    _Kind(
         "authorization",
         "authorization",
         rf"(?i:authorization(?:{_QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:{_QUOTE})?",
         r"(?:(?:bearer|basic|token|digest)[ \t]{1,8}|(?=\S{0,64}\d)))",
         rf"{_HARMLESS}(?P<secret>[\w.~+/=:-]{{4,}}+)",
     ),
-    _kind(
+    _Kind(
         "secret",
         "pass secret token key",
         rf"{_NAME}(?:{_QUOTE})?[ \t]{{0,8}}(?::=|=>|[:=])[ \t]{{0,8}}[bru]?(?P<quote>{_QUOTE}){_HARMLESS}",
         r"(?P<secret>(?:(?!(?P=quote))[^\r\n]){1,4096}+)",
     ),
-    _kind(
+    _Kind(
         "secret",
         "pass secret token key",
         rf"{_NAME}(?:=(?!=)|(?:{_QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?=\S{{0,64}}\d)(?=\S{{6}})){_HARMLESS}",
         r"(?P<secret>[^\s\"'`&,;|)\]}\\]{1,4096}+)",
     ),
 )
-_SECRET_KEY = re.compile(rf"(?:.*[\W_a-z]|){_NAME}|(?i:authorization)", re.DOTALL)
+
+
+@cache
+def _secret_key() -> re.Pattern[str]:
+    return re.compile(rf"(?:.*[\W_a-z]|){_NAME}|(?i:authorization)", re.DOTALL)
 
 
 class Redactor:
@@ -179,7 +183,10 @@ class Redactor:
         value = value.strip()
         if len(value) < MIN_VALUE:
             return
-        forms = {value, json.dumps(value)[1:-1], urllib.parse.quote(value, safe="")}
+        from json import dumps
+        from urllib.parse import quote
+
+        forms = {value, dumps(value)[1:-1], quote(value, safe="")}
         forms.update(line for part in value.splitlines() if len(line := part.strip()) >= _MIN_LINE)
         # Longest first, so that no value is left with the ends of one that contains it.
         self._values = tuple(sorted({*self._values, *forms}, key=lambda form: (-len(form), form)))
@@ -206,7 +213,7 @@ class Redactor:
         return value
 
     def _redact_under(self, key: object, value: Any) -> Any:
-        if isinstance(key, str) and isinstance(value, str) and value and _SECRET_KEY.fullmatch(key):
+        if isinstance(key, str) and isinstance(value, str) and value and _secret_key().fullmatch(key):
             return value if value.startswith("[redacted") else "[redacted:secret]"
         return self.redact_value(value)
 

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -92,7 +92,7 @@ class Setting(msgspec.Struct, frozen=True):
     description: str
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True):
     """A value as one source gives it, not yet checked; `text` when it has yet to be parsed."""
 
     key: str
@@ -128,10 +128,11 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
     Raises SettingsError, with one line for each fault.
     """
     faults: list[str] = []
-    fields = _fields()
-    values: dict[str, Any] = {name: _default(field) for name, field in fields.items()}
-    origins = {name: Origin("default", "") for name in fields}
-    for entry in _entries(root, environ, flags or {}, faults):
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.__struct_fields__, Origin("default", ""))
+    entries = list(_entries(root, environ, flags or {}, faults))
+    fields = _fields() if entries else {}
+    for entry in entries:
         field = fields.get(entry.key)
         if field is None:
             faults.append(_unknown(entry, list(fields)))
@@ -175,7 +176,7 @@ def _from_variable(name: str, value: str, origin: Origin) -> Iterator[_Entry]:
 
 def _from_toml(path: Path, table: tuple[str, ...], kind: Kind, faults: list[str]) -> Iterator[_Entry]:
     data = _bytes(path, faults)
-    if data is None or (table and not _MENTIONS.search(data)):
+    if data is None or (table and not re.search(_MENTIONS, data, re.MULTILINE)):
         return
     import tomllib
 
@@ -199,7 +200,7 @@ def _from_toml(path: Path, table: tuple[str, ...], kind: Kind, faults: list[str]
         yield _Entry(key, value, Origin(kind, f"{path.name}:{line_of}" if line_of else path.name))
 
 
-_MENTIONS = re.compile(rb"""^[^#\n]*\btool\b[^\n]*\bholdfast\b|^\s*\[\s*["']?tool["']?\s*\]""", re.MULTILINE)
+_MENTIONS = rb"""^[^#\n]*\btool\b[^\n]*\bholdfast\b|^\s*\[\s*["']?tool["']?\s*\]"""
 """Whether a pyproject.toml can have our table: parsing a large one costs more than all the rest, and a
 fault in one that says nothing of holdfast is not ours to report."""
 

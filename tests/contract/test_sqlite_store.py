@@ -236,6 +236,7 @@ def _replace(store: SqliteStore) -> None:
 
 def _unlink_log(store: SqliteStore) -> None:
     store.path.with_name("holdfast.db-wal").unlink()
+    store._wal_due = 0.0  # it is looked at once a second
 
 
 @pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log])

@@ -274,6 +274,8 @@ def test_claims_without_progress_are_counted():
     history = History(CREATE, CLAIM, c.ClaimRun("r", "bob", "ann"), c.ClaimRun("r", "ann", "bob"))
     assert history.state.stalls == 3
     history.do(c.StartStep("a#1", "a"))
+    assert history.state.stalls == 3, "a step that begins and kills its process is what a crash loop is"
+    history.do(c.CompleteStep("a#1", ONE))
     assert history.state.stalls == 0
     history.do(c.ClaimRun("r", "bob", "ann"))
     history.do(c.ReleaseRun("r", "bob"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast import wiring
 from holdfast.cli import app
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite import SqliteStore
 
 
-class Opened(NamedTuple):
+class Opened(msgspec.Struct, frozen=True):
     place: wiring.Place
     store: SqliteStore
     reading: Reading

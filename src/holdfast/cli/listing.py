@@ -88,8 +88,8 @@ def point_out_interrupted(reading: Reading, but: str = "") -> None:
 
 def print_runs(runs: Sequence[RunInfo]) -> None:
     """Aligned columns: relative times and colours on a terminal, plain and whole in a pipe."""
-    for line in (_for_people if out.is_terminal else _for_programs)(runs):
-        out.line(line)
+    lines = (_for_people if out.is_terminal else _for_programs)(runs)
+    out.text("".join(out.paint(line) + "\n" for line in lines))
 
 
 def shown_status(run: RunInfo) -> str:

@@ -42,4 +42,4 @@ def stamp(at: datetime) -> str:
 
 def utc(at: datetime) -> str:
     """The same for programs, in UTC."""
-    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{at.replace(tzinfo=None).isoformat(timespec='seconds')}Z"

@@ -209,6 +209,23 @@ def _cancel_when_stopped(
     return stop
 
 
+async def in_thread(work: Callable[[], None]) -> None:
+    """Do the work in a thread of its own: the loop's executor may be full of what it waits for."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            loop.call_soon_threadsafe(done.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(done.set_result, None)
+
+    threading.Thread(target=run, name="holdfast-close", daemon=True).start()
+    await done
+
+
 async def settle_down(run: Execution) -> None:
     """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
     when one raises) end and be recorded."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+import msgspec
 
 from holdfast.engine import code as codes
 from holdfast.engine import lifecycle
@@ -21,8 +24,8 @@ from holdfast.kernel import commands as c
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     call = _call(scope, workflow, args, kwargs)
-    reopen = _is_reopened(call)
-    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, reopen)
+    make_claim = _claimer(call, workflow, args, kwargs)
+    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, make_claim)
     return drive(call, call.recall())
 
 
@@ -32,10 +35,10 @@ def run_async(
     from holdfast.engine import aio
 
     call = _call(scope, workflow, args, kwargs)
-    reopen = _is_reopened(call)
+    make_claim = _claimer(call, workflow, args, kwargs)
 
     async def body() -> Any:
-        return await _run_child_async(call, workflow, args, kwargs, reopen)
+        return await _run_child_async(call, workflow, args, kwargs, make_claim)
 
     call.spec.body, call.spec.is_async = body, True
     return aio.perform_call(call)
@@ -50,13 +53,6 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
-def _is_reopened(call: Call) -> bool:
-    """Whether the parent was resumed to try this child again. Only then does a failed child go on; a
-    replay after a crash takes its error."""
-    past = call.execution.state.steps.get(call.key)
-    return past is not None and past.status == "reopened"
-
-
 def child_id(parent: str, generation: int, key: str) -> str:
     """The child's id: readable, stable, and never longer than an id may be."""
     tail = re.sub(r"[^A-Za-z0-9._-]+", "-", key)
@@ -69,26 +65,68 @@ def child_id(parent: str, generation: int, key: str) -> str:
     return f"{whole[:100]}-{mark}"
 
 
-def _claim_child(
-    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool
-) -> Claimed:
+Claimer = Callable[[], Claimed]
+
+
+def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimer:
+    """How to claim the child, decided on what the history has of it when it is called.
+
+    Only if the parent was resumed to try this child again does a failed one go on; a replay after a
+    crash takes its error. And who took the parent over by force takes its children from that owner.
+    """
     execution = call.execution
     engine = execution.engine
-    value, blob, blobs = engine.store_value((tuple(args), kwargs), f"an argument of workflow {workflow.name}")
-    create = c.CreateRun(
-        call.spec.child, codes.code_of(workflow), call.digested.digest, value, blob, execution.id, call.key
-    )
-    return claim(engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, durable=False)
+    past = execution.state.steps.get(call.key)
+    reopen = past is not None and past.status == "reopened"
+    force = past is not None and bool(getattr(execution, "forced", False))
+
+    def make_claim() -> Claimed:
+        where = f"an argument of workflow {workflow.name}"
+        value, blob, blobs = engine.store_value((tuple(args), kwargs), where)
+        code = codes.code_of(workflow)
+        # One directory per family: a child that is begun by another process is not begun elsewhere.
+        code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
+        create = c.CreateRun(
+            call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key
+        )
+        return claim(
+            engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
+        )
+
+    return make_claim
 
 
-def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool) -> Any:
+@contextmanager
+def _stopped_with_parent(call: Call) -> Iterator[None]:
+    """While the child runs: what takes the parent away or interrupts it interrupts the child too."""
+    run = call.execution
+
+    def stop() -> None:
+        control = run.control
+        if control is None or not (control.silent or isinstance(control.error, RunInterrupted)):
+            return
+        live = run.engine.live.get(call.spec.child)
+        if live is not None:
+            live[0].interrupt("its parent run was stopped")
+
+    run.on_stop.append(stop)
+    try:
+        yield
+    finally:
+        run.on_stop.remove(stop)
+
+
+def _run_child(
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
+) -> Any:
     token = current.set(None)
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
-        claimed = _claim_child(call, workflow, args, kwargs, reopen)
-        lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
-        handle._ended.wait()  # at once, unless another thread of this process executes it
+        claimed = make_claim()
+        with _stopped_with_parent(call):
+            lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+            handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
     except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
         raise _stop_parent(call, error) from None
@@ -97,7 +135,7 @@ def _run_child(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str,
 
 
 async def _run_child_async(
-    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], reopen: bool
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
     import asyncio
 
@@ -105,8 +143,9 @@ async def _run_child_async(
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
-        claimed = await asyncio.to_thread(_claim_child, call, workflow, args, kwargs, reopen)
-        await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+        claimed = await asyncio.to_thread(make_claim)
+        with _stopped_with_parent(call):
+            await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
         return handle._take() if handle.done() else await handle
     except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
         raise _stop_parent(call, error) from None

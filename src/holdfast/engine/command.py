@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,20 @@ import msgspec
 from holdfast.engine.arguments import Signature
 from holdfast.engine.claim import command_locks
 from holdfast.engine.drive import drive
-from holdfast.engine.perform import Call, Spec
+from holdfast.engine.execution import Execution
+from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.process import Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
+from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
-from holdfast.errors import BadInput, CommandFailed, StepTimeout, WrongColour
+from holdfast.errors import BadInput, CommandFailed, OwnershipLost, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
 
 _OUTPUT_PIECE = 16 * 1024
+_OUTPUT_AGE_S = 0.5
+_FROM_OUTSIDE = ("signalled", "supervisor_lost")
 
 
 class CommandResult(msgspec.Struct, frozen=True):
@@ -62,7 +67,8 @@ class CommandStep:
         """Run a program and wait for its end.
 
         name     the step's name (default: the program's)
-        cwd, env the directory, and variables to add to this process's
+        cwd, env the directory (default: the one the run was started in), and variables to add to
+                 this process's
         stdin    text for its standard input; without it there is none
         timeout  seconds; then the whole tree is ended
         retry    only with effect="idempotent"
@@ -127,7 +133,7 @@ class CommandStep:
         title = name or Path(words[0]).name
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
-        spec = Spec(title, _run, kind="command", effect=effect, retry=retry or ONCE)
+        spec = Spec(title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True)
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
         spec.body = lambda: _run(call, words, where, env, stdin, limit, check)
         return call
@@ -149,15 +155,17 @@ def _run(
     run = call.execution
     locks = command_locks(run.engine.home, run.id)
     locks.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = locks / f"{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
+    # The epoch: what a stale owner still has to clear away is never the lock of the next one.
+    lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
     output = _Output(call)
     process = Process.start(
         argv,
-        cwd=cwd or os.getcwd(),
+        cwd=cwd or run.state.code.cwd or os.getcwd(),
         env={**os.environ, **(env or {})},
         lock_path=lock,
         stdin=None if stdin is None else stdin.encode(),
         on_output=output.take,
+        on_quiet=output.flush,
         redactor=run.engine.redactor,
     )
     run.on_stop.append(process.terminate)
@@ -167,20 +175,55 @@ def _run(
         limit = _limit(call, timeout_s)
         try:
             end = process.wait(limit)
-        except TimeoutError:
-            process.terminate()
-            process.wait()
-            raise StepTimeout(call.key, limit or 0.0) from None
+        except BaseException as error:
+            ran_out = isinstance(error, TimeoutError) and not process.ended
+            _end(process)
+            if ran_out:
+                raise StepTimeout(call.key, limit or 0.0) from None
+            raise
     finally:
         run.on_stop.remove(process.terminate)
-        output.flush()
-        lock.unlink(missing_ok=True)
+        if process.ended:
+            output.flush()
+        if tree_is_dead(lock):
+            drop_lock(lock)
+    from_outside = end.reason in _FROM_OUTSIDE
+    if from_outside:
+        _look_for_takeover(run)
     if run.control is not None:
         # It was ended because the run stops: what it had done by then is not known.
-        raise KeyboardInterrupt(str(run.control))
+        raise run.stop(doubt(call, "was cancelled while it ran")) if _is_once(call) else run.control
+    if from_outside and _is_once(call):
+        raise run.stop(doubt(call, "was ended from outside"))
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _end(process: Process) -> None:
+    """End the whole tree and wait for it. An interrupt of that kills the tree, and waits too."""
+    process.terminate()
+    try:
+        process.join()
+    except BaseException:
+        process.kill()
+        process.join()
+        raise
+
+
+def _is_once(call: Call) -> bool:
+    return call.spec.effect == "once"
+
+
+def _look_for_takeover(run: Execution) -> None:
+    """Who takes a run over ends its commands: then that is what stops this run."""
+    try:
+        row = run.engine.store.run(run.id)
+    except StoreError as error:
+        run.lose(error)
+        return
+    if row is None or row.epoch != run.epoch:
+        run.lose(OwnershipLost(run.id))
 
 
 def _limit(call: Call, timeout_s: float | None) -> float | None:
@@ -192,39 +235,46 @@ def _limit(call: Call, timeout_s: float | None) -> float | None:
 
 
 class _Output:
-    """Pieces of output on their way into the log, in order, without waiting for the disk."""
+    """Pieces of output on their way into the log, in order. A command that writes faster than the
+    store waits for it; nothing waits for the disk."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._source = ""
         self._text: list[str] = []
         self._size = 0
+        self._since = 0.0
+        self._lost = False
 
     def take(self, source: str, text: str) -> None:
-        if source != self._source or self._size > _OUTPUT_PIECE:
+        if source != self._source:
             self.flush()
+        if not self._text:
+            self._since = time.monotonic()
         self._source = source
         self._text.append(text)
         self._size += len(text)
         listener = self._call.execution.engine.on_output
         if listener is not None:
             listener(self._call.execution.id, self._call.key, source, text)
+        if self._size >= _OUTPUT_PIECE or time.monotonic() - self._since >= _OUTPUT_AGE_S:
+            self.flush()
 
     def flush(self) -> None:
+        """Write what there is. Never by two threads at once: the process's own, and after its end ours."""
         text = "".join(self._text)
-        if not text:
-            return
         self._text, self._size = [], 0
+        if not text or self._lost:
+            return
         run = self._call.execution
-        entry = run.entry([c.CaptureOutput(self._call.key, self._source, text)], durable=False)
-        run.engine.store.append_soon(entry, self._written)
-
-    def _written(self, append: Any) -> None:
-        run = self._call.execution
-        if append.error is not None:
-            run.lose(append.error)
+        try:
+            entry = run.entry([c.CaptureOutput(self._call.key, self._source, text)], durable=False)
+            run.engine.store.append(entry)
+        except Exception as error:
+            self._lost = True
+            run.lose(error)
         else:
-            run.engine.tell(append)
+            run.engine.tell(entry)
 
 
 @workflow

@@ -29,6 +29,9 @@ def drive(call: Call, past: StepState | None) -> Any:
                     engine.store.append(request)
                 except Exception as error:
                     raise run.lose(error) from None
+                except BaseException as error:
+                    run.interrupt(f"it was interrupted ({type(error).__name__})")
+                    raise
                 if engine.on_event is not None:
                     engine.tell(request)
             elif type(request) is Body:

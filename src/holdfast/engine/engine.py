@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from holdfast.engine.flusher import Flusher
 from holdfast.engine.ownership import Owner, is_alive
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
-from holdfast.errors import AmbiguousRunId, RunNotFound, StoreClosed, WrongColour
+from holdfast.errors import RunInterrupted, RunNotFound, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
@@ -73,9 +74,11 @@ class Engine:
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None
+        self._claimers: ThreadPoolExecutor | None = None
         self._mailboxes: dict[int, Mailbox] = {}
         self._loop_thread: lifecycle.LoopThread | None = None
         self._closed = False
+        self._pid = os.getpid()
 
     # Starting
 
@@ -118,12 +121,18 @@ class Engine:
         claimed = claim(self, create.run_id, create=create, blobs=blobs, durable=False, fresh=run_id is None)
         run: Run[Any] = Run(self, create.run_id)
         lifecycle.execute(self, run, workflow, (args, kwargs), claimed)
-        return run.result()
+        try:
+            return run.result()
+        except RunInterrupted as error:
+            # Ctrl-C and sys.exit belong to the caller, in whose thread the workflow ran.
+            if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
+                raise error.__cause__ from None
+            raise
 
     def resume(self, run_id: str, *, take_over: bool = False) -> Run[Any]:
         """Go on with a run; a failed one tries its failed step again."""
         self._check_open()
-        run_id = self.find(run_id) if not in_loop() else check_run_id(run_id)
+        run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
         workflow: list[Any] = []
 
@@ -196,16 +205,11 @@ class Engine:
 
     # Finding runs
 
-    def find(self, text: str) -> str:
-        """The id that `text` is, or is the only possible beginning of."""
-        if self.store.run(text) is not None:
-            return text
-        matches = self.store.run_ids(text, 9) if text else []
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            raise AmbiguousRunId(text, matches)
-        raise RunNotFound(text, self.nearest(text))
+    def known(self, run_id: str) -> str:
+        """The id itself, if there is such a run. Programs name runs in full; the CLI takes prefixes."""
+        if self.store.run(check_run_id(run_id)) is None:
+            raise RunNotFound(run_id, self.nearest(run_id))
+        return run_id
 
     def nearest(self, text: str) -> list[str]:
         from difflib import get_close_matches
@@ -247,6 +251,13 @@ class Engine:
                 self._threads = ThreadPoolExecutor(64, "holdfast-body")
             return self._threads
 
+    def claimers(self) -> ThreadPoolExecutor:
+        """Where runs of an event loop are claimed: never behind a program's own work."""
+        with self.lock:
+            if self._claimers is None:
+                self._claimers = ThreadPoolExecutor(4, "holdfast-claim")
+            return self._claimers
+
     def mailbox(self) -> Mailbox:
         """The mailbox of the running loop."""
         import asyncio
@@ -277,8 +288,8 @@ class Engine:
         return [run for _, run in live]
 
     def close(self) -> None:
-        if self._closed:
-            return
+        if self._closed or os.getpid() != self._pid:
+            return  # in a forked child there is nothing of its own to close
         self._refuse_to_block_own_runs()
         self._closed = True
         for run in self.stop("its Holdfast was closed"):
@@ -286,16 +297,17 @@ class Engine:
         self.release()
 
     def _refuse_to_block_own_runs(self) -> None:
-        if not in_loop():
-            return
-        mine = self.mailbox()
+        mine = self.mailbox() if in_loop() else None
         with self.lock:
-            waiting = [run.id for execution, run in self.live.values() if execution.mailbox is mine]
-        if waiting:
-            raise WrongColour(
-                f"closing waits for run {waiting[0]}, which runs in this very event loop: "
-                "open it with `async with Holdfast(...)`"
-            )
+            live = [execution for execution, _ in self.live.values()]
+        for execution in live:
+            if mine is not None and execution.mailbox is mine:
+                raise WrongColour(
+                    f"closing waits for run {execution.id}, which runs in this very event loop: "
+                    "open it with `async with Holdfast(...)`"
+                )
+            if execution.mailbox is None and execution.thread == threading.get_ident():
+                raise WrongColour(f"closing waits for run {execution.id}, and is called from inside it")
 
     def release(self) -> None:
         """After the last run has stopped: give everything back."""
@@ -303,8 +315,9 @@ class Engine:
         if self._loop_thread is not None:
             self._loop_thread.close()
         self.flusher.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
+        for pool in (self._threads, self._claimers):
+            if pool is not None:
+                pool.shutdown(wait=False)
         if self._owner is not None:
             self._owner.close()
 
@@ -312,10 +325,3 @@ class Engine:
         if self._closed:
             raise StoreClosed("this Holdfast is closed; open another one")
         codes.refuse_while_loading()
-
-
-def describe(code: Code) -> str:
-    """A workflow's place in words."""
-    if code.argv:
-        return " ".join(code.argv)
-    return f"{code.script or code.module}:{code.name}"

@@ -7,25 +7,35 @@ the day another owner takes the run.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from holdfast.engine.control import Control
-from holdfast.errors import DivergenceError, HoldfastError, OwnershipLost, RunInterrupted, StoreError
+from holdfast.errors import (
+    DivergenceError,
+    HoldfastError,
+    NeedsAttention,
+    OwnershipLost,
+    RunInterrupted,
+    StoreError,
+)
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
+from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import RunState, StepState
-from holdfast.store.port import Append, NewEvent
+from holdfast.store.port import Append, Fate, NewEvent
 
 if TYPE_CHECKING:
     from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
+
+
+_INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Intent:
@@ -43,7 +53,7 @@ class Intent:
     def flush(self) -> Append:
         """The append that writes the intent alone, without waiting for the disk."""
         run = self.execution
-        return Append(run.id, run.epoch, (self.event,), durable=False, seal=self._seal_flush)
+        return run.append((self.event,), durable=False, seal=self._seal_flush)
 
     def _seal_flush(self, append: Append) -> None:
         if self.taken:
@@ -62,19 +72,21 @@ class Execution:
         self.state = state
         self.epoch = state.epoch
         self.is_async = is_async
+        self.thread = threading.get_ident()
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
-        self.keyed: set[str] = set()
-        """Calls under way, by identity."""
+        self.keyed: dict[str, object] = {}
+        """Calls under way whose key the user chose: identity → call."""
         self.under_way = 0
         self.over = False
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
         self._replaying = len(state.steps)
         self._lock = threading.Lock()
+        self._fate = Fate()
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
 
@@ -114,7 +126,35 @@ class Execution:
             for command in commands
             for event in self.record(command, at)
         ]
-        return Append(self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal)
+        return self.append(events, durable=durable, blobs=blobs)
+
+    def append(
+        self,
+        events: Sequence[NewEvent],
+        *,
+        durable: bool = True,
+        blobs: Sequence[tuple[str, bytes]] = (),
+        step: e.StepStarted | None = None,
+        seal: Callable[[Append], None] | None = None,
+    ) -> Append:
+        return Append(
+            self.id,
+            self.epoch,
+            events,
+            durable=durable,
+            blobs=blobs,
+            step=step,
+            seal=seal or self.seal,
+            fate=self._fate,
+        )
+
+    def forget_lost(self) -> bool:
+        """Whether an append was lost. If so, only a release may follow: it builds on nothing."""
+        if self._fate.error is None:
+            return False
+        self._fate = Fate()
+        self._riding = []
+        return True
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
@@ -126,19 +166,25 @@ class Execution:
 
     # Values
 
-    def store_value(self, value: object, where: str) -> tuple[msgspec.Raw, str, Sequence[tuple[str, bytes]]]:
-        """(inline, blob hash, blobs to write) of a value."""
-        return self.engine.store_value(value, where)
-
     def value_of(self, step: StepState) -> Any:
-        return codec.decode(self.engine.store.blob(step.blob) if step.blob else step.result)
+        """The recorded value; one that cannot be read stops the run, whatever its code catches."""
+        try:
+            return codec.decode(self.engine.store.blob(step.blob) if step.blob else step.result)
+        except HoldfastError as error:
+            reason = f"the recorded result of {step.key} cannot be read: {error}"
+            attend = c.AttendRun(error.code, reason, step.key)
+            raise self.stop(Control(NeedsAttention(self.id, reason), [attend])) from None
 
     # History
 
-    def recall(self, key: str, name: str, ordinal: int, digest: str) -> StepState | None:
+    def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
         """What the history has of this call; a call that does not match it stops the run."""
         if self.control is not None:
             raise self.control
+        unwinding = sys.exception()
+        if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
+            # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
+            raise self.interrupt(f"it was interrupted ({type(unwinding).__name__})")
         if self.over:
             error = RunInterrupted(
                 self.id, f"its function has ended, and {key} is called by a task it left behind"
@@ -147,13 +193,15 @@ class Execution:
         past = self.state.steps.get(key)
         if past is None:
             if self._replaying and ordinal:
-                scope = key[: key.rfind("/") + 1]
+                scope = scope_of(key)
                 other = self.state.order.get((scope, ordinal))
                 if other is not None:
                     self._diverge(other, f"{key} ({name}) in its place", other)
             return None
+        if past.kind != kind:
+            self._diverge(f"{key} as a {past.kind}", f"{key} as a {kind}", key)
         if past.ordinal != ordinal:
-            here = self.state.order.get((key[: key.rfind("/") + 1], ordinal))
+            here = self.state.order.get((scope_of(key), ordinal))
             self._diverge(
                 f"{here or 'nothing'} as call {ordinal} of its scope",
                 f"{key}, recorded as call {past.ordinal}",

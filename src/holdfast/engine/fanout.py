@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import Any, TypeVar, overload
 
@@ -57,8 +57,7 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
     if isinstance(branch, (Step, BoundStep)):
         args = (branch._instance, item) if isinstance(branch, BoundStep) else (item,)
         call = branch.call(scope, args, {})
-        past = call.recall()
-        return lambda: drive(call, past)
+        return lambda: drive(call, call.recall())
     child = scope.child(getattr(branch, "__name__", type(branch).__name__))
 
     def work() -> Any:
@@ -74,14 +73,17 @@ def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
         return []
     with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
         waiting: list[Future[Any]] = [pool.submit(copy_context().run, one) for one in work]
-        return [_outcome(one) for one in waiting]
-
-
-def _outcome(one: Future[Any]) -> Outcome:
-    try:
-        return Outcome(one.result())
-    except BaseException as error:
-        return Outcome(None, error)
+        try:
+            wait(waiting)
+        except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
+            scope = current.get()
+            if isinstance(scope, Scope):
+                scope.execution.interrupt(f"it was interrupted ({type(error).__name__})")
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [
+        Outcome(None, failed) if (failed := one.exception()) else Outcome(one.result()) for one in waiting
+    ]
 
 
 async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:

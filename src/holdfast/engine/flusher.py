@@ -9,6 +9,7 @@ a stopped process that wakes up must not go on with it.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OwnershipLost, StoreError
@@ -35,6 +36,8 @@ class Flusher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._looked = 0.0
+        self._written: deque[Append] = deque()
+        """Flushed intents that the program's callback is still to be told of."""
 
     def watch(self, intent: Intent) -> None:
         self._watched[id(intent)] = intent
@@ -49,6 +52,7 @@ class Flusher:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+        self._tell()
 
     def _start(self) -> None:
         self._ticking = True
@@ -60,7 +64,7 @@ class Flusher:
     def _run(self) -> None:
         idle = 0
         while not self._closing.wait(self._after_s):
-            if self._watched:
+            if self._watched or self._written:
                 idle = 0
                 self._tick()
             elif idle < _IDLE_TICKS:
@@ -79,17 +83,22 @@ class Flusher:
             self._wake.wait()
 
     def _tick(self) -> None:
+        self._tell()
         now = self._engine.clock.monotonic()
         long: list[Intent] = []
         for intent in list(self._watched.values()):
             age = now - intent.since
             if age >= self._after_s and not intent.taken:
-                self._engine.store.append_soon(intent.flush(), _Told(intent))
+                self._engine.store.append_soon(intent.flush(), _Told(intent, self._written))
             if age >= _LOOK_EVERY_S:
                 long.append(intent)
         if long and now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
             self._look(long)
+
+    def _tell(self) -> None:
+        while self._written:
+            self._engine.tell(self._written.popleft())
 
     def _look(self, intents: list[Intent]) -> None:
         for run in {intent.execution for intent in intents}:
@@ -103,13 +112,16 @@ class Flusher:
 
 
 class _Told:
-    __slots__ = ("_intent",)
+    """Called in the thread that commits: it must not wait for anything, a program's callback least."""
 
-    def __init__(self, intent: Intent) -> None:
+    __slots__ = ("_intent", "_written")
+
+    def __init__(self, intent: Intent, written: deque[Append]) -> None:
         self._intent = intent
+        self._written = written
 
     def __call__(self, append: Append) -> None:
         if append.error is not None:
             self._intent.execution.lose(append.error)
         elif append.events and self._intent.execution.engine.on_event is not None:
-            self._intent.execution.engine.tell(append)
+            self._written.append(append)

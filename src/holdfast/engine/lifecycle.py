@@ -25,6 +25,7 @@ from holdfast.errors import (
     InDoubt,
     NotStorable,
     RunCancelled,
+    RunInterrupted,
     RunNotFound,
 )
 from holdfast.kernel import commands as c
@@ -55,7 +56,6 @@ class Ending(NamedTuple):
         return Outcome(None, error if self.final else self.outcome.error or error)
 
 
-
 def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     """What it means that the function returned or raised this."""
     error = outcome.error
@@ -67,16 +67,21 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     control = execution.control or (error if isinstance(error, Control) else None)
     release = c.ReleaseRun(execution.id, execution.engine.owner_id)
     if control is not None:
-        return Ending(() if control.silent else (*control.commands, release), Outcome(None, control.error))
+        commands = () if execution.forget_lost() else control.commands
+        if error is not None and not isinstance(error, (Exception, Control)):
+            control.error.__cause__ = error
+        return Ending(() if control.silent else (*commands, release), Outcome(None, control.error))
     if error is None:
         try:
             where = f"the result of workflow {execution.state.code.name}"
-            value, blob, blobs = execution.store_value(outcome.value, where)
+            value, blob, blobs = execution.engine.store_value(outcome.value, where)
             return Ending((c.CompleteRun(value, blob),), outcome, blobs, final=True)
         except NotStorable as not_storable:
             error = not_storable
     if not isinstance(error, Exception):
-        return Ending((release,), Outcome(None, error))
+        interrupted = RunInterrupted(execution.id, f"it was interrupted ({type(error).__name__})")
+        interrupted.__cause__ = error
+        return Ending((release,), Outcome(None, interrupted))
     failed = steps_behind(error)
     failure, error = as_recorded(error, execution.engine.redactor.redact)
     return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
@@ -262,13 +267,20 @@ def launch(
     if found.is_async:
         engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed))
     else:
-        threading.Thread(
-            target=execute,
-            args=(engine, run, found, arguments, claimed),
-            name=f"holdfast-run-{run.id}",
-            daemon=True,
-        ).start()
+        _execute_in_thread(engine, run, found, arguments, claimed)
     return run
+
+
+def _execute_in_thread(
+    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+) -> None:
+    """A thread of its own: a run that sleeps must not take one that others need."""
+    threading.Thread(
+        target=execute,
+        args=(engine, run, workflow, arguments, claimed),
+        name=f"holdfast-run-{run.id}",
+        daemon=True,
+    ).start()
 
 
 async def _claim_and_go(
@@ -282,7 +294,7 @@ async def _claim_and_go(
 
     token = current.set(None)
     try:
-        claimed = await asyncio.to_thread(claim_it)
+        claimed = await asyncio.get_running_loop().run_in_executor(engine.claimers(), claim_it)
         if claimed.attached is not None:
             _follow(run, claimed.attached)
             return
@@ -293,7 +305,7 @@ async def _claim_and_go(
         if found.is_async:
             await execute_async(engine, run, found, arguments, claimed)
         else:
-            await asyncio.to_thread(execute, engine, run, found, arguments, claimed)
+            _execute_in_thread(engine, run, found, arguments, claimed)
     except BaseException as error:
         if not run.done():
             run.finish(Outcome(None, error))
@@ -365,7 +377,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
                 raise CrashLoop(run_id, state.stalls)
             run = engine.resume(run_id)
             run._ended.wait()
-        except HoldfastError as error:
+        except Exception as error:  # one run that cannot be read must not keep the others from going on
             run.finish(Outcome(None, error))
         return run
 

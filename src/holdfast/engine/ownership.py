@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import weakref
 from pathlib import Path
 
@@ -29,7 +28,7 @@ class Owner:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _held.add(self)
-        store.put_owner(OwnerRow(self.id, socket.gethostname(), boot_id(), os.getpid(), clock.now_us()))
+        store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
 
     def close(self) -> None:
         """Leave no trace: the row first, so that nobody looks for a lock that is gone."""

@@ -113,7 +113,8 @@ class Call:
 
     def recall(self) -> StepState | None:
         """What the history has of it; a call that does not match it stops the run."""
-        return self.execution.recall(self.key, self.spec.name, self.ordinal, self.digested.digest)
+        spec = self.spec
+        return self.execution.recall(self.key, spec.name, self.ordinal, self.digested.digest, spec.kind)
 
 
 class Outcome(NamedTuple):
@@ -140,16 +141,18 @@ _RUN = Body(None, None)
 
 def perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
     """The outcome of a call that the history does not answer."""
-    run = call.execution
-    if not call.ordinal and call.key in run.keyed:
+    if call.ordinal:
+        return (yield from _perform(call, past))
+    # Only a key of the user's own choice can be called twice at once.
+    keyed = call.execution.keyed
+    if keyed.setdefault(call.key, call) is not call:
         return Outcome(
             None, BadInput(f"step {call.key} is called twice at once: give each call a key of its own")
         )
-    run.keyed.add(call.key)
     try:
-        return (yield from _perform(call, past))
+        return (yield from _perform(call, call.recall()))
     finally:
-        run.keyed.discard(call.key)
+        del keyed[call.key]
 
 
 def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
@@ -167,6 +170,13 @@ def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome |
             return outcome
         failures += 1
         retry_at = _next_try(call, outcome.error, failures)
+        if retry_at and call.spec.effect == "once":
+            # It failed, but it may have happened: only its verify hook can tell.
+            known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})")
+            if known is not None:
+                return known
+            yield Pause(retry_at)
+            continue
         yield run.entry([c.FailAttempt(call.key, failed, retry_at)])
         if not retry_at:
             return outcome
@@ -214,7 +224,7 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
     else:
         if spec.intent_first or started.attempt > 1:
             intent.taken = True
-            yield Append(run.id, run.epoch, (intent.event,), durable=spec.effect == "once", seal=run.seal)
+            yield run.append((intent.event,), durable=spec.effect == "once")
         engine.flusher.watch(intent)
         try:
             outcome = yield _body(call)
@@ -226,6 +236,8 @@ def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, An
             yield _completion(call, started, intent, outcome.value)
             return outcome, None
         except NotStorable as error:
+            if spec.effect == "once":
+                raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
     failure, outcome = _failed(call, outcome, began=not late)
     if not intent.taken:
@@ -239,7 +251,7 @@ def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) 
     result, blob = e.NOTHING, ""
     blobs: Sequence[tuple[str, bytes]] = ()
     if not call.spec.secret:
-        result, blob, blobs = run.store_value(value, f"the result of step {call.key}")
+        result, blob, blobs = run.engine.store_value(value, f"the result of step {call.key}")
     at = run.engine.clock.now_us()
     completed = run.record(c.CompleteStep(call.key, result, blob, call.spec.secret), at)[0]
     event = NewEvent("StepCompleted", at, e.encode(completed))
@@ -252,7 +264,7 @@ def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) 
         run.seal(append)
 
     step = started if not blobs else None
-    return Append(run.id, run.epoch, (intent.event, event), blobs=blobs, step=step, seal=seal)
+    return run.append((intent.event, event), blobs=blobs, step=step, seal=seal)
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]:
@@ -267,7 +279,9 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]
         why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
-        raise error  # an interrupt is not a failure of the step: it runs again when the run goes on
+        # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
+        run.interrupt(f"it was interrupted ({type(error).__name__})")
+        raise error
     failure, error = as_recorded(error, run.engine.redactor.redact)
     mark_step(error, call.key)
     return failure, Outcome(None, error)
@@ -337,7 +351,7 @@ def _resolve_doubt(call: Call, why: str) -> Generator[Request, Outcome | None, O
     if answer.value is NOT_DONE:
         yield run.entry([*settled, c.SettleStep(run.id, call.key, "retry", "verify")])
         return None
-    result, blob, blobs = run.store_value(answer.value, f"the result of verify for step {call.key}")
+    result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
     yield run.entry([*settled, settle], blobs=blobs)
     return answer

@@ -31,6 +31,7 @@ from holdfast.engine.treelock import StrPath, take_lock
 from holdfast.redaction import Redactor, StreamRedactor
 
 TAIL_BYTES = 64 * 1024
+QUIET_S = 0.25
 _CHUNK = 64 * 1024
 _PIPE_MAX = 1024 * 1024  # the most that a pipe can still hold when its writers are dead
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -85,13 +86,15 @@ class Process:
         lock_path: StrPath,
         stdin: bytes | None = None,
         on_output: OnOutput | None = None,
+        on_quiet: Callable[[], None] | None = None,
         redactor: Redactor | None = None,
     ) -> Process:
         """Start `argv` (no shell) with exactly `env`; returns once the program runs.
 
         `on_output(stream, text)` gets redacted text from one thread, whole lines where there are
-        any; while it blocks, the command's output waits. If it raises, the command is killed and
-        `wait` raises that error.
+        any; while it blocks, the command's output waits. `on_quiet()` is called by the same thread
+        when no more of it has come for QUIET_S. If one raises, the command is killed and `wait`
+        raises that error.
 
         Raises ProgramNotFound, BadInput (working directory, not executable, arguments that no
         program can take), and HoldfastError when the lock is held by a tree that still lives.
@@ -101,7 +104,7 @@ class Process:
         with ExitStack() as undo:
             undo.callback(link.close)
             pid = link.begin(message, argv[0], cwd)
-            pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output)
+            pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output, on_quiet)
             pump.thread.start()
             undo.pop_all()  # the pump closes and reaps from here on
         return cls(pid, link, pump)
@@ -114,6 +117,15 @@ class Process:
             raise self._pump.error
         assert self._pump.exit is not None
         return self._pump.exit
+
+    def join(self) -> None:
+        """Wait for the tree's death, however it comes."""
+        self._pump.done.wait()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the tree is dead and its last output was passed on."""
+        return self._pump.done.is_set()
 
     def terminate(self, grace_s: float = 2.0) -> None:
         """SIGTERM to the whole tree, SIGKILL to what is left after the grace; does not wait."""
@@ -226,7 +238,13 @@ class _Pump:
     """The thread that serves a command's streams from start to end, then closes and reaps everything."""
 
     def __init__(
-        self, pid: int, link: _Link, stdin: bytes, redactor: Redactor, on_output: OnOutput | None
+        self,
+        pid: int,
+        link: _Link,
+        stdin: bytes,
+        redactor: Redactor,
+        on_output: OnOutput | None,
+        on_quiet: Callable[[], None] | None,
     ) -> None:
         self.exit: Exit | None = None
         self.error: BaseException | None = None
@@ -239,6 +257,9 @@ class _Pump:
             _Stream("stderr", link.supervisor.stderr, redactor, self._pass_on),
         )
         self._on_output = on_output
+        self._on_quiet = on_quiet
+        self._told = False
+        """Output was passed on, and nothing was said of the quiet after it."""
         self._started = time.monotonic()
         # A daemon: an interpreter that ends must not wait for a command, which then ends too.
         self.thread = threading.Thread(target=self._run, name=f"holdfast-process-{pid}", daemon=True)
@@ -266,7 +287,10 @@ class _Pump:
                 os.set_blocking(stdin.fileno(), False)
                 selector.register(stdin, selectors.EVENT_WRITE)
             while True:
-                for key, _ in selector.select():
+                ready = selector.select(QUIET_S if self._told and self._on_quiet is not None else None)
+                if not ready:
+                    self._be_quiet()
+                for key, _ in ready:
                     if isinstance(key.data, _Stream):
                         if key.data.read() == 0:
                             selector.unregister(key.fd)
@@ -299,12 +323,25 @@ class _Pump:
     def _pass_on(self, stream: str, text: str) -> None:
         if self._on_output is None or self.error is not None:
             return
+        self._told = True
         try:
             self._on_output(stream, text)
         except BaseException as error:
-            # Output that cannot be recorded is a step that cannot be recorded: end it now.
-            self.error = error
-            self._link.order("kill")
+            self._give_up(error)
+
+    def _be_quiet(self) -> None:
+        self._told = False
+        if self._on_quiet is None or self.error is not None:
+            return
+        try:
+            self._on_quiet()
+        except BaseException as error:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """Output that cannot be recorded is a step that cannot be recorded: end it now."""
+        self.error = error
+        self._link.order("kill")
 
 
 def _spawn(lock_path: StrPath, size: int, *, with_stdin: bool) -> _Link:

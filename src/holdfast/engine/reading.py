@@ -127,8 +127,9 @@ class Reading:
 
 
 def matches(key: str, wanted: str) -> bool:
-    """Whether a step's identity is what a person typed: whole, or just its name."""
-    return key == wanted or key.rpartition("/")[2].partition("#")[0] == wanted
+    """Whether a step's identity is what a person typed: whole, or just its name (`ask` of `ask#1`, `ask@7`)."""
+    last = key.rpartition("/")[2]
+    return wanted in (key, last.partition("#")[0], last.partition("@")[0])
 
 
 def _step_info(row: StepRow) -> StepInfo:

@@ -72,7 +72,8 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
             context = copy_context() if context is None else context.copy()
             context.run(current.set, scope.child(_name(coro)))
         if previous is not None:
-            return previous(loop, coro, context=context, **kwargs)  # type: ignore[call-arg]
+            # An older factory may not know `context`.
+            return previous(loop, coro, **({"context": context} if context else {}), **kwargs)
         return asyncio.Task(coro, loop=loop, context=context, **kwargs)
 
     factory._holdfast = True  # type: ignore[attr-defined]

@@ -21,40 +21,66 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 Outcome = Literal["done", "retry", "fail"]
+_OPEN = ("in_doubt", "running")
 
 
 def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any, why: str, by: str) -> str:
     """Record the outcome; returns the step's whole identity. The run goes on with `resume`."""
-    state = fold(engine.store.load(run_id))
-    if state is None:
-        raise RunNotFound(run_id, engine.nearest(run_id))
-    key = find_step(run_id, state, step)
-    held = state.owner != "" and is_alive(engine.home, state.owner)
-    if held and state.steps[key].status == "running":
-        row = engine.store.owner(state.owner)
-        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
-    dead = "" if held else state.owner
-    result, blob, blobs = e.NOTHING, "", ()  # type: tuple[Any, str, Sequence[tuple[str, bytes]]]
-    error = None
-    if outcome == "done":
-        result, blob, blobs = engine.store_value(value, f"the value for step {key}")
-    elif outcome == "fail":
-        error = capture(StepError("Settled", why or "settled as failed"), engine.redactor.redact)
+    while True:
+        state = fold(engine.store.load(run_id))
+        if state is None:
+            raise RunNotFound(run_id, engine.nearest(run_id))
+        key = find_step(run_id, state, step)
+        held = _is_held(engine, run_id, state)
+        if held and state.steps[key].status in _OPEN:
+            row = engine.store.owner(state.owner)
+            raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+        result, blob, blobs = e.NOTHING, "", ()  # type: tuple[Any, str, Sequence[tuple[str, bytes]]]
+        error = None
+        if outcome == "done":
+            result, blob, blobs = engine.store_value(value, f"the value for step {key}")
+        elif outcome == "fail":
+            error = capture(StepError("Settled", why or "settled as failed"), engine.redactor.redact)
+        command = c.SettleStep(run_id, key, outcome, by, result, blob, error, abandoned=not held)
+        attempt = _Attempt(engine, state, command, blobs)
+        engine.store.command(run_id, attempt.decide, after=state.version)
+        if attempt.settled:
+            return key
 
-    def decide_now(recorded: Sequence[Recorded]) -> Decision:
-        now = fold(recorded, state)
+
+def _is_held(engine: Engine, run_id: str, state: RunState) -> bool:
+    """Whether a live owner executes the run. One of this very process that does not, has only not
+    been able to release it."""
+    if not state.owner or not is_alive(engine.home, state.owner):
+        return False
+    return run_id in engine.live or state.owner != engine.owner_id
+
+
+class _Attempt:
+    """One try to settle, decided inside the write transaction. `settled` stays False if the run got
+    another owner in between: then its liveness must be looked at first."""
+
+    def __init__(
+        self, engine: Engine, state: RunState, command: c.SettleStep, blobs: Sequence[tuple[str, bytes]]
+    ) -> None:
+        self._engine = engine
+        self._state = state
+        self._owner = state.owner
+        self._command = command
+        self._blobs = blobs
+        self.settled = False
+
+    def decide(self, recorded: Sequence[Recorded]) -> Decision:
+        now = fold(recorded, self._state)
         assert now is not None
-        command = c.SettleStep(
-            run_id, key, outcome, by, result, blob, error, abandoned=not now.owner or now.owner == dead
-        )
-        at = engine.clock.now_us()
-        events = decide(now, command)
+        if now.owner not in ("", self._owner):
+            return Decision()
+        at = self._engine.clock.now_us()
+        events = decide(now, self._command)
         for event in events:
             evolve(now, event, now.version + 1, at)
-        return Decision([NewEvent(type(ev).__name__, at, e.encode(ev)) for ev in events], None, blobs)
-
-    engine.store.command(run_id, decide_now, after=state.version)
-    return key
+        self.settled = True
+        return Decision([NewEvent(type(ev).__name__, at, e.encode(ev)) for ev in events], None, self._blobs)
 
 
 def find_step(run_id: str, state: RunState, text: str) -> str:
@@ -62,7 +88,7 @@ def find_step(run_id: str, state: RunState, text: str) -> str:
     if text in state.steps:
         return text
     named = [step for step in state.steps.values() if matches(step.key, text)]
-    open_ones = [step for step in named if step.status in ("in_doubt", "running")] or named
+    open_ones = [step for step in named if step.status in _OPEN] or named
     if len(open_ones) == 1:
         return open_ones[0].key
     if open_ones:

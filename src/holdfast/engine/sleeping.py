@@ -95,7 +95,7 @@ def _check(sleeping: StepState, deadline: float) -> None:
 def _recall(scope: Scope) -> tuple[str, int, StepState | None]:
     key = scope.counters.key("sleep")
     ordinal = scope.counters.ordinal
-    return key, ordinal, scope.execution.recall(key, "sleep", ordinal, "")
+    return key, ordinal, scope.execution.recall(key, "sleep", ordinal, "", "sleep")
 
 
 def _start(run: Execution, key: str, ordinal: int, duration: Seconds) -> c.StartSleep:

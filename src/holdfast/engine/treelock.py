@@ -76,7 +76,7 @@ def stop_tree(lock_path: StrPath) -> bool:
 
 
 def take_lock(path: StrPath) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = _open(path)
 
     def lock() -> bool:
         try:
@@ -90,6 +90,25 @@ def take_lock(path: StrPath) -> int:
         raise errors.HoldfastError(f"a command that was started under {path} still runs; wait for its end")
     os.ftruncate(fd, 0)  # an old stamp must not pass for this command's
     return fd
+
+
+def _open(path: StrPath) -> int:
+    """Open the file, or make it; whoever ended the last command here may just remove the directory."""
+    while True:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            Path(path).parent.mkdir(mode=0o700, exist_ok=True)
+
+
+def drop_lock(path: StrPath) -> None:
+    """Remove the file of a tree that is dead, and its directory with the last one."""
+    path = Path(path)
+    path.unlink(missing_ok=True)
+    try:
+        path.parent.rmdir()
+    except OSError:
+        pass  # other commands have their locks in it
 
 
 def _poll(condition: Callable[[], bool], timeout: float) -> bool:

@@ -49,7 +49,7 @@ def _recorded(name: str, make: Callable[[Clock], Any]) -> Any:
     run = scope.execution
     key = scope.counters.key(name)
     ordinal = scope.counters.ordinal
-    past = run.recall(key, name, ordinal, "")
+    past = run.recall(key, name, ordinal, "", "value")
     if past is not None:
         return codec.decode(past.result)
     value = make(run.engine.clock)

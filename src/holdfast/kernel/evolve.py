@@ -126,7 +126,6 @@ def _step_started(state: RunState, event: e.StepStarted, version: int, at: int) 
     else:
         step.status, step.attempt, step.started_at, step.version = "running", event.attempt, at, version
         step.error, step.due_at, step.ended_at = None, 0, 0
-    state.stalls = 0
 
 
 def _step_completed(state: RunState, event: e.StepCompleted, version: int, at: int) -> None:

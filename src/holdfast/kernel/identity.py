@@ -52,9 +52,9 @@ def scope_of(key: str) -> str:
     return key[: key.rfind("/") + 1]
 
 
-def check_run_id(run_id: str) -> str:
+def check_run_id(run_id: object) -> str:
     """The id itself if it is one that can name a run."""
-    if not _RUN_ID.fullmatch(str(run_id)) or run_id in (".", ".."):
+    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id) or run_id in (".", ".."):
         raise BadRunId(f"{run_id!r} cannot be a run's id: use 1 to 128 of A-Z a-z 0-9 . _ -")
     return run_id
 

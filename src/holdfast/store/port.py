@@ -65,11 +65,34 @@ class Resync(StoreError):
     code = "resync"
 
 
+class Fate:
+    """What the appends of one execution share: once one of them was refused or lost, no later one may
+    be written. What rode in the lost one (a recorded value) would be missing under it, and the replay
+    would see another value than the steps that were recorded with it."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+
 class Append:
     """The owner's submission. `durable=False` commits without waiting for the disk: it survives a
     kill, and the next durable commit of anybody makes it survive a power cut too."""
 
-    __slots__ = ("blobs", "durable", "epoch", "error", "events", "seal", "step", "stream", "version", "wake")
+    __slots__ = (
+        "blobs",
+        "durable",
+        "epoch",
+        "error",
+        "events",
+        "fate",
+        "seal",
+        "step",
+        "stream",
+        "version",
+        "wake",
+    )
 
     def __init__(
         self,
@@ -81,6 +104,7 @@ class Append:
         blobs: Sequence[tuple[str, bytes]] = (),
         step: e.StepStarted | None = None,
         seal: Callable[[Append], None] | None = None,
+        fate: Fate | None = None,
     ) -> None:
         self.stream = stream
         self.epoch = epoch
@@ -89,6 +113,7 @@ class Append:
         self.blobs = blobs
         self.step = step
         """Set when the events are exactly this first StepStarted and its StepCompleted: the hot path."""
+        self.fate = fate
         self.seal = seal
         """Called once with this append as it takes its place in the queue, under the queue's lock, to
         add or drop what rides along: whatever two appends of a run contend for is decided there. If it

@@ -24,6 +24,7 @@ from holdfast.store.port import (
     Append,
     Decide,
     Decision,
+    Fate,
     NewEvent,
     Recorded,
     chain,
@@ -42,7 +43,7 @@ class Head(NamedTuple):
 class Command:
     """A foreign submission: what it appends is decided inside the transaction."""
 
-    __slots__ = ("after", "decide", "durable", "error", "seal", "stream", "version", "wake")
+    __slots__ = ("after", "decide", "durable", "error", "fate", "seal", "stream", "version", "wake")
 
     def __init__(self, stream: str, decide: Decide, after: int, durable: bool) -> None:
         self.stream = stream
@@ -50,6 +51,7 @@ class Command:
         self.after = after
         self.durable = durable
         self.seal: Callable[[Any], None] | None = None
+        self.fate: Fate | None = None
         self.version = 0
         self.error: BaseException | None = None
         self.wake: Any = None

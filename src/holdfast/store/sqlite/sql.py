@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
-_HERE: Final = files("holdfast.store.sqlite")
+_HERE: Final = Path(__file__).parent
 
 
 @cache

@@ -86,7 +86,12 @@ class SqliteStore:
     # Writing
 
     def append(self, append: Append) -> None:
-        self._group.submit(append)
+        try:
+            self._group.submit(append)
+        except BaseException as error:  # Ctrl-C, too: it may have been withdrawn
+            if append.fate is not None:
+                append.fate.error = append.fate.error or error
+            raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
         self._group.submit_soon(append, done)  # type: ignore[arg-type]
@@ -103,7 +108,7 @@ class SqliteStore:
             if self._closed:
                 raise StoreClosed(f"the store {self.path} is {self._closed}")
             with self._gate:
-                self._writer().write(batch)
+                self._writer().write(_without_doomed(batch))
                 self._check_file()
         except apsw.IOError as io_error:
             error = self._after_io_error(io_error)
@@ -118,16 +123,21 @@ class SqliteStore:
             raise
         if error is not None:
             self._fail(batch, error)
+        for item in batch:
+            if item.error is not None:
+                _doom(item)
 
     @staticmethod
     def _fail(batch: list[Submission], error: BaseException) -> None:
         for item in batch:
             item.error = item.error or error
+            _doom(item)
 
     def _after_io_error(self, error: apsw.IOError) -> StoreError:
         """Whether the commit took place is unknown: drop the connection, so that nothing is built
         on what it believes. The caller reads the log again before it goes on."""
-        self._disconnect()
+        with self._reading:
+            self._disconnect()
         return StoreInDoubt(
             f"the disk failed under {self.path} ({error}); whether the last commit took place shows "
             "when the store is opened again: check the disk, then resume"
@@ -147,8 +157,10 @@ class SqliteStore:
         now = time.monotonic()
         if self._wal is None or now < self._wal_due:
             return True
+        if _inode(self._file + "-wal") != self._wal:
+            return False
         self._wal_due = now + WAL_LOOK_S
-        return _inode(self._file + "-wal") == self._wal
+        return True
 
     def _writer(self) -> Committer:
         if self._committer is None:
@@ -345,6 +357,22 @@ class SqliteStore:
             return _NO_EVENTS
 
         self.command("", write)
+
+
+def _without_doomed(batch: list[Submission]) -> list[Submission]:
+    """The batch without what follows a lost append of the same execution (see `Fate`)."""
+    doomed = False
+    for item in batch:
+        fate = item.fate
+        if fate is not None and fate.error is not None:
+            item.error = fate.error
+            doomed = True
+    return [item for item in batch if item.error is None] if doomed else batch
+
+
+def _doom(item: Submission) -> None:
+    if item.fate is not None and item.fate.error is None:
+        item.fate.error = item.error
 
 
 def _inode(file: str) -> tuple[int, int] | None:
