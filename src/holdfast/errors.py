@@ -46,7 +46,6 @@ sentence that names the thing, says what happened and what to do next.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -217,6 +216,8 @@ class InDoubt(NeedsAttention):
     code = "in_doubt"
 
     def __init__(self, run_id: str, step: str, why: str) -> None:
+        import shlex
+
         self.step = step
         super().__init__(
             run_id,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -130,12 +131,10 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
     faults: list[str] = []
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.__struct_fields__, Origin("default", ""))
-    entries = list(_entries(root, environ, flags or {}, faults))
-    fields = _fields() if entries else {}
-    for entry in entries:
-        field = fields.get(entry.key)
+    for entry in _entries(root, environ, flags or {}, faults):
+        field = _fields().get(entry.key)
         if field is None:
-            faults.append(_unknown(entry, list(fields)))
+            faults.append(_unknown(entry, Settings.__struct_fields__))
             continue
         try:
             value = _converted(entry, field)
@@ -284,6 +283,7 @@ def _bytes(path: Path, faults: list[str]) -> bytes | None:
 # Values
 
 
+@cache
 def _fields() -> dict[str, msgspec.structs.FieldInfo]:
     return {field.name: field for field in msgspec.structs.fields(Settings)}
 

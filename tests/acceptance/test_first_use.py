@@ -258,27 +258,17 @@ def test_help_and_version(cli):
         assert cli(name, "-h").out.startswith("Usage: holdfast ")
 
 
-def test_list_imports_little(cli):
-    """`list`, `show`, `run` import nothing of the extras; `list` neither rich, asyncio nor the engine."""
-    cli("run", "--id", "x", "true")
-    code = (
-        "import sys; from holdfast.cli.app import run_program; run_program(sys.argv[1:]); "
-        "print(*sys.modules, file=sys.stderr)"
-    )
-    import subprocess
-    import sys
-
-    def modules(*words: str) -> set[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            env=cli.env,
-            cwd=cli.directory,
-            capture_output=True,
-            check=True,
-        )
-        return set(done.stderr.decode().split())
-
-    extras = {"fastapi", "uvicorn", "pydantic", "pydantic_ai", "psycopg", "mcp", "opentelemetry"}
-    assert not modules("list") & (extras | {"rich", "asyncio", "holdfast.engine.engine", "holdfast.handle"})
-    assert not modules("show", "x") & (extras | {"rich", "asyncio", "holdfast.engine.engine"})
-    assert not modules("run", "true") & (extras | {"rich"})
+def test_a_step_is_known_by_its_name(cli):
+    """`ask` is enough for `ask#1`, for `ask@7`, which has a key of its own, and inside a branch."""
+    cli.script("""
+        @step
+        def ask(n): return n
+        @step
+        def tell(n): return n
+        @workflow
+        def main(): return parallel(lambda: ask.with_key(7)(1), lambda: tell(2))
+    """)
+    cli("run", "flow.py:main", "--id", "x")
+    for name in ("ask", "ask@7", "tell", "tell#1"):
+        assert "printed nothing" in cli("logs", "x", "--step", name).err
+    assert "ask@7" in cli("logs", "x", "--step", "as", code=3).err

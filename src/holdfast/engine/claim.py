@@ -7,14 +7,15 @@ one process, one gets the run and the other is attached to it.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership
-from holdfast.engine.treelock import stop_tree, wait_until_dead
-from holdfast.errors import RunHeld, RunNotFound
+from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
+from holdfast.errors import HoldfastError, RunHeld, RunNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -31,6 +32,18 @@ if TYPE_CHECKING:
 _TREE_PATIENCE_S = 10.0
 
 
+class CommandStillEnding(RunHeld):
+    """Nobody executes the run, but a command of its last owner is not dead yet."""
+
+    def __init__(self, run_id: str, whose: str = "dead") -> None:
+        self.run_id = run_id
+        self.pid = 0
+        self.host = ""
+        HoldfastError.__init__(
+            self, f"run {run_id}: a command of its {whose} owner is still being ended; try again in a moment"
+        )
+
+
 class Claimed(NamedTuple):
     """`state.owner` is this process, unless the run had ended: then there is nothing to execute, as
     when another thread of this process executes it: then `attached` is its handle."""
@@ -38,6 +51,8 @@ class Claimed(NamedTuple):
     state: RunState
     created: bool
     attached: Run[Any] | None = None
+    forced: bool = False
+    """The claim may take the run, and so its children, from a live owner."""
 
 
 def claim(
@@ -109,6 +124,8 @@ def _claim(
         if state is None and create is None:
             raise RunNotFound(run_id, engine.nearest(run_id))
         dead = _make_sure_dead(engine, run_id, state, force)
+        if state is not None and not force and (reopen or not state.ended):
+            wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
         attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
@@ -116,20 +133,45 @@ def _claim(
             attempt.tell(version)
             if dead and not ownership.is_alive(engine.home, dead):
                 ownership.bury(engine.home, engine.store, dead)
+            if force and state is not None and not attempt.claimed.state.ended:
+                _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
+
+
+def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
+    """After a claim by force: end what the last owner's commands still do.
+
+    Only now: that owner, if it is alive, can no longer record as a failure that its command was
+    ended. A stopped one gives no orders itself, and its command would go on.
+    """
+    locks = command_locks(engine.home, run_id)
+    for lock in _locks(locks, epoch - 1):
+        stop_tree(lock)
+    try:
+        wait_for_commands(locks, run_id, epoch - 1, "last")
+    except RunHeld:
+        release(engine, owner, run_id)
+        raise
+
+
+def release(engine: Engine, owner: str, run_id: str) -> None:
+    """Give back a run that was claimed and is not executed."""
+
+    def decide_now(recorded: Sequence[Recorded]) -> Decision:
+        events = decide(fold(recorded), c.ReleaseRun(run_id, owner))
+        at = engine.clock.now_us()
+        return Decision([NewEvent(type(event).__name__, at, e.encode(event)) for event in events])
+
+    engine.store.command(run_id, decide_now)
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:
     """The id of the dead owner whose run this is. A live one is never robbed, unless by force."""
     if state is None or not state.owner or state.ended or state.owner == engine.owner_id:
         return ""
-    if ownership.is_alive(engine.home, state.owner):
-        if not force:
-            row = engine.store.owner(state.owner)
-            raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
-        for lock in command_locks(engine.home, run_id).glob("*.lock"):
-            stop_tree(lock)  # a stopped owner gives no orders, and its command would go on
-    wait_for_commands(command_locks(engine.home, run_id), run_id)
+    if not force and ownership.is_alive(engine.home, state.owner):
+        row = engine.store.owner(state.owner)
+        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
     return state.owner
 
 
@@ -181,8 +223,8 @@ class _Attempt:
             do(c.ReopenRun(self._run_id))
         assert state is not None
         if not state.ended:
-            do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force))
-        self.claimed = Claimed(state, created)
+            do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force and state.owner != ""))
+        self.claimed = Claimed(state, created, forced=self._force)
         return Decision(events, state.epoch, self._blobs if created else ())
 
     def tell(self, version: int) -> None:
@@ -197,10 +239,27 @@ def command_locks(home: Path, run_id: str) -> Path:
     return home / "commands" / run_id
 
 
-def wait_for_commands(locks: Path, run_id: str) -> None:
-    """A dead owner's command dies within a second; until its whole tree is dead nobody goes on."""
+def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> None:
+    """A dead owner's command dies within a second; until its whole tree is dead nobody goes on.
+
+    Only commands of `epoch` and before: one of a later owner is that owner's own.
+    """
     deadline = time.monotonic() + _TREE_PATIENCE_S
-    for lock in sorted(locks.glob("*.lock")) if locks.is_dir() else ():
+    for lock in _locks(locks, epoch):
         if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):
-            raise RunHeld(run_id, 0, "this machine: a command of its dead owner is still being ended")
-        lock.unlink(missing_ok=True)
+            raise CommandStillEnding(run_id, whose)
+        drop_lock(lock)
+
+
+def _locks(locks: Path, epoch: int) -> list[Path]:
+    """The locks of commands that owners up to `epoch` have started."""
+    try:
+        names = os.listdir(locks)
+    except OSError:
+        return []  # no command runs
+    found = []
+    for name in sorted(names):
+        number = name.partition("-")[0]
+        if name.endswith(".lock") and number.isdigit() and int(number) <= epoch:
+            found.append(locks / name)
+    return found

@@ -8,17 +8,20 @@ are looked up there.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
 import sys
 import threading
+from contextvars import Token
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BadInput, CodeNotFound
-from holdfast.kernel.classes import alias_module
+from holdfast.kernel.classes import Alias, alias_module, enter_alias, leave_alias
 from holdfast.kernel.events import Code
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ def code_of(workflow: Workflow[Any, Any] | AsyncWorkflow[Any, Any]) -> Code:
     script = ""
     if module == "__main__" or module.startswith(_SCRIPT):
         script = _script_of(sys.modules[module])
+        _modules.setdefault(script, module)
         module = ""
     return Code(
         name=fn.__qualname__, module=module, script=script, cwd=os.getcwd(), interpreter=sys.executable
@@ -70,21 +74,29 @@ def load_script(script: str, where: str) -> ModuleType:
     path = Path(script)
     main = sys.modules.get("__main__")
     if main is not None and _same_file(getattr(main, "__file__", None), path):
+        _modules[script] = "__main__"
         return main
-    name = _SCRIPT + path.stem
-    loaded = sys.modules.get(name)
-    if loaded is not None and _same_file(loaded.__file__, path):
-        return loaded
+    name = _name_of(path)
+    with _one_at_a_time:
+        loaded = sys.modules.get(name)
+        if loaded is None:
+            loaded = _load(path, name, script, where)
+    _modules[script] = name
+    return loaded
+
+
+def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
     if not path.is_file():
         raise CodeNotFound(where, f"the file {script} does not exist; put it back, then resume")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _FromSource(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:
         raise CodeNotFound(where, f"{script} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     _put_on_path(str(path.parent))
     try:
-        _execute(spec.loader, module)
+        _execute(loader, module)
     except BaseException as error:
         sys.modules.pop(name, None)
         if isinstance(error, Exception):
@@ -92,6 +104,37 @@ def load_script(script: str, where: str) -> ModuleType:
         raise
     alias_module("__main__", name)
     return module
+
+
+class _FromSource(SourceFileLoader):
+    """Always reads the file itself: a cache of bytecode goes by size and second, and an edit may
+    change neither."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+def _name_of(path: Path) -> str:
+    """The module's name: two scripts of one name are two modules."""
+    mark = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
+    return f"{_SCRIPT}{path.stem}_{mark}"
+
+
+def enter(code: Code) -> Token[Alias | None] | None:
+    """In this context, `__main__` in names of classes is the script of this run; `leave` undoes it.
+
+    A run whose workflow is in a module leaves it as it is: a child of a script's run shares its
+    parent's.
+    """
+    module = _modules.get(code.script) if code.script else None
+    return None if module is None else enter_alias("__main__", module)
+
+
+def leave(token: Token[Alias | None] | None) -> None:
+    if token is not None:
+        leave_alias(token)
 
 
 def _execute(loader: Any, module: ModuleType) -> None:
@@ -152,5 +195,10 @@ _scripts: dict[str, str] = {}
 def _same_file(file: str | None, path: Path) -> bool:
     return bool(file) and Path(str(file)).resolve() == path.resolve()
 
+
+_modules: dict[str, str] = {}
+"""A script's whole path → the module that it is in this process."""
+
+_one_at_a_time = threading.RLock()
 
 _SCRIPT = "holdfast_script_"

@@ -30,7 +30,7 @@ def drive(call: Call, past: StepState | None) -> Any:
                 except Exception as error:
                     raise run.lose(error) from None
                 except BaseException as error:
-                    run.interrupt(f"it was interrupted ({type(error).__name__})")
+                    run.interrupted(error)
                     raise
                 if engine.on_event is not None:
                     engine.tell(request)

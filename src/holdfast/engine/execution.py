@@ -184,7 +184,7 @@ class Execution:
         unwinding = sys.exception()
         if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
             # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
-            raise self.interrupt(f"it was interrupted ({type(unwinding).__name__})")
+            raise self.interrupted(unwinding)
         if self.over:
             error = RunInterrupted(
                 self.id, f"its function has ended, and {key} is called by a task it left behind"
@@ -250,3 +250,9 @@ class Execution:
 
     def interrupt(self, why: str) -> Control:
         return self.stop(Control(RunInterrupted(self.id, why)))
+
+    def interrupted(self, by: BaseException) -> Control:
+        """Ctrl-C, `sys.exit` or a cancel came through this run."""
+        error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
+        error.__cause__ = by
+        return self.stop(Control(error))

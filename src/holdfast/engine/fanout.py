@@ -78,7 +78,7 @@ def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
         except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
             scope = current.get()
             if isinstance(scope, Scope):
-                scope.execution.interrupt(f"it was interrupted ({type(error).__name__})")
+                scope.execution.interrupted(error)
             pool.shutdown(cancel_futures=True)
             raise
     return [

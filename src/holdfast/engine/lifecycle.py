@@ -25,7 +25,6 @@ from holdfast.errors import (
     InDoubt,
     NotStorable,
     RunCancelled,
-    RunInterrupted,
     RunNotFound,
 )
 from holdfast.kernel import commands as c
@@ -68,8 +67,6 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     release = c.ReleaseRun(execution.id, execution.engine.owner_id)
     if control is not None:
         commands = () if execution.forget_lost() else control.commands
-        if error is not None and not isinstance(error, (Exception, Control)):
-            control.error.__cause__ = error
         return Ending(() if control.silent else (*commands, release), Outcome(None, control.error))
     if error is None:
         try:
@@ -79,9 +76,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
         except NotStorable as not_storable:
             error = not_storable
     if not isinstance(error, Exception):
-        interrupted = RunInterrupted(execution.id, f"it was interrupted ({type(error).__name__})")
-        interrupted.__cause__ = error
-        return Ending((release,), Outcome(None, interrupted))
+        return Ending((release,), Outcome(None, execution.interrupted(error).error))
     failed = steps_behind(error)
     failure, error = as_recorded(error, execution.engine.redactor.redact)
     return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)

@@ -280,7 +280,7 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
         # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
-        run.interrupt(f"it was interrupted ({type(error).__name__})")
+        run.interrupted(error)
         raise error
     failure, error = as_recorded(error, run.engine.redactor.redact)
     mark_step(error, call.key)

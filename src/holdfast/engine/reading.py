@@ -127,7 +127,7 @@ class Reading:
 
 
 def matches(key: str, wanted: str) -> bool:
-    """Whether a step's identity is what a person typed: whole, or just its name (`ask` of `ask#1`, `ask@7`)."""
+    """Whether a step's identity is what a person typed: whole, or its name, `ask` of `ask#1` and `ask@7`."""
     last = key.rpartition("/")[2]
     return wanted in (key, last.partition("#")[0], last.partition("@")[0])
 

@@ -14,7 +14,8 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from types import MemberDescriptorType
+from contextvars import ContextVar, Token
+from types import MemberDescriptorType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,15 +25,37 @@ from holdfast.errors import CodeNotFound, NotStorable
 _aliases: dict[str, str] = {}
 _recorded: dict[str, str] = {}
 
+Alias = tuple[str, str]
+_here: ContextVar[Alias | None] = ContextVar("holdfast_alias", default=None)
+
 
 def alias_module(recorded: str, actual: str) -> None:
-    """Classes recorded under the module `recorded` live in `actual` from now on.
+    """Classes of the module `actual` are recorded under `recorded`; where no run says otherwise
+    (`enter_alias`), classes recorded so are looked for in the module that was named last.
 
     A script is `__main__` when it is started and has another name when a run is resumed; both ways its
     classes are written as `__main__:Name`, so that values and digests stay equal.
     """
     _aliases[recorded] = actual
     _recorded[actual] = recorded
+
+
+def enter_alias(recorded: str, actual: str) -> Token[Alias | None]:
+    """In this context, classes recorded under `recorded` are those of `actual`: one process may go on
+    with the runs of several scripts, and each was `__main__`."""
+    return _here.set((recorded, actual))
+
+
+def leave_alias(token: Token[Alias | None]) -> None:
+    _here.reset(token)
+
+
+def _module_of(recorded: str) -> str:
+    """The module where classes recorded under that one are to be found, here and now."""
+    alias = _here.get()
+    if alias is not None and alias[0] == recorded:
+        return alias[1]
+    return _aliases.get(recorded, recorded)
 
 
 def name_of(cls: type) -> str:
@@ -44,7 +67,7 @@ def name_of(cls: type) -> str:
 def find(name: str) -> type:
     """The class of that name; raises CodeNotFound where there is none."""
     module_name, _, qualname = name.partition(":")
-    actual = _aliases.get(module_name, module_name)
+    actual = _module_of(module_name)
     module = sys.modules.get(actual)
     if module is None:
         try:
@@ -52,14 +75,19 @@ def find(name: str) -> type:
         except Exception as error:
             why = f"importing {actual} failed with {type(error).__name__}: {error}"
             raise CodeNotFound(name, why) from error
+    found = _look(module, qualname)
+    if not isinstance(found, type):
+        raise CodeNotFound(name, f"the module {actual} has no class {qualname}")
+    return found
+
+
+def _look(module: ModuleType, qualname: str) -> object:
     # The whole name first: pydantic calls a parametrised model `Box[a.b.C]`, and keeps it under that name.
     found: Any = vars(module).get(qualname)
     if found is None:
         found = module
         for part in qualname.split("."):
             found = getattr(found, part, None)
-    if not isinstance(found, type):
-        raise CodeNotFound(name, f"the module {actual} has no class {qualname}")
     return found
 
 
@@ -71,6 +99,11 @@ def findable_name(cls: type) -> str:
     own = f"{cls.__module__}:{cls.__qualname__}"
     if "<locals>" in own:
         raise NotStorable("", f"the class {own} is defined inside a function, so it cannot be found again")
+    if _here.get() is None:
+        # No run says which script is meant: it is the class's own, whose run will say so.
+        module = sys.modules.get(cls.__module__)
+        if module is not None and _look(module, cls.__qualname__) is cls:
+            return name_of(cls)
     for name in (name_of(cls), own):
         try:
             if find(name) is cls:

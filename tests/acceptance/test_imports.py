@@ -1,0 +1,62 @@
+"""What a command does not load: most of what it costs to start one is what it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+EXTRAS = {
+    "fastapi", "genai_prices", "mcp", "opentelemetry", "psycopg", "pydantic", "pydantic_ai", "uvicorn",
+}  # fmt: skip
+EXECUTING = {"holdfast.engine.engine", "holdfast.engine.perform", "holdfast.handle", "concurrent.futures"}
+# Not `inspect`: click and msgspec import it themselves.
+HEAVY = {
+    "asyncio", "difflib", "importlib.resources", "json", "random", "rich", "socket", "ssl", "subprocess",
+    "tempfile", "tomllib",
+}  # fmt: skip
+
+PROBE = """
+import sys
+from holdfast.cli.app import run_program
+code = run_program(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+raise SystemExit(code)
+"""
+
+
+@pytest.fixture
+def modules(cli):
+    """The modules that are loaded when a command has done its work."""
+
+    def load(*words):
+        argv = [sys.executable, "-c", PROBE, *words]
+        done = subprocess.run(
+            argv, env=cli.env, cwd=cli.directory, capture_output=True, text=True, check=True
+        )
+        return set(done.stderr.splitlines()[-1].split())
+
+    return load
+
+
+def test_reading_commands_import_little(cli, modules):
+    """`list` and `show` load no engine, nothing of the extras, and nothing large of Python's own."""
+    cli("run", "--id", "x", "true")
+    for words in (("list",), ("list", "--json"), ("show", "x"), ("show", "x", "--events", "--json")):
+        loaded = modules(*words)
+        assert "holdfast.store.sqlite.store" in loaded
+        assert not loaded & (EXTRAS | EXECUTING | HEAVY), words
+    assert not {"holdfast.redaction", "holdfast.cli.detail"} & modules("list")
+
+
+def test_the_store_of_a_project_is_found_with_as_little(cli, modules):
+    """The same without HOLDFAST_HOME, where the project's own files say where the store is."""
+    del cli.env["HOLDFAST_HOME"]
+    cli("run", "--id", "x", "true")
+    assert not modules("list") & (EXTRAS | EXECUTING | HEAVY)
+
+
+def test_running_imports_no_extras(cli, modules):
+    """`run` in a pipe draws nothing and needs nothing that is not installed with holdfast."""
+    assert not modules("run", "true") & (EXTRAS | {"rich"})

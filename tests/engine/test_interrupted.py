@@ -1,0 +1,247 @@
+"""Interrupts, lost appends and unreadable results: what stops a run stops it for good."""
+
+import asyncio
+import os
+import signal
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from holdfast import NOT_DONE, Retry, now, parallel, sleep, step
+from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreFull
+from holdfast.kernel import codec
+
+
+def test_steps_in_finally_are_refused_while_an_interrupt_unwinds(hf, act, ran):
+    """A clean-up step that ran because of Ctrl-C would be recorded out of its place."""
+
+    @step
+    def work(name: str) -> str:
+        ran.append(name)
+        if ran == ["slow"]:
+            raise KeyboardInterrupt
+        return name
+
+    def plot():
+        try:
+            work("slow")
+            return work("other")
+        finally:
+            work("cleanup")
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(plot))
+    assert ran == ["slow"]
+    assert hf.resume("x").result(30) == "other"
+    assert ran == ["slow", "slow", "other", "cleanup"]
+
+
+def test_an_interrupt_of_the_workflow_itself_refuses_steps_too(hf, act, ran):
+    """The same when Ctrl-C falls between two steps."""
+    interrupts = [True]
+
+    @step
+    def work(name: str) -> str:
+        ran.append(name)
+        return name
+
+    def plot():
+        try:
+            work("a")
+            if interrupts:
+                raise KeyboardInterrupt
+            return work("b")
+        finally:
+            work("cleanup")
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(plot))
+    interrupts.clear()
+    assert hf.resume("x").result(30) == "b"
+    assert ran == ["a", "b", "cleanup"]
+
+
+def test_an_exit_in_a_run_of_its_own_thread_is_an_interrupted_run(hf, act):
+    """`result()` says so; it does not end the program that asks."""
+
+    @step
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RunInterrupted):
+        hf.with_id("x").start(act(lambda: leave())).result(30)
+    assert hf.get("x").interrupted
+
+
+def test_an_interrupt_of_parallel_begins_no_more_items(hf, act, ran):
+    """What runs ends and is recorded; what has not begun does not begin."""
+    begun = threading.Barrier(3)
+
+    @step
+    def work(n: int) -> int:
+        ran.append(n)
+        if n < 2:
+            begun.wait(10)
+        threading.Event().wait(0.05)
+        return n
+
+    def plot():
+        return parallel(work, range(60), limit=2)
+
+    def press():
+        begun.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(plot))
+    assert len(ran) < 10
+    assert [info.status for info in hf.steps("x")] == ["completed"] * len(ran)
+
+
+def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
+    """A value that rode in a failed append must not be missing under a sibling's recorded step."""
+    hf = open_hf()
+    store = hf._store
+    real, failed = store._commit, []
+    both = threading.Barrier(2)
+
+    def commit(batch):
+        appends = [item for item in batch if getattr(item, "events", ()) and not failed]
+        if any(event.type == "ValueRecorded" for item in appends for event in item.events):
+            failed.append(True)
+            store._fail(batch, StoreFull("no room"))
+            return
+        real(batch)
+
+    store._group._commit = commit
+
+    @step
+    def work(at: object, n: int) -> int:
+        if not failed:
+            both.wait(10)
+        ran.append(n)
+        return n
+
+    def plot():
+        at = now()
+        return parallel(lambda n: work(at, n), [0, 1])
+
+    with pytest.raises(StoreFull):
+        hf.with_id("x").run(act(plot))
+    assert [event.type for event in hf.events("x")] == ["RunCreated", "RunClaimed", "RunReleased"]
+    assert hf.resume("x").result(30) == [0, 1]
+
+
+def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, ran, monkeypatch):
+    """A class that was renamed is not a failure of the step: no other branch of the code is taken."""
+
+    @step
+    def fetch() -> Item:
+        return Item(1)
+
+    @step
+    def fallback() -> str:
+        ran.append("fallback")
+        return "other"
+
+    def plot():
+        try:
+            fetch()
+        except Exception:
+            return fallback()
+        if not ran:
+            ran.append("stop")
+            raise KeyboardInterrupt
+        return "done"
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(plot))
+
+    real = codec.decode
+
+    def renamed(data):
+        from holdfast.errors import CodeNotFound
+
+        if b"Item" in bytes(data):
+            raise CodeNotFound("tests:Item", "it was renamed")
+        return real(data)
+
+    monkeypatch.setattr(codec, "decode", renamed)
+    with pytest.raises(NeedsAttention, match=r"the recorded result of fetch#1 cannot be read"):
+        hf.resume("x").result(30)
+    assert (hf.get("x").status, ran) == ("needs_attention", ["stop"])
+    monkeypatch.undo()
+    assert hf.resume("x").result(30) == "done"
+
+
+@dataclass
+class Item:
+    n: int
+
+
+def test_verify_is_asked_between_the_attempts_of_a_once_step(hf, act, ran):
+    """An attempt that failed may have happened: the next one begins only when the hook says it did not."""
+    happened = []
+
+    def check(to: str) -> object:
+        ran.append("verify")
+        return happened[0] if happened else NOT_DONE
+
+    @step(effect="once", retry=Retry(attempts=5, initial=0), verify=check)
+    def send(to: str) -> str:
+        ran.append("send")
+        if ran.count("send") == 2:
+            happened.append("sent after all")
+        raise ConnectionError("no answer")
+
+    assert hf.with_id("x").run(act(lambda: send("kelp"))) == "sent after all"
+    assert ran == ["send", "verify", "send", "verify"]
+
+
+def test_a_once_step_whose_result_cannot_be_stored_is_in_doubt(hf, act, ran):
+    """It was done: running it again because of what it returned would do it twice."""
+
+    @step(effect="once")
+    def pay() -> object:
+        ran.append("paid")
+        return object()
+
+    with pytest.raises(InDoubt, match="its result was lost"):
+        hf.with_id("x").run(act(lambda: pay()))
+    with pytest.raises(InDoubt):
+        hf.resume("x")
+    assert ran == ["paid"]
+
+
+def test_sleeping_def_runs_do_not_take_the_loops_threads(hf, act):
+    """Forty `def` runs that sleep leave the loop's own executor to the program."""
+
+    async def main() -> str:
+        for n in range(40):
+            hf.with_id(f"s{n}").start(act(lambda: sleep(600)))
+        await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)
+        return (await asyncio.wait_for(hf.aio.runs(limit=1), 10))[0].workflow
+
+    assert asyncio.run(main()) == "play"
+
+
+def test_a_callback_may_use_the_store(open_hf, act, ran):
+    """`on_event` is called where a commit does not wait for it."""
+    box = []
+
+    def tell(event):
+        box.append(event.type)
+        if event.type == "StepStarted":
+            other.with_id(f"seen-{len(box)}").run(act(lambda: None, "child"))
+
+    other = open_hf()
+    hf = open_hf(on_event=tell)
+
+    @step
+    def slow() -> str:
+        threading.Event().wait(0.05)
+        return "done"
+
+    assert hf.run(act(lambda: [slow() for _ in range(3)])) == ["done"] * 3
