@@ -266,7 +266,7 @@ def test_a_step_is_known_by_its_name(cli):
         @step
         def tell(n): return n
         @workflow
-        def main(): return parallel(lambda: ask.with_key(7)(1), lambda: tell(2))
+        def main(): return parallel(lambda n: ask.with_key(7)(n) + tell(n), [1])
     """)
     cli("run", "flow.py:main", "--id", "x")
     for name in ("ask", "ask@7", "tell", "tell#1"):

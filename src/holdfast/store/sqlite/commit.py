@@ -78,7 +78,7 @@ class Committer:
         self._wait_for_disk(synced)
         steps, others, commands = self._sort(batch)
         try:
-            if not others and not commands and steps:
+            if not commands and (not others or (not steps and len(others) == len(others[0].events) == 1)):
                 # A statement outside a transaction is one: it takes the write lock at its beginning,
                 # as BEGIN IMMEDIATE would, and commits at its end.
                 self._write_appends(steps, others, synced)

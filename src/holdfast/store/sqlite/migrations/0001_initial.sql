@@ -48,8 +48,6 @@ CREATE TABLE runs (
     created_at     INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX runs_unfinished ON runs (status, stream) WHERE status <> 'completed';
-
 CREATE TABLE steps (
     run        INTEGER NOT NULL,
     generation INTEGER NOT NULL,
