@@ -45,7 +45,7 @@ class SystemClock:
         return max(0.0, (until_us - self.now_us()) / 1e6)
 
     def random(self) -> float:
-        from random import random  # 3 ms to load, and only a retry's delay needs it
+        from random import random  # not at the top: most processes need none
 
         return random()
 

@@ -5,6 +5,7 @@ HoldfastError
 │   ├── BadArguments        arguments that do not fit a signature
 │   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
 │   ├── AmbiguousRunId      the beginning of more than one id
+│   ├── Refused             a command that does not fit the run's state
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
 ├── NotFound                something named is not there
@@ -38,6 +39,7 @@ HoldfastError
     ├── StoreOnNetwork      network filesystems cannot keep the promise
     ├── StoreInDoubt        an I/O error hid whether a commit took place
     ├── StoreClosed         used after close, or in a forked child
+    ├── Resync              a feed cursor of another history of the store
     └── OwnershipLost       another owner has taken the run over
 
 Each class has a stable `code` for programs and the `exit_code` of the CLI. A message is one
@@ -68,6 +70,12 @@ class BadArguments(BadInput, TypeError):
 
 class BadRunId(BadInput, ValueError):
     code = "bad_run_id"
+
+
+class Refused(BadInput):
+    """The command does not fit the run's state."""
+
+    code = "refused"
 
 
 class SettingsError(BadInput):
@@ -365,6 +373,12 @@ class StoreInDoubt(StoreError):
 
 class StoreClosed(StoreError):
     code = "store_closed"
+
+
+class Resync(StoreError):
+    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+
+    code = "resync"
 
 
 class OwnershipLost(StoreError):

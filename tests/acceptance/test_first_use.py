@@ -269,6 +269,9 @@ def test_a_step_is_known_by_its_name(cli):
         def main(): return parallel(lambda n: ask.with_key(7)(n) + tell(n), [1])
     """)
     cli("run", "flow.py:main", "--id", "x")
-    for name in ("ask", "ask@7", "tell", "tell#1"):
+    whole = [step["key"] for step in cli("show", "x", "--json").json()["steps"]]
+    assert [key.rpartition("/")[2] for key in whole] == ["ask@7", "tell#1"]
+    for name in ("ask", "tell", *whole):
         assert "printed nothing" in cli("logs", "x", "--step", name).err
-    assert "ask@7" in cli("logs", "x", "--step", "as", code=3).err
+    for name in ("as", "7", "tell#2", "ask@"):
+        cli("logs", "x", "--step", name, code=3)

@@ -1,12 +1,14 @@
 """Child runs: a workflow called inside a run is a run of its own, recorded in the parent as a step."""
 
 import threading
+import time
 
 import pytest
 
-from holdfast import InDoubt, StoreError, gather, parallel, step
+from holdfast import InDoubt, StoreError, command, gather, parallel, step
 from holdfast.engine.child import child_id
-from holdfast.errors import NeedsAttention, WrongColour
+from holdfast.engine.claim import claim
+from holdfast.errors import NeedsAttention, OwnershipLost, WrongColour
 from holdfast.kernel.identity import check_run_id
 
 
@@ -276,3 +278,98 @@ def test_a_child_that_somebody_else_resumes_is_followed(open_hf, act, crashes, r
     go.set()
     assert [alone.result(30), parent.result(30)] == ["done", "done"]
     assert ran == ["work"]
+
+
+def until(happened, timeout=30.0):
+    deadline = time.monotonic() + timeout
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize(("colour", "depth"), [("def", 1), ("def", 2), ("async def", 1)])
+def test_taking_a_parent_over_takes_its_children(open_hf, act, ran, colour, depth):
+    """By force from a live owner, down to the last: none of them is told to be held."""
+    inside, go = threading.Event(), threading.Event()
+
+    @step
+    def work() -> str:
+        ran.append("work")
+        inside.set()
+        if len(ran) == 1:
+            go.wait(30)
+        return "done"
+
+    if colour == "def":
+        grandchild = act(lambda: work(), "grandchild")
+        child = act((lambda: work()) if depth == 1 else (lambda: grandchild()), "child")
+        chosen = act(lambda: child())
+    else:
+
+        async def awork() -> str:
+            return await work.aio()
+
+        async def aplot() -> str:
+            return await child()
+
+        child = act(awork, "child")
+        chosen = act(aplot)
+    first, second = open_hf(), open_hf()
+    run = first.with_id("p").start(chosen)
+    assert inside.wait(30)
+    assert second.resume("p", take_over=True).result(30) == "done"
+    go.set()
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    assert {info.status for info in second.runs()} == {"completed"}
+    claims = {
+        info.id: [e.data.get("forced", False) for e in second.events(info.id) if e.type == "RunClaimed"]
+        for info in second.runs()
+    }
+    assert all(forced == [False, True] for forced in claims.values()), claims
+
+
+def test_a_child_that_is_begun_after_a_takeover_is_not_forced(open_hf, act, ran):
+    """Only what the last owner had begun is taken from it."""
+    inside, go = threading.Event(), threading.Event()
+
+    @step
+    def work() -> None:
+        inside.set()
+        if ran.append("work") or len(ran) == 1:
+            go.wait(30)
+
+    child = act(lambda: "done", "child")
+
+    def plot():
+        work()
+        return child()
+
+    first, second = open_hf(), open_hf()
+    first.with_id("p").start(act(plot))
+    assert inside.wait(30)
+    assert second.resume("p", take_over=True).result(30) == "done"
+    go.set()
+    claimed = [event.data for event in second.events("p.child-1") if event.type == "RunClaimed"]
+    assert [data.get("forced", False) for data in claimed] == [False]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_child_stops_when_its_parent_is_taken_away(open_hf, act, tmp_path, depth):
+    """It does not go on for the old owner: its command is ended and it is released."""
+    began = tmp_path / "began"
+
+    def work():
+        return command(["sh", "-c", f"touch {began}; sleep 600"], effect="idempotent").exit_code
+
+    grandchild = act(work, "grandchild")
+    child = act(work if depth == 1 else (lambda: grandchild()), "child")
+    first, second = open_hf(), open_hf()
+    run = first.with_id("p").start(act(lambda: child()))
+    until(began.exists)
+    claim(second._engine, "p", force=True)
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    below = [info for info in second.runs() if info.id != "p"]
+    assert len(below) == depth
+    assert all(info.interrupted and info.owner_pid is None for info in below)

@@ -1,14 +1,24 @@
 """`command`: a program as a step."""
 
+import json
 import os
 import signal
 import sys
+import threading
 import time
 
 import pytest
 
 from holdfast import InDoubt, Retry, command, parallel, step
-from holdfast.errors import BadInput, CommandFailed, ProgramNotFound, StepTimeout, WrongColour
+from holdfast.engine.process import Process
+from holdfast.errors import (
+    BadInput,
+    CommandFailed,
+    ProgramNotFound,
+    RunInterrupted,
+    StepTimeout,
+    WrongColour,
+)
 from holdfast.testing import FakeClock
 
 
@@ -238,3 +248,175 @@ def test_wrong_commands_are_refused(hf, act):
             hf.run(act(call))
     with pytest.raises(BadInput, match="call it from a workflow"):
         command([sys.executable, "--version"])
+
+
+@pytest.fixture
+def ctrl_c():
+    """Calls that interrupt the main thread as a terminal does."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+def test_an_interrupt_ends_the_whole_tree(open_hf, act, tmp_path, home, ctrl_c, effect):
+    """Ctrl-C returns when nothing of the command is alive; a `once` command is then in doubt."""
+    pids = tmp_path / "pids"
+    hf = open_hf(on_output=lambda *_: ctrl_c())
+    script = f"sleep 600 & echo $! $$ > {pids}; echo ready; sleep 600"
+    with pytest.raises({"idempotent": KeyboardInterrupt, "once": InDoubt}[effect]):
+        hf.with_id("x").run(act(lambda: sh(script, effect=effect)))
+    assert all(is_dead(int(pid)) for pid in pids.read_text().split())
+    assert [line.text for line in hf.logs("x")] == ["ready\n"]
+    assert hf.get("x").status == {"idempotent": "running", "once": "needs_attention"}[effect]
+    assert not (home / "commands" / "x").exists()
+
+
+def test_a_second_interrupt_does_not_leave_the_tree_alive(open_hf, act, tmp_path, ctrl_c, monkeypatch):
+    """An impatient Ctrl-C kills what ignores SIGTERM, and still waits for it."""
+    pid = tmp_path / "pid"
+    terminate = Process.terminate
+
+    def hurry(self, *args):
+        terminate(self, *args)
+        threading.Timer(0.2, ctrl_c).start()
+
+    monkeypatch.setattr(Process, "terminate", hurry)
+    hf = open_hf(on_output=lambda *_: ctrl_c())
+    script = f"trap '' TERM; echo $$ > {pid}; echo ready; while :; do sleep 0.01; done"
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(lambda: sh(script, effect="idempotent")))
+    assert is_dead(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+def test_a_command_that_somebody_else_ends(hf, act, home, tmp_path, effect, number):
+    """Whoever stops or kills its supervisor: a `once` command has not failed, it is in doubt."""
+    began = tmp_path / "began"
+    run = hf.with_id("x").start(act(lambda: sh(f"touch {began}; sleep 600", effect=effect)))
+    until(began.exists)
+    (lock,) = (home / "commands" / "x").iterdir()
+    os.kill(json.loads(lock.read_text())["supervisor"], number)
+    if effect == "once":
+        with pytest.raises(InDoubt, match="was ended from outside"):
+            run.result(30)
+    else:
+        with pytest.raises(CommandFailed, match="was ended by signal"):
+            run.result(30)
+
+
+def test_a_commands_lock_is_cleared_away(hf, act, home, tmp_path):
+    """While it runs there is one, named by the owner's epoch; afterwards not even its directory."""
+    began, go = tmp_path / "began", tmp_path / "go"
+    run = hf.with_id("x").start(
+        act(lambda: sh(f"touch {began}; while [ ! -e {go} ]; do sleep 0.01; done").exit_code)
+    )
+    until(began.exists)
+    assert [lock.name.partition("-")[0] for lock in (home / "commands" / "x").iterdir()] == ["1"]
+    go.touch()
+    assert run.result(30) == 0
+    assert not (home / "commands" / "x").exists()
+
+
+def test_many_commands_at_once_share_the_directory(hf, act, home):
+    """One that ends removes it under the feet of none that begins."""
+    results = hf.with_id("x").run(act(lambda: parallel(lambda n: sh(f"echo {n}").stdout, range(40))))
+    assert results == [f"{n}\n" for n in range(40)]
+    assert not (home / "commands" / "x").exists()
+
+
+def test_commands_run_where_the_run_was_started(hf, act, tmp_path, monkeypatch):
+    """Whoever goes on with the run, and from where: also in a child that is begun only then."""
+    there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
+    fails = [True]
+
+    @step
+    def flaky() -> None:
+        if fails:
+            raise ValueError("not yet")
+
+    child = act(lambda: sh("pwd").stdout, "child")
+
+    def plot():
+        flaky()
+        return [sh("pwd").stdout, child()]
+
+    for directory in (there, elsewhere):
+        directory.mkdir()
+    monkeypatch.chdir(there)
+    with pytest.raises(ValueError, match="not yet"):
+        hf.with_id("x").run(act(plot))
+    fails.clear()
+    monkeypatch.chdir(elsewhere)
+    assert hf.resume("x").result(30) == [f"{there}\n", f"{there}\n"]
+
+
+def test_output_of_a_slow_command_is_in_the_log_soon(hf, act, tmp_path):
+    """A line does not wait for the next sixteen kilobytes, nor for more to come."""
+    go = tmp_path / "go"
+    script = f"echo one; while [ ! -e {go} ]; do sleep 0.01; done; echo two"
+    run = hf.with_id("x").start(act(lambda: sh(script).exit_code))
+    until(lambda: [line.text for line in hf.logs("x")] == ["one\n"], 10)
+    go.touch()
+    assert run.result(30) == 0
+    assert "".join(line.text for line in hf.logs("x")) == "one\ntwo\n"
+
+
+def test_output_that_keeps_coming_is_in_the_log_soon(hf, act, tmp_path):
+    """A command that is never quiet is not kept back either."""
+    go = tmp_path / "go"
+    script = f"while [ ! -e {go} ]; do echo tick; sleep 0.05; done"
+    run = hf.with_id("x").start(act(lambda: sh(script).exit_code))
+    until(lambda: len(list(hf.logs("x"))) >= 2, 10)
+    go.touch()
+    assert run.result(30) == 0
+
+
+def test_a_command_waits_for_the_log(hf, act, tmp_path, monkeypatch):
+    """One that writes faster than the store takes it is held up, instead of filling the memory."""
+    done, go = tmp_path / "done", threading.Event()
+    append = hf._engine.store.append
+
+    def slow(entry):
+        if entry.events and entry.events[-1].type == "OutputCaptured":
+            go.wait(30)
+        append(entry)
+
+    monkeypatch.setattr(hf._engine.store, "append", slow)
+    script = f"head -c 3000000 /dev/zero | tr '\\0' x; touch {done}"
+    run = hf.with_id("x").start(act(lambda: sh(script).exit_code))
+    time.sleep(0.5)
+    assert not done.exists()
+    go.set()
+    assert run.result(30) == 0
+    assert sum(len(line.text) for line in hf.logs("x")) == 3000000
+
+
+def test_a_command_begins_before_its_output(hf, act, monkeypatch):
+    """Also an idempotent one: its beginning is in the log before anything that it says."""
+    monkeypatch.setattr(hf._engine.flusher, "watch", lambda intent: None)
+    hf.with_id("x").run(act(lambda: sh("echo one", effect="idempotent")))
+    told = [event.type for event in hf.events("x")]
+    assert told.index("StepStarted") < told.index("OutputCaptured") < told.index("StepCompleted")
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+def test_closing_ends_the_command_of_an_async_workflow(open_hf, act, tmp_path, effect):
+    """The run is interrupted, or in doubt, and its event loop lives on."""
+    began = tmp_path / "began"
+    hf = open_hf()
+
+    async def plot():
+        await command.aio(["sh", "-c", f"touch {began}; sleep 600"], effect=effect)
+
+    run = hf.with_id("x").start(act(plot))
+    until(began.exists)
+    closer = threading.Thread(target=hf.close, daemon=True)
+    closer.start()
+    with pytest.raises({"idempotent": RunInterrupted, "once": InDoubt}[effect]):
+        run.result(30)
+    closer.join(30)
+    assert not closer.is_alive()

@@ -1,9 +1,11 @@
 """Finding the code: another process resumes a run by module or script, under today's names."""
 
+import os
 import sys
 
 import pytest
 
+from holdfast.engine.code import load_script
 from holdfast.errors import BadInput, CodeNotFound
 from holdfast.testing import at_body
 
@@ -200,3 +202,59 @@ def test_two_scripts_of_one_name_do_not_mix(lab, open_hf, tmp_path, home):
         jobs.append((name, word))
     hf = open_hf()
     assert [hf.resume(name).result(30).title for name, _ in jobs] == [word for _, word in jobs]
+
+
+def test_runs_of_two_scripts_in_one_process(lab, open_hf):
+    """Each was `__main__` when it began: recover, and resume in turn, keep their classes apart."""
+    other = SCRIPT.replace('CALM = "calm"', 'CALM = "storm"').replace('"kelp"', '"moss"')
+    for name, source in (("one", SCRIPT), ("two", other), ("three", SCRIPT), ("four", other)):
+        job = lab(source.replace('"job"', f'"{name}"'), name=f"{name}.py")
+        assert job.run(at_body("last#1")).killed
+        load_script(str(job.script), name)  # all are there before the first run goes on
+    hf = open_hf()
+    one, two = hf.resume("one").result(30), hf.resume("two").result(30)
+    assert [(draft.title, draft.mood.value) for draft in (one, two)] == [("KELP", "calm"), ("MOSS", "storm")]
+    results = {run.id: run.result(30) for run in hf.recover()}
+    assert {name: draft.mood.value for name, draft in results.items()} == {"three": "calm", "four": "storm"}
+    for name, draft in [("one", one), ("two", two), *results.items()]:
+        assert type(draft).__module__.startswith(f"holdfast_script_{name}_")
+
+
+def test_a_script_starts_runs_after_those_of_another(killed, lab):
+    """A process that has gone on with another script's run stores classes of its own `__main__`."""
+    source = SCRIPT.replace('"job"', '"own"').replace(
+        'print(hf.with_id("own").run(job))',
+        'print(hf.resume("job").result().title, hf.with_id("own").run(again, Draft("fern", Mood.CALM)))',
+    )
+    again = "@workflow\n    def again(draft: Draft) -> Draft:\n        return last(draft)\n\n    if __name__"
+    ended = lab(source.replace("if __name__", again), name="own.py").run()
+    assert ended.stdout == "KELP Draft(title='FERN', mood=<Mood.CALM: 'calm'>)\n", ended.stderr
+
+
+def test_scripts_of_one_name_are_two_modules(lab, open_hf, tmp_path):
+    """The second does not take the first one's place in `sys.modules`, where its classes are found."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        job = lab(SCRIPT.replace('"job"', f'"{name}"'), name=f"{name}/job.py")
+        assert job.run(at_body("last#1")).killed
+    hf = open_hf()
+    drafts = [hf.resume(name).result(30) for name in ("one", "two")]
+    assert all(sys.modules[type(draft).__module__].Draft is type(draft) for draft in drafts)
+    assert type(drafts[0]) is not type(drafts[1])
+
+
+def test_an_edit_of_a_script_is_seen_whatever_its_time_and_size(killed, open_hf, monkeypatch):
+    """No bytecode is kept or used: an edit of the same size in the same second is today's code."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    hf = open_hf()
+    before = killed.script.stat()
+    killed.script.write_text(killed.script.read_text().replace("def job()", "def jab()"))
+    os.utime(killed.script, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(CodeNotFound, match="there is no job in it"):
+        hf.resume("job")
+    for name in [name for name in sys.modules if name.startswith("holdfast_script_")]:
+        del sys.modules[name]
+    killed.script.write_text(killed.script.read_text().replace("def jab()", "def job()"))
+    os.utime(killed.script, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert hf.resume("job").result(30).title == "KELP"
+    assert not (killed.script.parent / "__pycache__").exists()

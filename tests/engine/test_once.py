@@ -1,10 +1,13 @@
 """`once` steps: never run again by themselves; what became of one that was cut off is told."""
 
 import asyncio
+import os
+import shlex
 
 import pytest
 
-from holdfast import NOT_DONE, InDoubt, Retry, StepError, StoreError, gather, step
+from holdfast import NOT_DONE, InDoubt, Retry, RunHeld, StepError, StoreError, gather, step
+from holdfast.engine.claim import claim
 from holdfast.errors import BadInput, StepNotFound
 
 
@@ -72,7 +75,7 @@ def test_cut_off_without_verify_needs_attention(cut_off, act, pay, ran):
     with pytest.raises(InDoubt) as caught:
         hf.with_id("x").run(act(lambda: pay(5)))
     assert (caught.value.run_id, caught.value.step) == ("x", "pay#1")
-    assert "holdfast settle x pay#1" in str(caught.value)
+    assert "holdfast settle x 'pay#1'" in str(caught.value)
     assert (hf.get("x").status, hf.steps("x")[0].status) == ("needs_attention", "in_doubt")
     with pytest.raises(InDoubt):
         hf.resume("x")
@@ -241,3 +244,44 @@ def test_once_with_retries_needs_a_verify_hook():
     with pytest.raises(BadInput, match="give a verify hook"):
         step(effect="once", retry=Retry())(lambda: None)
     step(effect="once", retry=Retry(), verify=lambda: NOT_DONE)(lambda: None)
+
+
+@pytest.mark.parametrize("status", ["running", "in_doubt"])
+def test_a_run_that_is_executed_is_not_settled(cut_off, open_hf, act, pay, ran, status):
+    """Its live owner may be about to say what became of the step: RunHeld names it."""
+    hf = cut_off(lambda: pay(5))
+    if status == "in_doubt":
+        with pytest.raises(InDoubt):
+            hf.resume("x").result(30)
+    owner = open_hf()
+    claim(owner._engine, "x")
+    with pytest.raises(RunHeld) as held:
+        hf.settle("x", "pay", retry=True)
+    assert (held.value.pid, hf.steps("x")[0].status) == (os.getpid(), status)
+    owner.close()
+
+
+def test_a_run_that_is_taken_while_it_is_settled(cut_off, open_hf, act, pay, ran, monkeypatch):
+    """Whoever got it between the look and the write is looked at too, and nothing is written."""
+    hf = cut_off(lambda: pay(5))
+    with pytest.raises(InDoubt):
+        hf.resume("x").result(30)
+    owner, store = open_hf(), hf._engine.store
+    command = store.command
+
+    def taken(*args, **kwargs):
+        monkeypatch.undo()
+        claim(owner._engine, "x")
+        return command(*args, **kwargs)
+
+    monkeypatch.setattr(store, "command", taken)
+    with pytest.raises(RunHeld):
+        hf.settle("x", "pay", done="by hand")
+    assert "StepSettled" not in types(hf)
+
+
+@pytest.mark.parametrize("key", ["pay#1", "branch[2]/pay#1", "it's#1"])
+def test_the_hint_can_be_pasted_into_a_shell(key):
+    """Identities have signs that a shell would take for its own."""
+    hint = str(InDoubt("x", key, "was cut off")).split("`")[1]
+    assert shlex.split(hint)[:4] == ["holdfast", "settle", "x", key]

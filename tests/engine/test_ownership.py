@@ -8,8 +8,10 @@ import time
 
 import pytest
 
-from holdfast import RunHeld, StoreError, step
+from holdfast import InDoubt, RunHeld, StoreError, command, step
+from holdfast.engine import claim as claims
 from holdfast.engine.ownership import is_alive
+from holdfast.engine.treelock import take_lock
 from holdfast.errors import OwnershipLost, RunInterrupted, StoreClosed
 from holdfast.testing import at_body
 
@@ -368,3 +370,84 @@ def test_a_run_that_makes_progress_is_no_crash_loop(lab):
         assert job.run(at_body(f"work#{n}")).killed
     assert job.run().stdout == "[36]\n"
     assert job.bodies()["work#1"] == 1
+
+
+def sleeper(tmp_path, trace):
+    """The first time it says so and sleeps, the second time it only says so."""
+    first = f"[ $(wc -l < {trace}) -lt 2 ]"
+    return f"echo x >> {trace}; if {first}; then touch {tmp_path}/began; sleep 600; fi"
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+def test_a_command_of_a_live_owner_that_is_passed_by_force(open_hf, act, tmp_path, monkeypatch, effect):
+    """It is ended after the claim, so its owner cannot call that a failure: a `once` command is in
+    doubt and does not run a second time."""
+    trace = tmp_path / "trace"
+    script = sleeper(tmp_path, trace)
+    chosen = act(lambda: command(["sh", "-c", script], effect=effect).exit_code)
+    first, second = open_hf(), open_hf()
+    run = first.with_id("x").start(chosen)
+    until((tmp_path / "began").exists)
+    claim_it = second._engine.store.command
+
+    def late(*args, **kwargs):
+        time.sleep(0.5)  # what its owner could record if the command were ended before the claim, it has
+        return claim_it(*args, **kwargs)
+
+    monkeypatch.setattr(second._engine.store, "command", late)
+    if effect == "once":
+        with pytest.raises(InDoubt):
+            second.resume("x", take_over=True).result(30)
+        assert trace.read_text() == "x\n"
+    else:
+        assert second.resume("x", take_over=True).result(30) == 0
+        assert trace.read_text() == "x\nx\n"
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    assert "StepFailed" not in [event.type for event in second.events("x")]
+
+
+def test_a_stale_owner_leaves_the_next_ones_lock_alone(open_hf, act, tmp_path, home):
+    """What it clears away at its end is its own: the new owner's command stays under a lock."""
+    go, count = tmp_path / "go", tmp_path / "count"
+    script = f"echo x >> {count}; while [ ! -e {go} ]; do sleep 0.01; done"
+    chosen = act(lambda: command(["sh", "-c", script], effect="idempotent").exit_code)
+    first, second = open_hf(), open_hf()
+    run = first.with_id("x").start(chosen)
+    until(lambda: count.exists() and count.read_text() == "x\n")
+    taken = second.resume("x", take_over=True)
+    until(lambda: count.read_text() == "x\nx\n")
+    with pytest.raises(OwnershipLost):
+        run.result(30)
+    assert [lock.name.partition("-")[0] for lock in (home / "commands" / "x").iterdir()] == ["2"]
+    go.touch()
+    assert taken.result(30) == 0
+    assert not (home / "commands" / "x").exists()
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_a_command_that_does_not_die_holds_the_run(
+    open_hf, act, crashes, gated, home, monkeypatch, take_over
+):
+    """It is told as what it is: no process to stop, nothing to take over; and the run stays free."""
+    gated.go.set()
+    first = open_hf()
+    crashes.arm(first, 1)
+    with pytest.raises(StoreError):
+        first.with_id("x").run(act(lambda: gated("a")))
+    crashes.bury(first)
+    (home / "commands" / "x").mkdir(parents=True)
+    lock = take_lock(home / "commands" / "x" / "1-0123.lock")
+    monkeypatch.setattr(claims, "_TREE_PATIENCE_S", 0.1)
+    second = open_hf()
+    try:
+        with pytest.raises(RunHeld) as held:
+            second.resume("x", take_over=take_over)
+    finally:
+        os.close(lock)
+    told = str(held.value)
+    assert told.startswith("run x: a command of its") and told.endswith("ended; try again in a moment")
+    assert "take-over" not in told
+    assert held.value.exit_code == 4
+    assert second.resume("x").result(30) == "A"
+    assert not (home / "commands" / "x").exists()

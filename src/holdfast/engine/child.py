@@ -78,7 +78,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
     engine = execution.engine
     past = execution.state.steps.get(call.key)
     reopen = past is not None and past.status == "reopened"
-    force = past is not None and bool(getattr(execution, "forced", False))
+    force = past is not None and execution.forced
 
     def make_claim() -> Claimed:
         where = f"an argument of workflow {workflow.name}"
@@ -86,9 +86,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
         code = codes.code_of(workflow)
         # One directory per family: a child that is begun by another process is not begun elsewhere.
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
-        create = c.CreateRun(
-            call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key
-        )
+        create = c.CreateRun(call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key)
         return claim(
             engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
         )

@@ -7,7 +7,6 @@ one process, one gets the run and the other is attached to it.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -254,12 +253,12 @@ def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead")
 def _locks(locks: Path, epoch: int) -> list[Path]:
     """The locks of commands that owners up to `epoch` have started."""
     try:
-        names = os.listdir(locks)
+        paths = sorted(locks.iterdir())
     except OSError:
         return []  # no command runs
-    found = []
-    for name in sorted(names):
-        number = name.partition("-")[0]
-        if name.endswith(".lock") and number.isdigit() and int(number) <= epoch:
-            found.append(locks / name)
-    return found
+    return [path for path in paths if path.suffix == ".lock" and _epoch(path) <= epoch]
+
+
+def _epoch(lock: Path) -> int:
+    number = lock.name.partition("-")[0]
+    return int(number) if number.isdigit() else 0

@@ -21,7 +21,7 @@ from holdfast.engine.drive import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
-from holdfast.engine.process import Process
+from holdfast.engine.process import Exit, Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
@@ -158,32 +158,26 @@ def _run(
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
     output = _Output(call)
-    process = Process.start(
-        argv,
-        cwd=cwd or run.state.code.cwd or os.getcwd(),
-        env={**os.environ, **(env or {})},
-        lock_path=lock,
-        stdin=None if stdin is None else stdin.encode(),
-        on_output=output.take,
-        on_quiet=output.flush,
-        redactor=run.engine.redactor,
-    )
-    run.on_stop.append(process.terminate)
+    started: list[Process] = []
     try:
-        if run.control is not None:
-            process.terminate()
-        limit = _limit(call, timeout_s)
-        try:
-            end = process.wait(limit)
-        except BaseException as error:
-            ran_out = isinstance(error, TimeoutError) and not process.ended
-            _end(process)
-            if ran_out:
-                raise StepTimeout(call.key, limit or 0.0) from None
-            raise
+        process = Process.start(
+            argv,
+            cwd=cwd or run.state.code.cwd or os.getcwd(),
+            env={**os.environ, **(env or {})},
+            lock_path=lock,
+            stdin=None if stdin is None else stdin.encode(),
+            on_output=output.take,
+            on_quiet=output.flush,
+            on_start=started.append,
+            redactor=run.engine.redactor,
+        )
+        end = _wait(call, process, timeout_s)
+    except BaseException:
+        if started:
+            _end(started[0])
+        raise
     finally:
-        run.on_stop.remove(process.terminate)
-        if process.ended:
+        if all(process.ended for process in started):
             output.flush()
         if tree_is_dead(lock):
             drop_lock(lock)
@@ -198,6 +192,22 @@ def _run(
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _wait(call: Call, process: Process, timeout_s: float | None) -> Exit:
+    run = call.execution
+    limit = _limit(call, timeout_s)
+    run.on_stop.append(process.terminate)
+    try:
+        if run.control is not None:
+            process.terminate()
+        return process.wait(limit)
+    except TimeoutError:
+        if process.ended:
+            raise  # it is the program's own, from `on_output`
+        raise StepTimeout(call.key, limit or 0.0) from None
+    finally:
+        run.on_stop.remove(process.terminate)
 
 
 def _end(process: Process) -> None:

@@ -15,10 +15,11 @@ import msgspec
 
 from holdfast.clock import Clock, instant
 from holdfast.engine import code as codes
-from holdfast.engine import lifecycle
+from holdfast.engine import lifecycle, recovery
 from holdfast.engine.claim import Claimed, claim
 from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
+from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.ownership import Owner, is_alive
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
@@ -76,7 +77,7 @@ class Engine:
         self._threads: ThreadPoolExecutor | None = None
         self._claimers: ThreadPoolExecutor | None = None
         self._mailboxes: dict[int, Mailbox] = {}
-        self._loop_thread: lifecycle.LoopThread | None = None
+        self._loop_thread: LoopThread | None = None
         self._closed = False
         self._pid = os.getpid()
 
@@ -137,13 +138,13 @@ class Engine:
         workflow: list[Any] = []
 
         def claim_it() -> Claimed:
-            return lifecycle.claim_to_resume(self, run_id, workflow, take_over=take_over)
+            return recovery.claim_to_resume(self, run_id, workflow, take_over=take_over)
 
         return lifecycle.launch(self, run, workflow, None, claim_it)
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run whose owner is dead, a few at a time; returns their handles, all ended."""
-        return lifecycle.recover(self)
+        return recovery.recover(self)
 
     def creation(
         self,
@@ -270,11 +271,11 @@ class Engine:
             box = self._mailboxes[id(loop)] = Mailbox(loop)
         return box
 
-    def loop_thread(self) -> lifecycle.LoopThread:
+    def loop_thread(self) -> LoopThread:
         """The event loop for async workflows that are started from plain code."""
         with self.lock:
             if self._loop_thread is None:
-                self._loop_thread = lifecycle.LoopThread()
+                self._loop_thread = LoopThread()
             return self._loop_thread
 
     # Closing

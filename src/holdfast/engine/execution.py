@@ -73,6 +73,8 @@ class Execution:
         self.epoch = state.epoch
         self.is_async = is_async
         self.thread = threading.get_ident()
+        self.forced = False
+        """Taken from a live owner by force: what it left half done is taken the same way."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()

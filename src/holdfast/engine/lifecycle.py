@@ -7,28 +7,23 @@ functions run the function and write that down. Whatever way a driver ends, its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, claim, leave
+from holdfast.engine.claim import Claimed, leave
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import (
-    CrashLoop,
     HoldfastError,
-    InDoubt,
     NotStorable,
     RunCancelled,
-    RunNotFound,
 )
 from holdfast.kernel import commands as c
-from holdfast.kernel.evolve import fold
 from holdfast.kernel.failure import rebuild
 from holdfast.kernel.identity import Counters
 from holdfast.kernel.state import RunState
@@ -84,16 +79,21 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
     """The outcome of a run that has ended before."""
-    if state.status == "completed":
-        return Outcome(engine.load_value(state.result, state.blob))
-    if state.status == "failed":
-        assert state.error is not None
-        return Outcome(None, rebuild(state.error))
-    return Outcome(None, RunCancelled(run_id, state.reason))
+    alias = codes.enter(state.code)
+    try:
+        if state.status == "completed":
+            return Outcome(engine.load_value(state.result, state.blob))
+        if state.status == "failed":
+            assert state.error is not None
+            return Outcome(None, rebuild(state.error))
+        return Outcome(None, RunCancelled(run_id, state.reason))
+    finally:
+        codes.leave(alias)
 
 
-def _enlist(engine: Engine, run: Run[Any], state: RunState, *, is_async: bool) -> Execution:
-    execution = Execution(engine, run.id, state, is_async=is_async)
+def _enlist(engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool) -> Execution:
+    execution = Execution(engine, run.id, claimed.state, is_async=is_async)
+    execution.forced = claimed.forced
     with engine.lock:
         engine.live[run.id] = (execution, run)
     steps.live_runs.add(execution)
@@ -138,11 +138,13 @@ def execute(
     if state.ended:
         run.finish(ended(engine, run.id, state))
         return
-    execution = _enlist(engine, run, state, is_async=False)
+    execution = _enlist(engine, run, claimed, is_async=False)
+    alias = codes.enter(state.code)
     outcome = Outcome(None, HoldfastError("the driver died"))
     try:
         outcome = _execute(execution, workflow, arguments, deadline)
     finally:
+        codes.leave(alias)
         _dismiss(engine, execution)
         run.finish(outcome)
 
@@ -193,11 +195,13 @@ async def execute_async(
         run.finish(await asyncio.to_thread(ended, engine, run.id, state))
         return
     install_task_factory(asyncio.get_running_loop())
-    execution = _enlist(engine, run, state, is_async=True)
+    execution = _enlist(engine, run, claimed, is_async=True)
+    alias = codes.enter(state.code)
     outcome = Outcome(None, HoldfastError("the driver died"))
     try:
         outcome = await _execute_async(execution, workflow, arguments, deadline)
     finally:
+        codes.leave(alias)
         _dismiss(engine, execution)
         run.finish(outcome)
 
@@ -317,66 +321,3 @@ def _keep(task: asyncio.Task[None]) -> None:
     """The loop itself keeps only weak references to tasks."""
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
-
-
-class LoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        import asyncio
-
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
-        self._thread.start()
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        import asyncio
-
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-# Resuming
-
-
-def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over: bool) -> Claimed:
-    """Find the run's code first: a run that cannot be executed is not claimed."""
-    state = fold(engine.store.load(run_id))
-    if state is None:
-        raise RunNotFound(run_id, engine.nearest(run_id))
-    if state.status == "completed":
-        return Claimed(state, False)
-    doubtful = [step for step in state.in_doubt() if not step.verifiable]
-    if doubtful:
-        raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
-    found.append(codes.load(state.code))
-    return claim(engine, run_id, reopen=True, force=take_over)
-
-
-def recover(engine: Engine) -> list[Run[Any]]:
-    """Drive all orphans with bounded concurrency; one that crashes its owners over and over is left."""
-    orphans = [
-        row for row in engine.store.runs(status=("pending", "running", "sleeping"))
-        if not row.parent and engine.is_interrupted(row)
-    ]  # fmt: skip
-
-    def drive_one(run_id: str) -> Run[Any]:
-        run: Run[Any] = Run(engine, run_id)
-        try:
-            state = fold(engine.store.load(run_id))
-            if state is not None and state.stalls >= engine.options.crash_loop_after:
-                raise CrashLoop(run_id, state.stalls)
-            run = engine.resume(run_id)
-            run._ended.wait()
-        except Exception as error:  # one run that cannot be read must not keep the others from going on
-            run.finish(Outcome(None, error))
-        return run
-
-    if not orphans:
-        return []
-    with ThreadPoolExecutor(min(engine.options.recover_limit, len(orphans)), "holdfast-recover") as pool:
-        return list(pool.map(drive_one, [row.id for row in orphans]))

@@ -33,6 +33,7 @@ from holdfast.redaction import Redactor, StreamRedactor
 TAIL_BYTES = 64 * 1024
 QUIET_S = 0.25
 _CHUNK = 64 * 1024
+_BEGIN_S = 2.0
 _PIPE_MAX = 1024 * 1024  # the most that a pipe can still hold when its writers are dead
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
@@ -87,6 +88,7 @@ class Process:
         stdin: bytes | None = None,
         on_output: OnOutput | None = None,
         on_quiet: Callable[[], None] | None = None,
+        on_start: Callable[[Process], None] | None = None,
         redactor: Redactor | None = None,
     ) -> Process:
         """Start `argv` (no shell) with exactly `env`; returns once the program runs.
@@ -94,7 +96,8 @@ class Process:
         `on_output(stream, text)` gets redacted text from one thread, whole lines where there are
         any; while it blocks, the command's output waits. `on_quiet()` is called by the same thread
         when no more of it has come for QUIET_S. If one raises, the command is killed and `wait`
-        raises that error.
+        raises that error. `on_start` gets the process before an interrupt could lose it; if this
+        raises, the whole tree is dead.
 
         Raises ProgramNotFound, BadInput (working directory, not executable, arguments that no
         program can take), and HoldfastError when the lock is held by a tree that still lives.
@@ -105,9 +108,13 @@ class Process:
             undo.callback(link.close)
             pid = link.begin(message, argv[0], cwd)
             pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output, on_quiet)
+            undo.callback(pump.give_up)
             pump.thread.start()
+            process = cls(pid, link, pump)
+            if on_start is not None:
+                on_start(process)
             undo.pop_all()  # the pump closes and reaps from here on
-        return cls(pid, link, pump)
+        return process
 
     def wait(self, timeout: float | None = None) -> Exit:
         """Wait for the tree's death; TimeoutError if that takes longer (the command goes on)."""
@@ -263,6 +270,11 @@ class _Pump:
         self._started = time.monotonic()
         # A daemon: an interpreter that ends must not wait for a command, which then ends too.
         self.thread = threading.Thread(target=self._run, name=f"holdfast-process-{pid}", daemon=True)
+
+    def give_up(self) -> None:
+        """Kill the tree; wait for its end if the thread has begun, as after an interrupt it may have."""
+        self._link.order("kill")
+        self.done.wait(_BEGIN_S)
 
     def _run(self) -> None:
         try:

@@ -129,7 +129,8 @@ class Reading:
 def matches(key: str, wanted: str) -> bool:
     """Whether a step's identity is what a person typed: whole, or its name, `ask` of `ask#1` and `ask@7`."""
     last = key.rpartition("/")[2]
-    return wanted in (key, last.partition("#")[0], last.partition("@")[0])
+    end = max(last.rfind("#"), last.rfind("@"))  # of the name; neither stands in what follows it
+    return wanted in (key, last[:end])
 
 
 def _step_info(row: StepRow) -> StepInfo:

@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.errors import BadInput, OwnershipLost, RunExists, RunHeld, RunNotFound, StepNotFound
+from holdfast.errors import OwnershipLost, Refused, RunExists, RunHeld, RunNotFound, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.state import RunState, StepState
-
-
-class Refused(BadInput):
-    """The command does not fit the run's state."""
-
-    code = "refused"
 
 
 def decide(state: RunState | None, command: c.Command) -> Sequence[e.Event]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.errors import StoreError
+from holdfast.errors import Resync as Resync
 from holdfast.kernel import events as e
 
 STORE_STREAM = "@store"
@@ -57,12 +57,6 @@ class NewEvent(NamedTuple):
 
 def new_event(event: e.Event, at: int) -> NewEvent:
     return NewEvent(e.type_of(event), at, e.encode(event))
-
-
-class Resync(StoreError):
-    """The cursor is of another history of this store (a restored backup): start from the beginning."""
-
-    code = "resync"
 
 
 class Fate:

@@ -1,0 +1,26 @@
+"""An event loop in a thread of its own, for async workflows that are started from plain code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+
+class LoopThread:
+    def __init__(self) -> None:
+        import asyncio
+
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
+        self._thread.start()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        import asyncio
+
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
