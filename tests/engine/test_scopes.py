@@ -217,20 +217,21 @@ def test_parallel_inside_parallel(hf, act):
         }
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
-def test_eager_tasks_have_the_same_scopes(hf, act):
-    """A task that begins to run at its creation is the same scope as one that begins later."""
+if sys.version_info >= (3, 12):  # eager tasks came with 3.12
 
-    async def plot():
-        chance = random.Random(1)
-        await asyncio.gather(branch("a", chance), branch("b", chance), branch("c", chance))
+    def test_eager_tasks_have_the_same_scopes(hf, act):
+        """A task that begins to run at its creation is the same scope as one that begins later."""
 
-    async def main():
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
-        await hf.with_id("x").start(act(plot))
+        async def plot():
+            chance = random.Random(1)
+            await asyncio.gather(branch("a", chance), branch("b", chance), branch("c", chance))
 
-    asyncio.run(main())
-    assert recorded(hf, "x") == THREE_BRANCHES
+        async def main():
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+            await hf.with_id("x").start(act(plot))
+
+        asyncio.run(main())
+        assert recorded(hf, "x") == THREE_BRANCHES
 
 
 def test_a_task_of_another_library_keeps_its_factory(hf, act, ran):
