@@ -119,7 +119,7 @@ def _claim(
     fresh: bool,
 ) -> Claimed:
     while True:
-        state = None if fresh else fold(engine.store.load(run_id))
+        state = None if fresh else fold(engine.store.history(run_id))
         if state is None and create is None:
             raise RunNotFound(run_id, engine.nearest(run_id))
         dead = _make_sure_dead(engine, run_id, state, force)

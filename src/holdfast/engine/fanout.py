@@ -72,8 +72,9 @@ def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
     if not work:
         return []
     with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
-        waiting: list[Future[Any]] = [pool.submit(copy_context().run, one) for one in work]
+        waiting: list[Future[Any]] = []
         try:
+            waiting += [pool.submit(copy_context().run, one) for one in work]
             wait(waiting)
         except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
             scope = current.get()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over: bool) -> Claimed:
     """Find the run's code first: a run that cannot be executed is not claimed."""
-    state = fold(engine.store.load(run_id))
+    state = fold(engine.store.history(run_id))
     if state is None:
         raise RunNotFound(run_id, engine.nearest(run_id))
     if state.status == "completed":
@@ -40,7 +40,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
     def drive_one(run_id: str) -> Run[Any]:
         run: Run[Any] = Run(engine, run_id)
         try:
-            state = fold(engine.store.load(run_id))
+            state = fold(engine.store.history(run_id))
             if state is not None and state.stalls >= engine.options.crash_loop_after:
                 raise CrashLoop(run_id, state.stalls)
             run = engine.resume(run_id)

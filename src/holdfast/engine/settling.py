@@ -27,7 +27,7 @@ _OPEN = ("in_doubt", "running")
 def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any, why: str, by: str) -> str:
     """Record the outcome; returns the step's whole identity. The run goes on with `resume`."""
     while True:
-        state = fold(engine.store.load(run_id))
+        state = fold(engine.store.history(run_id))
         if state is None:
             raise RunNotFound(run_id, engine.nearest(run_id))
         key = find_step(run_id, state, step)

@@ -148,6 +148,9 @@ class OracleStore:
                 one for one in found.recorded(after) if output or not isinstance(one.event, e.OutputCaptured)
             ]
 
+    def history(self, stream: str, *, after: int = 0, output: bool = False) -> Iterator[Recorded]:
+        return iter(self.load(stream, after=after, output=output))
+
     def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
         with self._lock:
             found = self._open(stream)

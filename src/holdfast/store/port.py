@@ -211,6 +211,10 @@ class Store(Protocol):
         `StoreCorrupt` where the chain does not hold."""
         ...
 
+    def history(self, stream: str, *, after: int = 0, output: bool = False) -> Iterator[Recorded]:
+        """The same one by one, for a fold that keeps none of them: a long run's events are many."""
+        ...
+
     def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
         """A stream's events as they are stored."""
         ...

@@ -237,15 +237,17 @@ class SqliteStore:
                 raise translate(error, self.path) from None
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
+        return list(self.history(stream, after=after, output=output))
+
+    def history(self, stream: str, *, after: int = 0, output: bool = False) -> Iterator[Recorded]:
         rows = self._read("load", (stream, after))
         if not rows:
-            return []
+            return
         previous = GENESIS
         if after:
             found = self._read("hash_at", (stream, after))
             previous = found[0][0] if found else b""
         decode, link, name = e.decode, chain, stream.encode()
-        loaded = []
         expected = after
         for version, type, at, payload, hash in rows:
             expected += 1
@@ -256,8 +258,7 @@ class SqliteStore:
                 )
             previous = hash
             if output or type != "OutputCaptured":
-                loaded.append(Recorded(decode(type, payload), version, at))
-        return loaded
+                yield Recorded(decode(type, payload), version, at)
 
     def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
         return (Entry(*row) for row in self._read("entries", (stream, after)))
