@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.control import Control
@@ -71,20 +71,49 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
 def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
     if not work:
         return []
+    crew = _Crew()
     with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
         waiting: list[Future[Any]] = []
         try:
-            waiting += [pool.submit(copy_context().run, one) for one in work]
+            waiting += [pool.submit(crew.run, copy_context(), one) for one in work]
             wait(waiting)
         except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
             scope = current.get()
             if isinstance(scope, Scope):
                 scope.execution.interrupted(error)
-            pool.shutdown(cancel_futures=True)
+            crew.stop()
             raise
     return [
         Outcome(None, failed) if (failed := one.exception()) else Outcome(one.result()) for one in waiting
     ]
+
+
+class _Crew:
+    """Knows which items are being worked on: an executor that was interrupted while it started a
+    thread does not."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._busy = 0
+        self._stopped = False
+
+    def run(self, context: Context, work: Callable[[], Any]) -> Any:
+        with self._changed:
+            if self._stopped:
+                return None
+            self._busy += 1
+        try:
+            return context.run(work)
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let nothing more begin, and wait for what has begun."""
+        with self._changed:
+            self._stopped = True
+            self._changed.wait_for(lambda: not self._busy)
 
 
 async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:

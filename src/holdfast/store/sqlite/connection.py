@@ -47,11 +47,13 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
 
 def check_ours(db: apsw.Connection, path: Path) -> None:
     """Refuse a database of another program and one of a newer holdfast; an empty one passes."""
-    ours = db.pragma("application_id")
     known = sql.migrations()[-1][0]
-    version = db.pragma("user_version")
+    with db:  # one snapshot: another process may be making the store at this moment
+        ours = db.pragma("application_id")
+        version = db.pragma("user_version")
+        tables = db.execute("SELECT count(*) FROM sqlite_schema").get
     if ours != APPLICATION_ID:
-        if ours or version or db.execute("SELECT count(*) FROM sqlite_schema").get:
+        if ours or version or tables:
             raise StoreForeign(f"{path} is a database of another program; name another home with --home")
     elif version > known:
         raise StoreNewer(
