@@ -1,8 +1,6 @@
 """Interrupts, lost appends and unreadable results: what stops a run stops it for good."""
 
 import asyncio
-import os
-import signal
 import threading
 from dataclasses import dataclass
 
@@ -72,39 +70,6 @@ def test_an_exit_in_a_run_of_its_own_thread_is_an_interrupted_run(hf, act):
     with pytest.raises(RunInterrupted):
         hf.with_id("x").start(act(lambda: leave())).result(30)
     assert hf.get("x").interrupted
-
-
-def test_an_interrupt_of_parallel_begins_no_more_items(hf, act, ran):
-    """What runs ends and is recorded; what has not begun does not begin."""
-    begun = threading.Barrier(3)
-
-    @step
-    def work(n: int) -> int:
-        ran.append(n)
-        if n < 2:
-            begun.wait(10)
-        threading.Event().wait(0.05)
-        return n
-
-    def plot():
-        return parallel(work, range(60), limit=2)
-
-    def press():
-        begun.wait(10)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    # A shell's background job has SIGINT ignored, and Python then leaves it so.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=press).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            hf.with_id("x").run(act(plot))
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert len(ran) < 60, (
-        "how many begin before the signal is served is the machine's affair, not all of them"
-    )
-    assert [info.status for info in hf.steps("x")] == ["completed"] * len(ran)
 
 
 def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
