@@ -21,7 +21,7 @@ from holdfast.store.port import STORE_STREAM, Append, Decision, Recorded, new_ev
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.commit import Command
 from holdfast.testing.histories import whole_feed
-from holdfast.testing.strategies import commands_for, rewound
+from holdfast.testing.strategies import commands_for, fitting, rewound
 
 RUNS = ("r", "s")
 
@@ -67,8 +67,11 @@ def work_for(run: str) -> st.SearchStrategy[Work]:
         st.integers(0, 4).map(lambda n: n == 0),
     )
     hot = st.builds(Hot, st.integers(1, 40).map(lambda n: f"h#{n}"), stale)
+    # A rewind leaves the run without an owner, and nothing executes before the next claim.
+    rewind = st.builds(Owned, st.tuples(st.integers(0, 9)), stale)
     claim = st.builds(c.ClaimRun, st.just(run), st.just("ann"), st.just("bob"), st.booleans())
-    return st.tuples(st.just(run), st.one_of(st.builds(Foreign, claim | commands), owned, owned, hot, hot))
+    foreign = st.builds(Foreign, claim), st.builds(Foreign, commands)
+    return st.tuples(st.just(run), st.one_of(*foreign, owned, owned, rewind, hot, hot, hot))
 
 
 BATCHES = st.builds(
@@ -77,7 +80,7 @@ BATCHES = st.builds(
     st.booleans(),
     st.sampled_from([0, 0, 0, 1]),
 )
-STEPS = st.lists(BATCHES | st.sampled_from(["rebuild", "reopen", "verify"]), min_size=4, max_size=14)
+STEPS = st.lists(BATCHES | st.sampled_from(["rebuild", "reopen", "verify"]), min_size=8, max_size=16)
 
 
 class Twins:
@@ -142,7 +145,8 @@ class Twins:
             if isinstance(command, (c.CreateRun, c.ClaimRun)):
                 continue  # an owner's append never claims: the epoch would not move with it
             try:
-                decided = [rewound(state, command)] if isinstance(command, int) else decide(state, command)
+                rewind = isinstance(command, int)
+                decided = [rewound(state, command)] if rewind else decide(state, fitting(state, command))
             except HoldfastError:
                 continue
             for event in decided:
@@ -155,10 +159,8 @@ class Twins:
     def _hot(self, run: str, state: RunState, work: Hot, at: int, durable: bool) -> Append:
         if work.key in state.steps or not state.owner:
             return Append(run, state.epoch - work.stale, (), durable=durable)
-        started = e.StepStarted(work.key, "h", generation=state.generation, child="kid")
-        done = e.StepCompleted(work.key, generation=state.generation)
-        events = (new_event(started, at), new_event(done, at + 1))
-        return Append(run, state.epoch - work.stale, events, durable=durable, step=started)
+        ran = e.StepRan(work.key, "h", at - 1, generation=state.generation)
+        return Append(run, state.epoch - work.stale, [new_event(ran, at)], durable=durable)
 
     def compare(self) -> None:
         store = self.stores[0]
@@ -182,7 +184,8 @@ class Twins:
 
 def _decision(command: c.Command, at: int) -> Callable[[Sequence[Recorded]], Decision]:
     def decide_now(recorded: Sequence[Recorded]) -> Decision:
-        events = decide(fold(recorded), command)
+        state = fold(recorded)
+        events = decide(state, fitting(state, command))
         epochs = [event.epoch for event in events if isinstance(event, e.RunClaimed)]
         return Decision([new_event(event, at) for event in events], epochs[0] if epochs else None)
 

@@ -28,11 +28,21 @@ from holdfast.errors import (
     StoreVanished,
 )
 from holdfast.kernel import commands as c
-from holdfast.store.port import Decision
+from holdfast.kernel import events as e
+from holdfast.store.port import Append, Decision, new_event
 from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite.commit import Command, Committer
-from holdfast.store.sqlite.connection import connect, filesystem_of
-from holdfast.testing.histories import CODE, output_append, own, perform, step_append, whole_feed
+from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
+from holdfast.testing.histories import (
+    CODE,
+    EVERYTHING,
+    output_append,
+    own,
+    perform,
+    start_append,
+    step_append,
+    whole_feed,
+)
 
 
 @pytest.fixture
@@ -115,6 +125,36 @@ def test_a_migration_keeps_the_data_and_an_older_holdfast_refuses_it(store, home
         SqliteStore(home).close()
     with pytest.raises(StoreNewer, match="upgrade holdfast"):
         SqliteStore(home)
+
+
+def test_a_store_without_steps_that_ran_keeps_its_steps(store, home, tmp_path):
+    """Schema 1 had all steps in a table of that name: they are there after the migration, the log says the
+    same of them, and steps that ran come beside them."""
+    for at, commands in enumerate(EVERYTHING, 1):
+        perform(store, "r", *(one for one in commands if not isinstance(one, c.RunStep)), at=at)
+    perform(store, "s", c.CreateRun("s", CODE, "d"), c.ClaimRun("s", "me"), c.StartStep("a#1", "a"))
+    before = (store.runs(), store.steps("r"), store.steps("s"), whole_feed(store))
+    store.close()
+    old = tmp_path / "old"
+    old.mkdir()
+    db = connect(old / "holdfast.db", create=True)
+    migrate(db, upto=1)
+    db.execute("ATTACH ? AS new", (str(home / "holdfast.db"),))
+    for table in ("events", "streams", "blobs", "runs", "owners", "meta"):
+        db.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+    db.execute("INSERT INTO main.steps SELECT * FROM new.step_rows")
+    assert (db.pragma("user_version"), db.execute("SELECT count(*) FROM main.steps").get) == (1, 6)
+    db.close()
+    opened = SqliteStore(old)
+    assert (opened.runs(), opened.steps("r"), opened.steps("s"), whole_feed(opened)) == before
+    assert list(opened.verify()) == []
+    opened.append(step_append("s", "b#1"))
+    perform(opened, "s", c.CompleteStep("a#1"))
+    steps = [(row.key, row.status, row.version) for row in opened.steps("s")]
+    assert steps == [("b#1", "completed", 4), ("a#1", "completed", 5)]
+    opened.rebuild()
+    assert (opened.steps("r"), list(opened.verify())) == (before[1], [])
+    opened.close()
 
 
 def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):
@@ -279,7 +319,7 @@ def test_after_an_io_error_the_outcome_is_in_doubt_and_the_store_is_opened_anew(
             store.append(step_append("r", "a#1"))
     store.append(step_append("r", "a#1"))
     assert store._db is not before
-    assert len(store.load("r")) == 4
+    assert len(store.load("r")) == 3
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "write", fail)
@@ -292,26 +332,28 @@ def test_after_an_io_error_the_outcome_is_in_doubt_and_the_store_is_opened_anew(
 
 # Audit: where it says that something is wrong
 
-STEPS = ("r", 0, "the table steps does not match the log")
+STEPS = ("r", 0, "the table step_rows does not match the log")
 OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
 
 
 @pytest.mark.parametrize(
     ("damage", "faults"),
     [
-        (f"DELETE FROM events WHERE {OF_R} AND version = 5", [("r", 5, "cut off"), STEPS]),
-        (f"DELETE FROM events WHERE {OF_R} AND version = 3", [("r", 3, "missing"), STEPS]),
-        ("UPDATE streams SET hash = x'00' WHERE name = 'r'", [("r", 5, "the head (version 5) does not")]),
-        ("UPDATE streams SET version = 4 WHERE name = 'r'", [("r", 5, "the head (version 4) does not")]),
+        (f"DELETE FROM events WHERE {OF_R} AND version = 6", [("r", 6, "cut off"), STEPS]),
+        (f"DELETE FROM events WHERE {OF_R} AND version = 4", [("r", 4, "missing"), STEPS]),
+        (f"DELETE FROM events WHERE {OF_R} AND version = 3", [("r", 3, "missing")]),
+        ("UPDATE streams SET hash = x'00' WHERE name = 'r'", [("r", 6, "the head (version 6) does not")]),
+        ("UPDATE streams SET version = 5 WHERE name = 'r'", [("r", 6, "the head (version 5) does not")]),
         (f"UPDATE events SET time = 9 WHERE {OF_R} AND version = 2", [("r", 2, "RunClaimed was changed")]),
         (f"UPDATE events SET payload = '{{' WHERE {OF_R} AND version = 2",
          [("r", 2, "RunClaimed was changed"), ("", 0, "the log cannot be projected")]),
+        (f"UPDATE events SET payload = '{{' WHERE {OF_R} AND version = 3", [("r", 3, "StepRan was changed")]),
         ("UPDATE streams SET name = 's' WHERE name = 'r'",
          [("s", 1, "RunCreated was changed"), ("s", 0, "no record"), ("r", 0, "dropped")]),
         ("DELETE FROM streams WHERE name = 'r'",
-         [("#1", 1, "events of a stream that has no head"), ("r", 0, "dropped")]),
-        ("DELETE FROM blobs", [("r", 5, "is missing")]),
-        ("UPDATE steps SET attempt = 9", [STEPS]),
+         [("#r", 1, "events of a stream that has no head"), ("r", 0, "dropped")]),
+        ("DELETE FROM blobs", [("r", 3, "is missing"), ("r", 6, "is missing")]),
+        ("UPDATE step_rows SET attempt = 9", [STEPS]),
         ("DELETE FROM runs", [("r", 0, "the table runs does not match")]),
     ],
 )  # fmt: skip
@@ -321,12 +363,15 @@ def test_verify_says_where(home, damage, faults):
     own(store, "r")
     data = b"large"
     hash = hashlib.sha256(data).hexdigest()
-    append = step_append("r", "a#1")
-    done = append.events[1]._replace(payload=f'{{"key":"a#1","blob":"{hash}"}}')
-    append.events, append.blobs = (append.events[0], output_append("r", "x").events[0], done), [(hash, data)]
-    store.append(append)
+    ran = e.StepRan("a#1", "a", 1, blob=hash)
+    store.append(Append("r", 1, [new_event(ran, 2)], blobs=[(hash, data)]))
+    done = new_event(e.StepCompleted("b#1", blob=hash), 3)
+    plain = (*start_append("r", "b#1").events, *output_append("r", "x").events, done)
+    store.append(Append("r", 1, plain))
     assert list(store.verify()) == []
     db = apsw.Connection(str(store.path))
+    number = db.execute("SELECT id FROM streams WHERE name = 'r'").get
+    faults = [(stream.replace("#r", f"#{number}"), *rest) for stream, *rest in faults]
     db.execute(damage)
     db.close()
     found = [(fault.stream, fault.version, fault.what) for fault in store.verify()]
@@ -361,7 +406,7 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room(moun
     assert len(store.load("r", output=True)) == 2 + acknowledged
     remount(mounted, "size=4m")
     store.append(step_append("r", "a#1"))
-    assert len(store.load("r", output=True)) == 4 + acknowledged
+    assert len(store.load("r", output=True)) == 3 + acknowledged
     assert list(store.verify()) == []
     store.close()
 
@@ -372,10 +417,7 @@ def test_a_write_that_failed_leaves_no_head_behind(store, home):
     store.append(step_append("r", "a#1"))
     store._db.pragma("max_page_count", store._db.pragma("page_count"))
     large = step_append("r", "b#1")
-    large.events = (
-        large.events[0],
-        large.events[1]._replace(payload='{"key":"b#1","result":"%s"}' % ("x" * 9999)),
-    )
+    large.events = [new_event(e.StepRan("b#1", "b", 1, preview="x" * 9999), 2)]
     with pytest.raises(StoreFull):
         store.append(large)
     store._db.pragma("max_page_count", 1_000_000)
@@ -485,7 +527,7 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
         go.set()
         leader.join(20)
         store.append(step_append("r", "a#1"))
-        assert len(store.load("r")) == 4 and list(store.verify()) == []
+        assert len(store.load("r")) == 3 and list(store.verify()) == []
         store.close()
         print("fine")
         """,
@@ -592,7 +634,7 @@ def test_positions_are_never_reused(store, home):
     perform(again, "s", c.CreateRun("s", CODE, "d"))
     positions = [entry.position for entry in whole_feed(again)]
     assert positions == sorted(set(positions))
-    assert positions[-1] == len(positions) == 9
+    assert positions[-1] == len(positions) == 7
     again.close()
 
 
@@ -610,7 +652,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
     with pytest.raises(KeyboardInterrupt):
         store._commit(batch)
     assert [type(item.error) for item in batch] == [StoreInDoubt] * 3
-    assert len(store.load("r", output=True)) == 4
+    assert len(store.load("r", output=True)) == 3
     with pytest.raises(KeyboardInterrupt):
         store.command("r", interrupted)
     store.append(step_append("r", "b#1"))
@@ -626,11 +668,17 @@ def test_a_name_that_cannot_be_written_fails_alone(store):
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]
 
 
-def test_a_step_that_is_in_the_table_already_is_appended_all_the_same(store):
-    """The hot path is for a step's first attempt; told so wrongly, the store does it the exact way."""
-    started = step_append("r", "a#1")
-    started.events, started.step = started.events[:1], None
-    store.append(started)
-    store.append(step_append("r", "a#1"))
-    assert [(row.key, row.status, row.version) for row in store.steps("r")] == [("a#1", "completed", 5)]
+def test_a_step_that_is_in_the_table_ends_there_whatever_ran_meanwhile(store):
+    """Steps that are rows and steps that ran, in one batch and one append: each is once in `steps`."""
+    store.append(start_append("r", "a#1"))
+    ran, done = step_append("r", "c#1"), new_event(e.StepCompleted("a#1"), 4)
+    batch = [step_append("r", "b#1"), Append("r", 1, [*ran.events, done]), start_append("r", "d#1")]
+    store._commit([*batch, step_append("r", "e#1")])
+    assert [(row.key, row.status, row.version) for row in store.steps("r")] == [
+        ("b#1", "completed", 4),
+        ("c#1", "completed", 5),
+        ("a#1", "completed", 6),
+        ("d#1", "running", 7),
+        ("e#1", "completed", 8),
+    ]
     assert list(store.verify()) == []

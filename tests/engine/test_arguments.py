@@ -7,7 +7,7 @@ from holdfast.errors import BadArguments, NotStorable
 
 
 def started(hf, run_id):
-    return [event.data for event in hf.events(run_id) if event.type == "StepStarted"]
+    return [event.data for event in hf.events(run_id) if event.type in ("StepStarted", "StepRan")]
 
 
 def digests(hf, act, calls, run_id):

@@ -35,6 +35,28 @@ def test_steps_in_finally_are_refused_while_an_interrupt_unwinds(hf, act, ran):
     assert ran == ["slow", "slow", "other", "cleanup"]
 
 
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_fast_step_records_nothing(open_hf, act, ran, interrupt):
+    """Neither that it began nor that it failed: the step is a new one when the run goes on."""
+    hf = open_hf()
+    hf._engine.flusher._after_s = 60.0
+
+    @step
+    def work() -> str:
+        ran.append("ran")
+        if ran == ["ran"]:
+            raise interrupt
+        return "done"
+
+    with pytest.raises(interrupt):
+        hf.with_id("x").run(act(lambda: work()))
+    assert [event.type for event in hf.events("x")] == ["RunCreated", "RunClaimed", "RunReleased"]
+    assert (hf.steps("x"), hf.get("x").interrupted) == ([], True)
+    assert hf.resume("x").result(30) == "done"
+    assert ran == ["ran", "ran"]
+    assert [event.type for event in hf.events("x")][3:] == ["RunClaimed", "StepRan", "RunCompleted"]
+
+
 def test_an_interrupt_of_the_workflow_itself_refuses_steps_too(hf, act, ran):
     """The same when Ctrl-C falls between two steps."""
     interrupts = [True]

@@ -100,7 +100,7 @@ class World:
     def told(self, event: Any) -> None:
         key = f"{event.run_id}:0:{event.data.get('key')}"
         with self.lock:
-            if event.type in ("StepCompleted", "StepFailed"):
+            if event.type in ("StepRan", "StepCompleted", "StepFailed"):
                 self.ended.add(key)
             elif event.type == "StepAttemptFailed":
                 self.failures[key] += 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -73,7 +74,8 @@ def test_results_over_32_kb_go_to_blobs(twice, open_hf, size, in_blob):
 
     live, replayed = twice(lambda: give())
     assert live == replayed == "x" * size
-    completed = [event.data for event in open_hf().events("twice") if event.type == "StepCompleted"]
+    events = open_hf().events("twice")
+    completed = [event.data for event in events if event.type in ("StepRan", "StepCompleted")]
     assert [("blob" in data, "result" not in data) for data in completed] == [(in_blob, in_blob)]
 
 
@@ -106,6 +108,42 @@ def test_a_result_that_cannot_be_stored_fails_the_step(hf, act, ran):
     assert ran == ["ran"]
     assert [(info.key, info.status) for info in hf.steps("x")] == [("give#1", "failed")]
     assert hf.get("x").status == "failed"
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_lock_as_a_result_fails_the_step_once(open_hf, act, ran, slow):
+    """Whether the log has the beginning already or not: the body ran once, and its failure replays."""
+    hf = open_hf()
+    hf._engine.flusher._after_s = 0.001 if slow else 60.0
+
+    @step
+    def give() -> object:
+        ran.append("ran")
+        if slow:
+            assert begun.wait(30)
+        return threading.Lock()
+
+    begun = threading.Event()
+    hf._engine.on_event = lambda event: begun.set() if event.type == "StepStarted" else None
+    told = []
+
+    def plot():
+        try:
+            give()
+        except NotStorable as error:
+            told.append(str(error))
+        if len(told) == 1:
+            raise KeyboardInterrupt
+        return "caught"
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("x").run(act(plot))
+    assert hf.resume("x").result(30) == "caught"
+    assert "the result of step give#1" in told[0]
+    assert told[0] == told[1]
+    assert ran == ["ran"]
+    kept = [event.type for event in hf.events("x") if event.data.get("key")]
+    assert kept == ["StepStarted", "StepFailed"]
 
 
 def test_a_workflow_result_that_cannot_be_stored_fails_the_run(hf, act):

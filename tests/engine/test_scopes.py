@@ -40,7 +40,8 @@ async def nested(name: str, chance: random.Random) -> list[list[str]]:
 def recorded(hf, run_id):
     """Step → the question it was asked, as the log has it."""
     events = hf.events(run_id)
-    return {event.data["key"]: event.data["args"]["q"] for event in events if event.type == "StepStarted"}
+    begun = [event.data for event in events if event.type in ("StepStarted", "StepRan")]
+    return {data["key"]: data["args"]["q"] for data in begun}
 
 
 async def with_gather(chance):

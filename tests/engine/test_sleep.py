@@ -134,7 +134,7 @@ def test_several_branches_sleep_at_once(open_hf, act):
     run = hf.with_id("x").start(act(plot))
     worked = []
     hf._engine.on_event = lambda event: (
-        worked.append(event.data["key"]) if event.type == "StepCompleted" else None
+        worked.append(event.data["key"]) if event.type in ("StepRan", "StepCompleted") else None
     )
     while len([info for info in hf.steps("x") if info.kind == "sleep"]) < 2:
         clock.until_asleep()

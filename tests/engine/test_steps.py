@@ -3,10 +3,12 @@
 import asyncio
 import concurrent.futures
 import threading
+import time
 
 import pytest
 
-from holdfast import DetachedStep, Holdfast, step
+from holdfast import DetachedStep, Holdfast, Retry, step
+from holdfast.clock import instant
 from holdfast.errors import BadInput, WrongColour
 
 
@@ -42,6 +44,115 @@ def test_a_step_runs_once_and_replays(twice, ran):
 
     assert twice(plot) == (["a?", "b?"], ["a?", "b?"])
     assert ran == ["a", "b"]
+
+
+@pytest.fixture
+def commits(open_hf):
+    """A Holdfast in which no step is slow, and the types of events of each of its appends."""
+    hf = open_hf()
+    hf._engine.flusher._after_s = 60.0
+    store, appended = hf._engine.store, []
+    append, append_soon = store.append, store.append_soon
+
+    def note(item):
+        append(item)
+        appended.append([event.type for event in item.events])
+
+    def note_soon(item, done):
+        append_soon(item, done)
+        appended.append([event.type for event in item.events])
+
+    store.append, store.append_soon = note, note_soon
+    return hf, appended
+
+
+def test_a_fast_step_is_one_event(commits, act):
+    """What it was called with and what it gave, when it began and when it ended: one event, one commit."""
+    hf, appended = commits
+
+    @step
+    def ask(q: str) -> str:
+        return f"{q}?"
+
+    hf.with_id("x").run(act(lambda: [ask("a"), ask.with_key("k")("b")]))
+    assert appended == [["StepRan"], ["StepRan"], ["RunCompleted"]]
+    events = [event for event in hf.events("x") if event.data.get("key")]
+    assert [(event.type, event.data["key"]) for event in events] == [
+        ("StepRan", "ask#1"),
+        ("StepRan", "ask@k"),
+    ]
+    first = events[0].data
+    assert (first["name"], first["ordinal"], first["args"], first["result"]) == ("ask", 1, {"q": "a"}, "a?")
+    for event, info in zip(events, hf.steps("x"), strict=True):
+        assert instant(event.data["started_at"]) == info.started_at <= info.ended_at == event.at
+        assert (info.key, info.status, info.attempt) == (event.data["key"], "completed", 1)
+
+
+def test_a_fast_async_step_is_one_event(commits, act):
+    """The same for `async def` steps, and for `def` steps through `.aio`."""
+    hf, appended = commits
+
+    @step
+    async def ask(q: str) -> str:
+        return f"{q}?"
+
+    @step
+    def look(q: str) -> str:
+        return f"{q}!"
+
+    async def plot():
+        return [await ask("a"), await look.aio("b")]
+
+    assert hf.with_id("x").run(act(plot)) == ["a?", "b!"]
+    assert appended[:2] == [["StepRan"], ["StepRan"]]
+    assert [info.key for info in hf.steps("x")] == ["ask#1", "look#1"]
+
+
+def test_a_slow_step_is_in_the_log_before_it_ends(open_hf, act):
+    """Its beginning is written while it runs; its end is an event of its own."""
+    hf, reader = open_hf(), open_hf()
+    seen = []
+
+    @step
+    def ask() -> str:
+        deadline = time.monotonic() + 30
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.05)
+            seen.extend(info.status for info in reader.steps("x"))
+        return "done"
+
+    assert hf.with_id("x").run(act(lambda: ask())) == "done"
+    assert seen == ["running"]
+    assert [event.type for event in hf.events("x")][2:-1] == ["StepStarted", "StepCompleted"]
+    assert [info.status for info in hf.steps("x")] == ["completed"]
+
+
+def test_a_fast_step_that_fails_is_two_events_in_one_commit(commits, act):
+    """That it began, and how it failed."""
+    hf, appended = commits
+
+    @step
+    def ask() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        hf.with_id("x").run(act(lambda: ask()))
+    assert appended == [["StepStarted", "StepFailed"], ["RunFailed"]]
+    assert [(info.key, info.status) for info in hf.steps("x")] == [("ask#1", "failed")]
+
+
+@pytest.mark.parametrize("options", [{"effect": "once"}, {"timeout": 30}, {"retry": Retry(attempts=2)}])
+def test_what_promises_more_than_a_plain_step(commits, act, options):
+    """A `once` step says that it begins before it does; a time limit or a retry that was not needed
+    costs no event."""
+    hf, appended = commits
+
+    @step(**options)
+    def ask() -> None: ...
+
+    hf.with_id("x").run(act(lambda: ask()))
+    once = "effect" in options
+    assert appended[:-1] == ([["StepStarted"], ["StepCompleted"]] if once else [["StepRan"]])
 
 
 def test_an_async_step_runs_once_and_replays(twice, ran):
@@ -248,8 +359,10 @@ def test_secret_results_are_not_stored(twice, open_hf, ran):
     assert twice(plot) == ("value-that-is-not-kept", "value-that-is-not-kept")
     assert ran == ["token", "token"]
     events = open_hf().events("twice")
-    completed = [event.data for event in events if event.type == "StepCompleted"]
-    assert completed == [{"key": "token#1", "secret": True}]
+    completed = [event.data for event in events if event.type in ("StepRan", "StepCompleted")]
+    assert [(data["key"], data["secret"]) for data in completed] == [("token#1", True)]
+    assert not {"result", "blob"} & set(completed[0])
+    assert "value-that-is-not-kept" not in repr(completed)
 
 
 @pytest.mark.parametrize(

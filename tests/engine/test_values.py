@@ -71,9 +71,9 @@ def test_values_ride_with_the_next_commit(open_hf, act):
         work()
         uuid()
 
-    hf.run(act(plot))
+    hf.with_id("x").run(act(plot))
     assert appends == [
-        ["ValueRecorded", "ValueRecorded", "StepStarted", "StepCompleted"],
+        ["ValueRecorded", "ValueRecorded", "StepRan"],
         ["ValueRecorded", "RunCompleted"],
     ]
 

@@ -21,11 +21,11 @@ from holdfast.errors import (
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import Refused, check_epoch, decide
+from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import Impossible, evolve, fold
-from holdfast.kernel.failure import Failure
 from holdfast.kernel.identity import Counters, check_run_id, check_step_key, scope_of
 from holdfast.kernel.state import RunState
-from holdfast.testing.strategies import commands_for, rewound
+from holdfast.testing.strategies import commands_for, fitting, rewound
 
 CODE = e.Code("flow")
 NO = Failure("builtins:ValueError", "no")
@@ -49,6 +49,12 @@ class History:
             self.add(event)
         return events
 
+    def operate(self, operation: c.Command | int) -> None:
+        if isinstance(operation, c.Command):
+            self.do(fitting(self.state, operation))
+        else:
+            self.add(rewound(self.state, operation))
+
     def add(self, event: e.Event) -> None:
         version = len(self.log) + 1
         self.state = evolve(self.state, event, version, version * 10)
@@ -67,8 +73,12 @@ def step_after(key: str, *commands: c.Command):
 
 # Properties over random histories
 
-OPERATIONS = st.lists(commands_for("r") | st.integers(0, 12), min_size=3, max_size=60)
-"""Commands; a number is a rewind by so many versions."""
+REWINDS = st.integers(0, 12)
+OPERATIONS = st.lists(
+    st.one_of(commands_for("r"), REWINDS, REWINDS, *[st.just(CLAIM)] * 4), min_size=20, max_size=60
+)
+"""Commands; a number is a rewind by so many versions. A rewind leaves the run without an owner, and
+nothing executes before the next claim."""
 
 
 @settings(max_examples=120, deadline=None)
@@ -83,7 +93,7 @@ def test_decide_only_emits_what_evolve_accepts_and_changes_nothing_itself(operat
             history.add(rewound(history.state, operation))
             continue
         try:
-            events = decide(history.state, operation)
+            events = decide(history.state, fitting(history.state, operation))
         except HoldfastError:
             events = []
         assert history.state == before
@@ -98,9 +108,7 @@ def test_a_loaded_history_folds_to_the_live_state(operations):
     history = History(CREATE, CLAIM)
     for operation in operations:
         try:
-            history.do(operation) if isinstance(operation, c.Command) else history.add(
-                rewound(history.state, operation)
-            )
+            history.operate(operation)
         except HoldfastError:
             pass
     loaded = [
@@ -119,9 +127,7 @@ def test_what_the_state_says_of_itself_holds(operations):
     history = History(CREATE, CLAIM)
     for operation in operations:
         try:
-            history.do(operation) if isinstance(operation, c.Command) else history.add(
-                rewound(history.state, operation)
-            )
+            history.operate(operation)
         except HoldfastError:
             continue
         state = history.state
@@ -147,6 +153,7 @@ EXAMPLES = {
     "Rewound": e.Rewound(1, 0, 7),
     "StepStarted": e.StepStarted("a#1", "a", "d", 1, 2, "once", "command", 1, ONE, "1", 1, "kid"),
     "StepCompleted": e.StepCompleted("a#1", ONE, "", 2, 1, True),
+    "StepRan": e.StepRan("a#1", "a", 7, "d", 1, ONE, "1", 1, ONE, "blob", 1, True),
     "StepAttemptFailed": e.StepAttemptFailed("a#1", 1, NO, 99),
     "StepFailed": e.StepFailed("a#1", NO, 3),
     "StepReopened": e.StepReopened("a#1", 1),
@@ -172,6 +179,8 @@ def test_defaults_are_not_stored_and_null_is_a_value():
     assert e.encode(e.StepCompleted("a#1")) == '{"key":"a#1"}'
     assert e.encode(e.StepCompleted("a#1", msgspec.Raw(b"null"))) == '{"key":"a#1","result":null}'
     assert e.decode("StepCompleted", '{"key":"a#1"}').result == e.NOTHING
+    assert e.encode(e.StepRan("a#1", "a", 7)) == '{"key":"a#1","name":"a","started_at":7}'
+    assert e.decode("StepRan", '{"key":"a#1","name":"a","started_at":7}').result == e.NOTHING
 
 
 def test_an_event_of_a_newer_version_is_kept_and_skipped():
@@ -298,6 +307,7 @@ def test_an_ended_run_stays_ended(end):
     for command in (
         CLAIM,
         c.StartStep("a#1", "a"),
+        c.RunStep(e.StepRan("a#1", "a", 1)),
         c.CompleteRun(),
         c.FailRun(NO),
         c.CancelRun(),
@@ -389,11 +399,50 @@ def test_a_step_that_was_running_at_a_crash_starts_again():
     assert step_after("a#1", c.StartStep("a#1", "a"), c.StartStep("a#1", "a")).attempt == 2
 
 
+def test_a_step_that_ran_is_what_it_would_be_in_two_events():
+    """One event instead of two leaves the same step, at the same place, and the same run."""
+    one = History(CREATE, CLAIM, c.ClaimRun("r", "bob", "ann"))
+    two = copy.deepcopy(one)
+    ran = e.StepRan("b[1]/a#1", "a", 40, "d", 2, ONE, "1", 1, ONE, "blob", secret=True)
+    assert one.do(c.RunStep(ran)) == [ran]
+    two.do(c.StartStep("b[1]/a#1", "a", "d", 2, args=ONE, preview="1", size=1))
+    two.do(c.CompleteStep("b[1]/a#1", ONE, "blob", secret=True))
+    step = one.state.steps["b[1]/a#1"]
+    assert (step.status, step.started_at, step.ended_at, step.version) == ("completed", 40, 40, 4)
+    assert (one.state.stalls, one.state.order) == (0, {("b[1]/", 2): "b[1]/a#1"})
+    step.ended_at, step.version = 50, 5
+    one.state.version, one.state.updated_at = 5, 50
+    assert one.state == two.state
+
+
+def test_a_step_that_ran_is_new():
+    """Not one that began, ended, sleeps or was recorded before, and not one of another generation."""
+    history = History(CREATE, CLAIM, c.StartStep("a#1", "a"), c.RecordValue("now#1", 1, ONE))
+    history.do(c.StartSleep("s#1", 2, 9))
+    history.do(c.RunStep(e.StepRan("b#1", "b", 1)))
+    for key in ("a#1", "now#1", "s#1", "b#1"):
+        with pytest.raises(Refused, match=f"step {key} is .*; it is not a new one"):
+            history.do(c.RunStep(e.StepRan(key, "a", 1)))
+    with pytest.raises(Refused, match="of generation 1, not 0"):
+        history.do(c.RunStep(e.StepRan("c#1", "c", 1, generation=1)))
+    for command in (
+        c.StartStep("b#1", "b"),
+        c.CompleteStep("b#1"),
+        c.FailAttempt("b#1", NO),
+        c.RecordValue("b#1", 3, ONE),
+        c.StartSleep("b#1", 3, 9),
+        c.SettleStep("r", "b#1", "retry", abandoned=True),
+    ):
+        with pytest.raises(Refused):
+            history.do(command)
+
+
 def test_nothing_executes_without_an_owner():
     """Steps and sleeps need one; ending the run too; cancelling does not."""
     history = History(CREATE)
     for command in (
         c.StartStep("a#1", "a"),
+        c.RunStep(e.StepRan("a#1", "a", 1)),
         c.StartSleep("s#1", 1, 9),
         c.CompleteRun(),
         c.FailRun(NO),
@@ -517,6 +566,23 @@ def test_a_rewind_can_go_back_to_an_older_generation():
     assert {key: step.status for key, step in history.state.steps.items()} == {
         "a#1": "running", "b#1": "completed",
     }  # fmt: skip
+
+
+def test_a_rewind_takes_over_steps_that_ran():
+    """Like any other: those before the point are there, those after it can run in the new generation."""
+    rans = [e.StepRan(key, key[0], 1, ordinal=n, result=ONE) for n, key in enumerate(("a#1", "b#1"), 1)]
+    history = History(CREATE, CLAIM, *map(c.RunStep, rans))
+    taken = copy.deepcopy(history.state.steps["a#1"])
+    history.add(e.Rewound(1, 0, 3))
+    history.do(CLAIM)
+    assert (history.state.steps, history.state.order) == ({"a#1": taken}, {("", 1): "a#1"})
+    for ran in rans:
+        with pytest.raises(Refused):
+            history.do(c.RunStep(ran))
+    history.do(c.RunStep(e.StepRan("b#1", "b", 2, ordinal=2, generation=1)))
+    assert history.state.order == {("", 1): "a#1", ("", 2): "b#1"}
+    history.add(e.Rewound(2, 0, 9))
+    assert [step.version for step in history.state.steps.values()] == [3, 4]
 
 
 # Identity

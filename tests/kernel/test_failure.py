@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from holdfast import errors
 from holdfast.errors import StepError
-from holdfast.kernel.failure import Failure, capture, rebuild, round_trips
+from holdfast.kernel.events import Failure
+from holdfast.kernel.failure import capture, rebuild, round_trips
 
 
 class ApiError(Exception):

@@ -17,7 +17,7 @@ from holdfast.kernel.evolve import fold
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.engine.records import RunInfo
-    from holdfast.kernel.failure import Failure
+    from holdfast.kernel.events import Failure
     from holdfast.kernel.state import RunState, StepState
     from holdfast.redaction import Redactor
 

@@ -163,7 +163,7 @@ def _transition(step: StepView, event: LogEvent) -> str:
     name = clean(step.key)
     if event.type == "StepStarted":
         return f"{name} started" + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
-    if event.type == "StepCompleted":
+    if event.type in ("StepRan", "StepCompleted"):
         return f"{name} completed in {between(step.started, step.ended)}"
     if event.type == "StepAttemptFailed":
         wait = duration(max((step.due - event.at).total_seconds(), 0)) if step.due else ""

@@ -48,6 +48,9 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> Non
         step.effect, step.kind = data.get("effect", "idempotent"), data.get("kind", "step")
         step.child = data.get("child", "")
         step.status, step.started, step.ended = "running", at, None
+    elif kind == "StepRan":
+        step.name, step.status = data["name"], "completed"
+        step.started, step.ended = instant(data["started_at"]), at
     elif kind == "SleepStarted":
         step.kind, step.status, step.started, step.due = "sleep", "sleeping", at, instant(data["until"])
     elif kind in ("StepCompleted", "SleepEnded"):

@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import drive as sync_driver
-from holdfast.engine.perform import Body, Call, Outcome, Pause, perform
-from holdfast.engine.scope import InsideStep, current
-from holdfast.errors import StepTimeout
+from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
+from holdfast.engine.scope import current
+from holdfast.errors import NotStorable, StepTimeout
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
 
 
@@ -103,17 +104,43 @@ async def drive(call: Call, past: StepState | None) -> Any:
     run = call.execution
     run.under_way += 1
     try:
-        return await _drive(run, call, past)
+        if past is None and call.straight:
+            return await _go_straight(run, call)
+        return await _drive(run, call, perform(call, past))
     finally:
         run.under_way -= 1
         if run.all_ended is not None and not run.under_way:
             run.all_ended.finish()
 
 
-async def _drive(run: Execution, call: Call, past: StepState | None) -> Any:
-    performing = perform(call, past)
+async def _go_straight(run: Execution, call: Call) -> Any:
+    """The way of nearly every step, as in `drive`."""
+    call.begin()
+    run.engine.flusher.watch(call)
+    try:
+        outcome, cancelled = await _run_body(call, RUN)
+    finally:
+        run.engine.flusher.unwatch(call)
+    if outcome.error is None:
+        try:
+            append = completion(call, outcome.value)
+        except NotStorable:
+            pass
+        else:
+            cancelled = await commit(run, append) or cancelled
+            if cancelled is not None:
+                raise cancelled
+            return outcome.value
+    return await _drive(run, call, perform(call, None, outcome), cancelled)
+
+
+async def _drive(
+    run: Execution,
+    call: Call,
+    performing: Generator[Request, Outcome | None, Outcome],
+    cancelled: asyncio.CancelledError | None = None,
+) -> Any:
     answer: Outcome | None = None
-    cancelled: asyncio.CancelledError | None = None
     try:
         while True:
             request = performing.send(answer)
@@ -137,13 +164,17 @@ async def _drive(run: Execution, call: Call, past: StepState | None) -> Any:
     return outcome.value
 
 
-async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
-    """Wait until the append is acknowledged; returns a cancel that came meanwhile."""
-    mailbox = run.mailbox
-    assert mailbox is not None
+async def submit(engine: Engine, mailbox: Mailbox, append: Append) -> asyncio.CancelledError | None:
+    """Wait until the append is acknowledged or refused; returns a cancel that came meanwhile."""
     waiter = Waiter(mailbox.loop)
-    run.engine.store.append_soon(append, lambda _: mailbox.deliver(waiter))
-    cancelled = await waiter.wait()
+    engine.store.append_soon(append, lambda _: mailbox.deliver(waiter))
+    return await waiter.wait()
+
+
+async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
+    """The same for an append that the run cannot go on without."""
+    assert run.mailbox is not None
+    cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
     if run.engine.on_event is not None:
@@ -155,10 +186,11 @@ async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancell
     """Run the function in a task of its own: what cancels the caller does not reach it."""
     loop = asyncio.get_running_loop()
     body = request.hook or call.spec.body
+    waiter = Waiter(loop)
     if call.spec.is_async if request.hook is None else _is_async(request.hook):
-        token = current.set(InsideStep(call.execution, call.key, call.attempt))
+        token = current.set(call)
         try:
-            task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s))
+            task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s, waiter))
         finally:
             current.reset(token)
         stop = _cancel_when_stopped(call.execution, loop, task)
@@ -166,7 +198,6 @@ async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancell
         threads = call.execution.engine.threads()
         task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
         stop = None
-    waiter = Waiter(loop)
     task.add_done_callback(waiter.finish)
     try:
         cancelled = await waiter.wait()
@@ -178,7 +209,9 @@ async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancell
     return task.result(), cancelled
 
 
-async def _limited(call: Call, body: Callable[..., Awaitable[Any]], timeout_s: float | None) -> Outcome:
+async def _limited(
+    call: Call, body: Callable[..., Awaitable[Any]], timeout_s: float | None, waiter: Waiter
+) -> Outcome:
     try:
         if timeout_s is None:
             return Outcome(await body(*call.args, **call.kwargs))
@@ -194,6 +227,8 @@ async def _limited(call: Call, body: Callable[..., Awaitable[Any]], timeout_s: f
         raise
     except BaseException as error:
         return Outcome(None, error)
+    finally:
+        waiter.finish()  # a pass of the loop earlier than the task's own callback
 
 
 def _cancel_when_stopped(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ _EMPTY = inspect.Parameter.empty
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-class Digested(NamedTuple):
+class Digested(msgspec.Struct, frozen=True, gc=False):
     digest: str
     args: msgspec.Raw
     preview: str

@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.perform import Body, Call, Outcome, Pause, perform
-from holdfast.engine.scope import InsideStep, current
-from holdfast.errors import StepTimeout
+from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, completion, perform
+from holdfast.engine.scope import current
+from holdfast.errors import NotStorable, StepTimeout
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
 
 
 def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
+    if past is None and call.straight:
+        return _go_straight(call)
+    return _drive(call, perform(call, past))
+
+
+def _go_straight(call: Call) -> Any:
+    """The way of nearly every step: what `perform` would ask for, without asking. Code that runs after a
+    wait for the disk runs cold, at a third of its speed: this saves 30 of 550 µs per step."""
     run = call.execution
     engine = run.engine
-    performing = perform(call, past)
+    call.begin()
+    engine.flusher.watch(call)
+    token = current.set(call)
+    failed: Outcome | None = None
+    try:
+        value = call.spec.body(*call.args, **call.kwargs)
+    except BaseException as error:
+        failed = Outcome(None, error)
+    finally:
+        current.reset(token)
+        engine.flusher.unwatch(call)
+    if failed is None:
+        try:
+            append = completion(call, value)
+        except NotStorable:
+            failed = Outcome(value)
+    if failed is not None:
+        return _drive(call, perform(call, None, failed))
+    _append(run, append)
+    return value
+
+
+def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) -> Any:
+    run = call.execution
     answer: Outcome | None = None
     try:
         while True:
             request = performing.send(answer)
             answer = None
             if type(request) is Append:
-                try:
-                    engine.store.append(request)
-                except Exception as error:
-                    raise run.lose(error) from None
-                except BaseException as error:
-                    run.interrupted(error)
-                    raise
-                if engine.on_event is not None:
-                    engine.tell(request)
+                _append(run, request)
             elif type(request) is Body:
                 answer = run_body(call, request)
             else:
@@ -46,11 +72,24 @@ def drive(call: Call, past: StepState | None) -> Any:
     return outcome.value
 
 
-def pause(run: Any, until_us: int) -> None:
+def _append(run: Execution, append: Append) -> None:
+    engine = run.engine
+    try:
+        engine.store.append(append)
+    except Exception as error:
+        raise run.lose(error) from None
+    except BaseException as error:
+        run.interrupted(error)
+        raise
+    if engine.on_event is not None:
+        engine.tell(append)
+
+
+def pause(run: Execution, until_us: int) -> None:
     """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
     while (left := run.engine.clock.wait(until_us)) > 0:
         if run.stopping.wait(min(left, 60.0)):
-            raise run.control
+            break
     if run.control is not None:
         raise run.control
 
@@ -59,14 +98,13 @@ def run_body(call: Call, request: Body) -> Outcome:
     """Run the function. With a limit it runs in a thread of its own, which Python cannot kill: the
     next attempt waits until an overdue one has returned."""
     body = request.hook or call.spec.body
-    inside = InsideStep(call.execution, call.key, call.attempt)
     if request.timeout_s is None:
-        return _run(body, call, inside)
+        return _run(body, call)
     _join(call.overdue)
     box: list[Outcome] = []
     context = copy_context()
     thread = threading.Thread(
-        target=lambda: box.append(context.run(_run, body, call, inside)),
+        target=lambda: box.append(context.run(_run, body, call)),
         name=f"holdfast-{call.key}",
         daemon=True,
     )
@@ -83,8 +121,8 @@ def _join(overdue: threading.Thread | None) -> None:
         overdue.join()
 
 
-def _run(body: Callable[..., Any], call: Call, inside: InsideStep) -> Outcome:
-    token = current.set(inside)
+def _run(body: Callable[..., Any], call: Call) -> Outcome:
+    token = current.set(call)
     try:
         return Outcome(body(*call.args, **call.kwargs))
     except BaseException as error:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import msgspec
 from holdfast.clock import Clock, instant
 from holdfast.engine import code as codes
 from holdfast.engine import lifecycle, recovery
-from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.loopthread import LoopThread
@@ -98,13 +99,14 @@ class Engine:
         attached = self.attached(create)
         if attached is not None:
             return attached
-        fresh = run_id is None
         run: Run[Any] = Run(self, create.run_id)
-
-        def claim_it() -> Claimed:
-            return claim(self, create.run_id, create=create, blobs=blobs, fresh=fresh)
-
-        return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it)
+        if run_id is not None:
+            claim_it = partial(claim, self, run_id, create=create, blobs=blobs)
+            return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it)
+        claim_it = partial(claim_fresh, self, create, blobs)
+        # The first claim of a Holdfast makes its owner, and waits for the disk to do so.
+        claim_soon = partial(claim_fresh_soon, self, create, blobs) if self._owner is not None else None
+        return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
 
     def run(
         self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
@@ -117,11 +119,15 @@ class Engine:
         attached = self.attached(create)
         if attached is not None:
             return attached.result()
-        # The first commit need not wait for the disk: nobody knows of this run before its result,
-        # and the first commit that does wait takes this one with it.
-        claimed = claim(self, create.run_id, create=create, blobs=blobs, durable=False, fresh=run_id is None)
+        birth: Append | None = None
+        if run_id is None:
+            claimed, birth = begin(self, create, blobs)
+        else:
+            # This commit need not wait for the disk: nobody knows of the run before its result, and the
+            # first commit that does wait takes this one with it.
+            claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
         run: Run[Any] = Run(self, create.run_id)
-        lifecycle.execute(self, run, workflow, (args, kwargs), claimed)
+        lifecycle.execute(self, run, workflow, (args, kwargs), claimed, birth=birth)
         try:
             return run.result()
         except RunInterrupted as error:

@@ -28,7 +28,7 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import RunState, StepState
-from holdfast.store.port import Append, Fate, NewEvent
+from holdfast.store.port import Append, Fate, NewEvent, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.aio import Waiter
@@ -38,35 +38,39 @@ if TYPE_CHECKING:
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-class Intent:
-    """A step that runs and may not be in the log yet. It goes there with the step's result, or
-    before, when the step takes long: whoever enqueues first takes it."""
+class Birth:
+    """The first events of a run that nobody knows of before its result (`run()` without an id). Like a
+    step's beginning, they go to the log with the first thing that is recorded, or by themselves when
+    that takes long: one commit less for each run."""
 
-    __slots__ = ("event", "execution", "since", "taken")
+    __slots__ = ("append", "execution", "since", "taken")
 
-    def __init__(self, execution: Execution, event: NewEvent, since: float) -> None:
+    def __init__(self, execution: Execution, append: Append) -> None:
         self.execution = execution
-        self.event = event
-        self.since = since
+        self.append = append
+        self.since = execution.engine.clock.monotonic()
         self.taken = False
 
-    def flush(self) -> Append:
-        """The append that writes the intent alone, without waiting for the disk."""
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Write them alone, without waiting for the disk, if nobody has taken them."""
         run = self.execution
-        return run.append((self.event,), durable=False, seal=self._seal_flush)
-
-    def _seal_flush(self, append: Append) -> None:
-        if self.taken:
-            append.events = ()
-        else:
-            self.taken = True
-            self.execution.seal(append)
+        with run.taking:
+            if not self.taken:
+                run.engine.store.append_soon(run.append((), durable=False), done)
 
 
 class Execution:
     """Thread-safe. One per run and process."""
 
-    def __init__(self, engine: Engine, run_id: str, state: RunState, *, is_async: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        run_id: str,
+        state: RunState,
+        *,
+        is_async: bool,
+        birth: Append | None = None,
+    ) -> None:
         self.engine = engine
         self.id = run_id
         self.state = state
@@ -89,15 +93,23 @@ class Execution:
         self._replaying = len(state.steps)
         self._lock = threading.Lock()
         self._fate = Fate()
+        self.taking = threading.Lock()
+        """Held while an intent is taken, and until it is queued if it goes alone: what says how the step
+        ended is always queued after it."""
+        self._birth: Birth | None = None
+        if birth is not None:
+            self._birth = Birth(self, birth)
+            engine.flusher.watch(self._birth)
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
 
     # From command to events
 
-    def record(self, command: c.Command, at: int) -> Sequence[e.Event]:
+    def record(self, command: c.Command, at: int) -> list[NewEvent]:
         """Decide and evolve: what the caller must append now."""
         with self._lock:
-            return self._record(command, at)
+            events = self._record(command, at)
+        return [new_event(event, at) for event in events]
 
     def _record(self, command: c.Command, at: int) -> Sequence[e.Event]:
         state = self.state
@@ -110,24 +122,19 @@ class Execution:
         """Record without an append of its own: it rides with the next one, of whatever step."""
         at = self.engine.clock.now_us()
         with self._lock:
-            self._riding += [
-                NewEvent(type(event).__name__, at, e.encode(event)) for event in self._record(command, at)
-            ]
+            self._riding += [new_event(event, at) for event in self._record(command, at)]
 
     def entry(
         self,
         commands: Sequence[c.Command],
         *,
+        before: Sequence[NewEvent] = (),
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
     ) -> Append:
-        """The append of what these commands bring about now."""
+        """The append of what these commands bring about now, after what was recorded before."""
         at = self.engine.clock.now_us()
-        events = [
-            NewEvent(type(event).__name__, at, e.encode(event))
-            for command in commands
-            for event in self.record(command, at)
-        ]
+        events = [*before, *(event for command in commands for event in self.record(command, at))]
         return self.append(events, durable=durable, blobs=blobs)
 
     def append(
@@ -136,18 +143,9 @@ class Execution:
         *,
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
-        step: e.StepStarted | None = None,
-        seal: Callable[[Append], None] | None = None,
     ) -> Append:
         return Append(
-            self.id,
-            self.epoch,
-            events,
-            durable=durable,
-            blobs=blobs,
-            step=step,
-            seal=seal or self.seal,
-            fate=self._fate,
+            self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate
         )
 
     def forget_lost(self) -> bool:
@@ -158,13 +156,24 @@ class Execution:
         self._riding = []
         return True
 
+    def forget_birth(self) -> None:
+        """The run has ended, and nothing of it is to be recorded."""
+        birth, self._birth = self._birth, None
+        if birth is not None:
+            birth.taken = True
+            self.engine.flusher.unwatch(birth)
+
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
         if self._riding:
             with self._lock:
                 riding, self._riding = self._riding, []
             append.events = (*riding, *append.events)
-            append.step = None
+        if self._birth is not None:
+            first = self._birth.append
+            self.forget_birth()
+            append.begins, append.events = first.begins, (*first.events, *append.events)
+            append.blobs = (*first.blobs, *append.blobs)
 
     # Values
 

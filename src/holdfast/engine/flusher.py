@@ -1,26 +1,43 @@
-"""Intents of steps that take long: written to the log while the step runs.
+"""Beginnings of what takes long: written to the log while it goes on.
 
-A fast step's intent rides with its result. One that runs on for more than a few milliseconds is
-committed by this thread, without waiting for the disk: after a crash, the log says what was running.
-The thread also looks, about twice a second, whether somebody else has taken a run with a long step:
-a stopped process that wakes up must not go on with it.
+A fast step's beginning is a part of its result, a run's may ride with its first step. What goes on for
+more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,
+the log says what was running. The thread also looks, about twice a second, whether somebody else has
+taken a run with a long step: a stopped process that wakes up must not go on with it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import OwnershipLost, StoreError
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.engine.execution import Intent
+    from holdfast.engine.execution import Execution
 
 _IDLE_TICKS = 40
 _LOOK_EVERY_S = 0.5
+
+
+class Beginning(Protocol):
+    """What begins now and may not be in the log yet: a step's attempt, a run."""
+
+    @property
+    def execution(self) -> Execution: ...
+
+    since: float
+    """When it began, by the monotonic clock."""
+    taken: bool
+    """Whether the log has it, or will have it by somebody else's append."""
+
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Write it alone, without waiting for the disk, if nobody has taken it."""
+        ...
 
 
 class Flusher:
@@ -30,22 +47,22 @@ class Flusher:
     def __init__(self, engine: Engine, after_s: float) -> None:
         self._engine = engine
         self._after_s = after_s
-        self._watched: dict[int, Intent] = {}
+        self._watched: dict[int, Beginning] = {}
         self._ticking = False
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._looked = 0.0
         self._written: deque[Append] = deque()
-        """Flushed intents that the program's callback is still to be told of."""
+        """What was flushed and the program's callback is still to be told of."""
 
-    def watch(self, intent: Intent) -> None:
-        self._watched[id(intent)] = intent
+    def watch(self, one: Beginning) -> None:
+        self._watched[id(one)] = one
         if not self._ticking:
             self._start()
 
-    def unwatch(self, intent: Intent) -> None:
-        self._watched.pop(id(intent), None)
+    def unwatch(self, one: Beginning) -> None:
+        self._watched.pop(id(one), None)
 
     def close(self) -> None:
         self._closing.set()
@@ -85,13 +102,13 @@ class Flusher:
     def _tick(self) -> None:
         self._tell()
         now = self._engine.clock.monotonic()
-        long: list[Intent] = []
-        for intent in list(self._watched.values()):
-            age = now - intent.since
-            if age >= self._after_s and not intent.taken:
-                self._engine.store.append_soon(intent.flush(), _Told(intent, self._written))
+        long: list[Beginning] = []
+        for one in list(self._watched.values()):
+            age = now - one.since
+            if age >= self._after_s and not one.taken:
+                one.flush(_Told(one, self._written))
             if age >= _LOOK_EVERY_S:
-                long.append(intent)
+                long.append(one)
         if long and now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
             self._look(long)
@@ -100,8 +117,8 @@ class Flusher:
         while self._written:
             self._engine.tell(self._written.popleft())
 
-    def _look(self, intents: list[Intent]) -> None:
-        for run in {intent.execution for intent in intents}:
+    def _look(self, beginnings: list[Beginning]) -> None:
+        for run in {one.execution for one in beginnings}:
             try:
                 row = self._engine.store.run(run.id)
             except StoreError as error:
@@ -114,14 +131,14 @@ class Flusher:
 class _Told:
     """Called in the thread that commits: it must not wait for anything, a program's callback least."""
 
-    __slots__ = ("_intent", "_written")
+    __slots__ = ("_one", "_written")
 
-    def __init__(self, intent: Intent, written: deque[Append]) -> None:
-        self._intent = intent
+    def __init__(self, one: Beginning, written: deque[Append]) -> None:
+        self._one = one
         self._written = written
 
     def __call__(self, append: Append) -> None:
         if append.error is not None:
-            self._intent.execution.lose(append.error)
-        elif append.events and self._intent.execution.engine.on_event is not None:
+            self._one.execution.lose(append.error)
+        elif self._one.execution.engine.on_event is not None:
             self._written.append(append)

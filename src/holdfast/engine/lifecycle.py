@@ -7,7 +7,7 @@ functions run the function and write that down. Whatever way a driver ends, its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
@@ -27,6 +27,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.failure import rebuild
 from holdfast.kernel.identity import Counters
 from holdfast.kernel.state import RunState
+from holdfast.store.port import Append
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,8 +92,10 @@ def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
         codes.leave(alias)
 
 
-def _enlist(engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool) -> Execution:
-    execution = Execution(engine, run.id, claimed.state, is_async=is_async)
+def _enlist(
+    engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool, birth: Append | None = None
+) -> Execution:
+    execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
     execution.forced = claimed.forced
     with engine.lock:
         engine.live[run.id] = (execution, run)
@@ -107,6 +110,7 @@ def _follow(run: Run[Any], attached: Run[Any]) -> None:
 
 
 def _dismiss(engine: Engine, execution: Execution) -> None:
+    execution.forget_birth()
     steps.live_runs.discard(execution)
     with engine.lock:
         engine.live.pop(execution.id, None)
@@ -129,8 +133,10 @@ def execute(
     arguments: Arguments | None,
     claimed: Claimed,
     deadline: float = 0.0,
+    birth: Append | None = None,
 ) -> None:
-    """Execute a claimed run in this thread, to its end or to where it stops. `deadline` is the parent's."""
+    """Execute a claimed run in this thread, to its end or to where it stops. `deadline` is the parent's;
+    `birth` is what the log does not have of it yet."""
     state = claimed.state
     if claimed.attached is not None:
         _follow(run, claimed.attached)
@@ -138,7 +144,7 @@ def execute(
     if state.ended:
         run.finish(ended(engine, run.id, state))
         return
-    execution = _enlist(engine, run, claimed, is_async=False)
+    execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
     alias = codes.enter(state.code)
     outcome = Outcome(None, HoldfastError("the driver died"))
     try:
@@ -239,16 +245,18 @@ def launch(
     workflow: Any,
     arguments: Arguments | None,
     claim_it: Callable[[], Claimed],
+    claim_soon: Callable[[], Awaitable[Claimed]] | None = None,
 ) -> Run[Any]:
     """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
     loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
-    what it raises, `await run` raises. `workflow` is a list that `claim_it` fills when it must be found.
+    what it raises, `await run` raises; `claim_soon` is a way that needs no thread. `workflow` is a list
+    that `claim_it` fills when it must be found.
     """
     if in_loop():
         import asyncio
 
         task = asyncio.get_running_loop().create_task(
-            _claim_and_go(engine, run, workflow, arguments, claim_it)
+            _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
         )
         _keep(task)
         return run
@@ -288,12 +296,16 @@ async def _claim_and_go(
     workflow: Any,
     arguments: Arguments | None,
     claim_it: Callable[[], Claimed],
+    claim_soon: Callable[[], Awaitable[Claimed]] | None,
 ) -> None:
     import asyncio
 
     token = current.set(None)
     try:
-        claimed = await asyncio.get_running_loop().run_in_executor(engine.claimers(), claim_it)
+        if claim_soon is not None:
+            claimed = await claim_soon()
+        else:
+            claimed = await asyncio.get_running_loop().run_in_executor(engine.claimers(), claim_it)
         if claimed.attached is not None:
             _follow(run, claimed.attached)
             return

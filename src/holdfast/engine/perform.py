@@ -17,13 +17,14 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine.control import Control
-from holdfast.engine.execution import Execution, Intent
+from holdfast.engine.execution import Execution
 from holdfast.engine.policy import ONCE, Retry, seconds
+from holdfast.engine.scope import InsideStep
 from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.events import Effect, StepKind
-from holdfast.kernel.failure import STEP_MARK, Failure, capture, rebuild, round_trips
+from holdfast.kernel.events import Effect, Failure, StepKind
+from holdfast.kernel.failure import STEP_MARK, capture, rebuild, round_trips
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append, NewEvent
 
@@ -49,6 +50,7 @@ class Spec:
         "name",
         "retry",
         "secret",
+        "straight",
         "timeout",
         "verify",
     )
@@ -79,14 +81,28 @@ class Spec:
         self.secret = secret
         self.child = child
         self.intent_first = intent_first or effect == "once"
+        self.straight = timeout is None and not self.intent_first
 
 
-class Call:
-    """One call of a step, its identity fixed."""
+class Call(InsideStep):
+    """One call of a step, its identity fixed. While its body runs, it is the scope there.
+
+    An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
+    whatever takes long. Otherwise it goes there as a part of the result. Whoever takes it first, says it.
+    """
 
     __slots__ = (
-        "args", "attempt", "deadline", "digested", "execution", "key", "kwargs", "ordinal", "overdue", "spec",
-    )  # fmt: skip
+        "args",
+        "at",
+        "deadline",
+        "digested",
+        "kwargs",
+        "ordinal",
+        "overdue",
+        "since",
+        "spec",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -108,8 +124,47 @@ class Call:
         self.kwargs = kwargs
         self.deadline = deadline
         self.attempt = 1
+        self.at = 0
+        """When the attempt began, by the wall clock, and `since`, by the monotonic one."""
+        self.since = 0.0
+        self.taken = True
+        """Whether the log has the attempt, or will have it by somebody else's append."""
         self.overdue: Any = None
         """The thread of an attempt that took too long and has not returned yet."""
+
+    @property
+    def straight(self) -> bool:
+        """Whether nothing stands between this new call and its body, and only a commit behind it."""
+        return self.ordinal > 0 and self.spec.straight and not self.deadline
+
+    def begin(self) -> None:
+        clock = self.execution.engine.clock
+        self.at = clock.now_us()
+        self.since = clock.monotonic()
+        self.taken = False
+
+    def take(self) -> Sequence[NewEvent]:
+        """The events that say that the attempt began, nothing if that is said. The caller holds
+        `execution.taking`."""
+        if self.taken:
+            return ()
+        self.taken = True
+        spec, digested = self.spec, self.digested
+        return self.execution.record(
+            c.StartStep(
+                self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
+                digested.args, digested.preview, digested.size, spec.child,
+            ),
+            self.at,
+        )  # fmt: skip
+
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Say that it began, without waiting for the disk, if nobody has."""
+        run = self.execution
+        with run.taking:
+            events = self.take()
+            if events:
+                run.engine.store.append_soon(run.append(events, durable=False), done)
 
     def recall(self) -> StepState | None:
         """What the history has of it; a call that does not match it stops the run."""
@@ -136,13 +191,16 @@ class Body(NamedTuple):
 
 
 Request = Append | Pause | Body
-_RUN = Body(None, None)
+RUN = Body(None, None)
 
 
-def perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
-    """The outcome of a call that the history does not answer."""
+def perform(
+    call: Call, past: StepState | None, tried: Outcome | None = None
+) -> Generator[Request, Outcome | None, Outcome]:
+    """The outcome of a call that the history does not answer; `tried` is how a first attempt ended that
+    the driver made by itself."""
     if call.ordinal:
-        return (yield from _perform(call, past))
+        return (yield from _perform(call, past, tried))
     # Only a key of the user's own choice can be called twice at once.
     keyed = call.execution.keyed
     if keyed.setdefault(call.key, call) is not call:
@@ -150,12 +208,14 @@ def perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | 
             None, BadInput(f"step {call.key} is called twice at once: give each call a key of its own")
         )
     try:
-        return (yield from _perform(call, call.recall()))
+        return (yield from _perform(call, call.recall(), None))
     finally:
         del keyed[call.key]
 
 
-def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome | None, Outcome]:
+def _perform(
+    call: Call, past: StepState | None, tried: Outcome | None
+) -> Generator[Request, Outcome | None, Outcome]:
     run = call.execution
     if past is not None:
         known = yield from _take_up(call, past)
@@ -165,7 +225,8 @@ def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome |
     while True:
         if run.control is not None:
             raise run.control
-        outcome, failed = yield from _attempt(call)
+        outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
+        tried = None
         if failed is None:
             return outcome
         failures += 1
@@ -177,7 +238,7 @@ def _perform(call: Call, past: StepState | None) -> Generator[Request, Outcome |
                 return known
             yield Pause(retry_at)
             continue
-        yield run.entry([c.FailAttempt(call.key, failed, retry_at)])
+        yield run.entry([c.FailAttempt(call.key, failed, retry_at)], before=began)
         if not retry_at:
             return outcome
         yield Pause(retry_at)
@@ -201,70 +262,65 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
     return None
 
 
-def _attempt(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome, Any]]:
-    """One attempt, recorded if it succeeds; (outcome, failure to record or None)."""
+def _attempt(
+    call: Call, new: bool, outcome: Outcome | None
+) -> Generator[Request, Outcome | None, tuple[Outcome, Failure | None, Sequence[NewEvent]]]:
+    """One attempt, recorded if it succeeds: (outcome, failure to record or None, what goes before it)."""
     run = call.execution
     spec = call.spec
-    engine = run.engine
-    at = engine.clock.now_us()
-    digested = call.digested
-    started = run.record(
-        c.StartStep(
-            call.key, spec.name, digested.digest, call.ordinal, spec.effect, spec.kind,
-            digested.args, digested.preview, digested.size, spec.child,
-        ),
-        at,
-    )[0]  # fmt: skip
-    assert type(started) is e.StepStarted
-    call.attempt = started.attempt
-    intent = Intent(run, NewEvent("StepStarted", at, e.encode(started)), engine.clock.monotonic())
-    late = call.deadline and at >= call.deadline
-    if late:
-        outcome: Outcome | None = Outcome(None, StepTimeout(call.key, 0, "deadline"))
-    else:
-        if spec.intent_first or started.attempt > 1:
-            intent.taken = True
-            yield run.append((intent.event,), durable=spec.effect == "once")
-        engine.flusher.watch(intent)
-        try:
-            outcome = yield _body(call)
-        finally:
-            engine.flusher.unwatch(intent)
+    late = False
+    if outcome is None:
+        with run.taking:
+            call.begin()
+            late = 0 < call.deadline <= call.at
+            events = call.take() if not late and (spec.intent_first or not new) else ()
+        if late:
+            outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+        else:
+            if events:
+                call.attempt = run.state.steps[call.key].attempt
+                yield run.append(events, durable=spec.effect == "once")
+            run.engine.flusher.watch(call)
+            try:
+                outcome = yield _body(call)
+            finally:
+                run.engine.flusher.unwatch(call)
     assert outcome is not None
     if outcome.error is None:
         try:
-            yield _completion(call, started, intent, outcome.value)
-            return outcome, None
+            yield completion(call, outcome.value)
+            return outcome, None, ()
         except NotStorable as error:
             if spec.effect == "once":
                 raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
     failure, outcome = _failed(call, outcome, began=not late)
-    if not intent.taken:
-        yield intent.flush()
-    return outcome, failure
+    with run.taking:
+        began = call.take()
+    return outcome, failure, began
 
 
-def _completion(call: Call, started: e.StepStarted, intent: Intent, value: Any) -> Append:
-    """The append that records the result, with the intent in front if it is not in the log yet."""
-    run = call.execution
+def completion(call: Call, value: Any) -> Append:
+    """The append that records the result, and with it the attempt if the log does not have that yet."""
+    run, spec, key = call.execution, call.spec, call.key
     result, blob = e.NOTHING, ""
     blobs: Sequence[tuple[str, bytes]] = ()
-    if not call.spec.secret:
-        result, blob, blobs = run.engine.store_value(value, f"the result of step {call.key}")
-    at = run.engine.clock.now_us()
-    completed = run.record(c.CompleteStep(call.key, result, blob, call.spec.secret), at)[0]
-    event = NewEvent("StepCompleted", at, e.encode(completed))
-
-    def seal(append: Append) -> None:
-        if intent.taken:
-            append.events = (event,)
-            append.step = None
-        intent.taken = True
-        run.seal(append)
-
-    step = started if not blobs else None
-    return run.append((intent.event, event), blobs=blobs, step=step, seal=seal)
+    if not spec.secret:
+        result, blob, blobs = run.engine.store_value(value, f"the result of step {key}")
+    with run.taking:
+        known, call.taken = call.taken, True
+    command: c.Command
+    if known:
+        command = c.CompleteStep(key, result, blob, spec.secret)
+    else:
+        of = call.digested
+        command = c.RunStep(
+            e.StepRan(
+                key, spec.name, call.at, of.digest, call.ordinal, of.args, of.preview, of.size,
+                result, blob, run.state.generation, spec.secret,
+            )
+        )  # fmt: skip
+    return run.append(run.record(command, run.engine.clock.now_us()), blobs=blobs)
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]:
@@ -318,7 +374,7 @@ def _body(call: Call) -> Body:
         # A child run and a command keep the deadline themselves, and end in order.
         left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
         timeout = left if timeout is None else min(timeout, left)
-    return _RUN if timeout is None else Body(None, timeout)
+    return RUN if timeout is None else Body(None, timeout)
 
 
 # Doubt

@@ -44,10 +44,9 @@ class InsideStep:
 
     __slots__ = ("attempt", "execution", "key")
 
-    def __init__(self, execution: Execution, key: str, attempt: int) -> None:
-        self.execution = execution
-        self.key = key
-        self.attempt = attempt
+    execution: Execution
+    key: str
+    attempt: int
 
 
 current: ContextVar[Scope | InsideStep | None] = ContextVar("holdfast_scope", default=None)

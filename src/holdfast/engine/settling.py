@@ -15,7 +15,7 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.failure import capture
 from holdfast.kernel.state import RunState
-from holdfast.store.port import Decision, NewEvent, Recorded
+from holdfast.store.port import Decision, Recorded, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -80,7 +80,7 @@ class _Attempt:
         for event in events:
             evolve(now, event, now.version + 1, at)
         self.settled = True
-        return Decision([NewEvent(type(ev).__name__, at, e.encode(ev)) for ev in events], None, self._blobs)
+        return Decision([new_event(ev, at) for ev in events], None, self._blobs)
 
 
 def find_step(run_id: str, state: RunState, text: str) -> str:

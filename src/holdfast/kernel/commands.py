@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, StepKind
-from holdfast.kernel.failure import Failure
+from holdfast.kernel.events import NOTHING, Code, Effect, Failure, StepKind, StepRan
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +62,12 @@ class CompleteStep(Command, frozen=True, gc=False):
     result: msgspec.Raw = NOTHING
     blob: str = ""
     secret: bool = False
+
+
+class RunStep(Command, frozen=True, gc=False):
+    """`StartStep` and `CompleteStep` at once, for the first attempt of an idempotent step."""
+
+    ran: StepRan
 
 
 class FailAttempt(Command, frozen=True, gc=False):

@@ -97,6 +97,16 @@ def _start_step(state: RunState, command: c.StartStep) -> Sequence[e.Event]:
     )
 
 
+def _run_step(state: RunState, command: c.RunStep) -> Sequence[e.Event]:
+    _owned(state)
+    ran = command.ran
+    if ran.key in state.steps:
+        raise Refused(f"step {ran.key} is {state.steps[ran.key].status}; it is not a new one")
+    if ran.generation != state.generation:
+        raise Refused(f"step {ran.key} is of generation {ran.generation}, not {state.generation}")
+    return (ran,)
+
+
 def _running(state: RunState, key: str) -> StepState:
     step = state.steps.get(key)
     if step is None:
@@ -222,6 +232,7 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.ReopenRun: _reopen,
     c.StartStep: _start_step,
     c.CompleteStep: _complete_step,
+    c.RunStep: _run_step,
     c.FailAttempt: _fail_attempt,
     c.DoubtStep: _doubt,
     c.SettleStep: _settle,

@@ -13,8 +13,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.kernel.failure import Failure
-
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal["step", "command", "child", "sleep", "value"]
 
@@ -31,6 +29,33 @@ class Unknown(Event, frozen=True, gc=False):
 
     type: str
     payload: str
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One exception as data.
+
+    `lost` names what could not be stored: "class", "args" or attributes. If there is any of it, the
+    exception is rebuilt as a `StepError`. `inner` holds exceptions found in attributes (by name) and in
+    arguments (by `[index]`); one that is the cause or the context as well is written only there.
+    """
+
+    type: str
+    message: str = ""
+    args: msgspec.Raw = NOTHING
+    attributes: msgspec.Raw = NOTHING
+    traceback: str = ""
+    cause: Failure | None = None
+    context: Failure | None = None
+    suppressed: bool = False
+    members: tuple[Failure, ...] = ()
+    inner: dict[str, Failure | Literal["cause", "context"]] = {}
+    lost: tuple[str, ...] = ()
+
+    @property
+    def type_name(self) -> str:
+        """The class as Python writes it: `ValueError`, `package.module.ApiError`."""
+        module, _, qualname = self.type.partition(":")
+        return qualname if module in ("builtins", "__main__") else f"{module}.{qualname}"
 
 
 class Code(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,6 +170,24 @@ class StepCompleted(Event, frozen=True, gc=False):
     secret: bool = False
 
 
+class StepRan(Event, frozen=True, gc=False):
+    """An idempotent step that began and ended between two commits: what `StepStarted` and
+    `StepCompleted` say, as one. Most steps are this one event."""
+
+    key: str
+    name: str
+    started_at: int
+    digest: str = ""
+    ordinal: int = 0
+    args: msgspec.Raw = NOTHING
+    preview: str = ""
+    size: int = 0
+    result: msgspec.Raw = NOTHING
+    blob: str = ""
+    generation: int = 0
+    secret: bool = False
+
+
 class StepAttemptFailed(Event, frozen=True, gc=False):
     """An attempt failed and another follows at `retry_at` (microseconds)."""
 
@@ -236,6 +279,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         Rewound,
         StepStarted,
         StepCompleted,
+        StepRan,
         StepAttemptFailed,
         StepFailed,
         StepReopened,

@@ -135,6 +135,27 @@ def _step_completed(state: RunState, event: e.StepCompleted, version: int, at: i
     state.stalls = 0
 
 
+def _step_ran(state: RunState, event: e.StepRan, version: int, at: int) -> None:
+    key = event.key
+    state.steps[key] = StepState(
+        key,
+        event.name,
+        "completed",
+        event.digest,
+        event.ordinal,
+        result=event.result,
+        blob=event.blob,
+        secret=event.secret,
+        started_at=event.started_at,
+        first_started_at=event.started_at,
+        ended_at=at,
+        version=version,
+    )
+    if event.ordinal:
+        state.order[scope_of(key), event.ordinal] = key
+    state.stalls = 0
+
+
 def _attempt_failed(state: RunState, event: e.StepAttemptFailed, version: int, at: int) -> None:
     step = _step(state, event.key, version)
     step.status, step.error, step.due_at, step.ended_at = "retrying", event.error, event.retry_at, at
@@ -227,6 +248,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.Rewound: _rewound,
     e.StepStarted: _step_started,
     e.StepCompleted: _step_completed,
+    e.StepRan: _step_ran,
     e.StepAttemptFailed: _attempt_failed,
     e.StepFailed: _step_failed,
     e.StepReopened: _step_reopened,

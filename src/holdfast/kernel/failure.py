@@ -17,9 +17,7 @@ import msgspec
 from holdfast.errors import HoldfastError, NotStorable, StepError
 from holdfast.kernel import classes, codec
 from holdfast.kernel.encoded import change_text
-
-NOTHING: Final = msgspec.Raw(b"")
-"""Absent: the arguments could not be stored, or there are no attributes."""
+from holdfast.kernel.events import NOTHING, Failure
 
 STEP_MARK: Final = "__holdfast_step__"
 """An attribute that the engine sets on an error to know which step raised it; not part of the error."""
@@ -30,33 +28,6 @@ _INNER_LIMIT: Final = 2_000
 _FRAMES: Final = 32
 _DEPTH: Final = 12
 _EXCEPTIONS: Final = 1_000
-
-
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One exception as data.
-
-    `lost` names what could not be stored: "class", "args" or attributes. If there is any of it, the
-    exception is rebuilt as a `StepError`. `inner` holds exceptions found in attributes (by name) and in
-    arguments (by `[index]`); one that is the cause or the context as well is written only there.
-    """
-
-    type: str
-    message: str = ""
-    args: msgspec.Raw = NOTHING
-    attributes: msgspec.Raw = NOTHING
-    traceback: str = ""
-    cause: Failure | None = None
-    context: Failure | None = None
-    suppressed: bool = False
-    members: tuple[Failure, ...] = ()
-    inner: dict[str, Failure | Literal["cause", "context"]] = {}
-    lost: tuple[str, ...] = ()
-
-    @property
-    def type_name(self) -> str:
-        """The class as Python writes it: `ValueError`, `package.module.ApiError`."""
-        module, _, qualname = self.type.partition(":")
-        return qualname if module in ("builtins", "__main__") else f"{module}.{qualname}"
 
 
 Inner = Failure | Literal["cause", "context"]

@@ -13,8 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, StepKind
-from holdfast.kernel.failure import Failure
+from holdfast.kernel.events import NOTHING, Code, Effect, Failure, StepKind
 
 RunStatus = Literal[
     "pending",

@@ -82,11 +82,13 @@ class OracleStore:
             if append.seal is not None:
                 append.seal(append)
             stream = self._open(append.stream)
-            if append.events and (stream is None or stream.epoch != append.epoch):
+            if append.begins:
+                if stream is not None:
+                    raise OwnershipLost(append.stream)
+            elif append.events and (stream is None or stream.epoch != append.epoch):
                 raise OwnershipLost(append.stream)
-            append.version = self._write(
-                append.stream, Decision(append.events, None, append.blobs), append.durable
-            )
+            decision = Decision(append.events, append.epoch, append.blobs, append.begins)
+            append.version = self._write(append.stream, decision, append.durable)
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
         try:

@@ -75,6 +75,7 @@ class Append:
     kill, and the next durable commit of anybody makes it survive a power cut too."""
 
     __slots__ = (
+        "begins",
         "blobs",
         "durable",
         "epoch",
@@ -82,7 +83,6 @@ class Append:
         "events",
         "fate",
         "seal",
-        "step",
         "stream",
         "version",
         "wake",
@@ -96,17 +96,17 @@ class Append:
         *,
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
-        step: e.StepStarted | None = None,
         seal: Callable[[Append], None] | None = None,
         fate: Fate | None = None,
+        begins: str = "",
     ) -> None:
         self.stream = stream
         self.epoch = epoch
+        self.begins = begins
+        """The kind of the stream, if this append makes it, with its epoch; refused if it is there."""
         self.events = events
         self.durable = durable
         self.blobs = blobs
-        self.step = step
-        """Set when the events are exactly this first StepStarted and its StepCompleted: the hot path."""
         self.fate = fate
         self.seal = seal
         """Called once with this append as it takes its place in the queue, under the queue's lock, to

@@ -188,13 +188,17 @@ _moment = _Moment(_kill_of_environment())
 
 
 def _watch_bodies() -> None:
-    from holdfast.engine.scope import InsideStep
+    from holdfast.engine.flusher import Flusher
+    from holdfast.engine.perform import Call
 
-    def begin(self: InsideStep, execution: Any, key: str, attempt: int) -> None:
-        self.execution, self.key, self.attempt = execution, key, attempt
-        _note("body", key)
+    watch = Flusher.watch
 
-    InsideStep.__init__ = begin  # type: ignore[method-assign]
+    def watched(self: Flusher, one: Any) -> None:
+        if isinstance(one, Call):
+            _note("body", one.key)
+        watch(self, one)
+
+    Flusher.watch = watched  # type: ignore[method-assign]
 
 
 def _watch_appends() -> None:

@@ -10,8 +10,8 @@ import msgspec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
+from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import evolve, fold
-from holdfast.kernel.failure import Failure
 from holdfast.store.port import Append, Decision, Entry, Recorded, Store, new_event
 
 CODE = e.Code("flow", "module")
@@ -39,10 +39,15 @@ def own(store: Store, run: str, owner: str = "me") -> None:
 
 
 def step_append(run: str, key: str, *, epoch: int = 1, at: int = 2, durable: bool = True) -> Append:
-    """The hot path: a step that starts and completes in one append."""
+    """The hot path: a step that ran."""
+    ran = e.StepRan(key, key.partition("#")[0], at - 1, result=msgspec.Raw(b"1"))
+    return Append(run, epoch, [new_event(ran, at)], durable=durable)
+
+
+def start_append(run: str, key: str, *, epoch: int = 1, at: int = 2, durable: bool = True) -> Append:
+    """The plain path: an event that becomes a row."""
     started = e.StepStarted(key, key.partition("#")[0])
-    done = e.StepCompleted(key, msgspec.Raw(b"1"))
-    return Append(run, epoch, (new_event(started, at), new_event(done, at)), step=started, durable=durable)
+    return Append(run, epoch, [new_event(started, at)], durable=durable)
 
 
 def output_append(run: str, text: str, *, epoch: int = 1, durable: bool = True) -> Append:
@@ -110,17 +115,18 @@ def failure(message: str = "no") -> Failure:
 EVERYTHING: Sequence[Sequence[c.Command]] = (
     (c.CreateRun("r", CODE, "d", parent="above", parent_step="child#1"), c.ClaimRun("r", "me")),
     (c.StartStep("a#1", "a", ordinal=1), c.CompleteStep("a#1", msgspec.Raw(b'"x"'))),
-    (c.StartStep("b#1", "b", ordinal=2), c.FailAttempt("b#1", failure(), retry_at=77)),
-    (c.StartStep("b#1", "b", ordinal=2), c.CaptureOutput("b#1", "stdout", "line\n")),
+    (c.RunStep(e.StepRan("quick#1", "quick", 1, ordinal=2, result=msgspec.Raw(b"[2]"))),),
+    (c.StartStep("b#1", "b", ordinal=3), c.FailAttempt("b#1", failure(), retry_at=77)),
+    (c.StartStep("b#1", "b", ordinal=3), c.CaptureOutput("b#1", "stdout", "line\n")),
     (c.FailAttempt("b#1", failure()), c.FailRun(failure(), ("b#1",))),
     (c.ReopenRun("r"), c.ClaimRun("r", "you")),
-    (c.StartStep("b#1", "b", ordinal=2), c.CompleteStep("b#1")),
-    (c.RecordValue("now#1", 3, msgspec.Raw(b"5")), c.StartSleep("sleep#1", 4, 99)),
+    (c.StartStep("b#1", "b", ordinal=3), c.CompleteStep("b#1")),
+    (c.RecordValue("now#1", 4, msgspec.Raw(b"5")), c.StartSleep("sleep#1", 5, 99)),
     (c.ReleaseRun("r", "you"), c.ClaimRun("r", "you")),
-    (c.EndSleep("sleep#1"), c.StartStep("pay#1", "pay", ordinal=5, effect="once")),
+    (c.EndSleep("sleep#1"), c.StartStep("pay#1", "pay", ordinal=6, effect="once")),
     (c.DoubtStep("r", "pay#1", "was cut off"), c.AttendRun("in_doubt", "look: ¿\0?", "pay#1")),
     (c.ReleaseRun("r", "you"), c.SettleStep("r", "pay#1", "retry", "ann")),
-    (c.ClaimRun("r", "me", force=True), c.StartStep("pay#1", "pay", ordinal=5, effect="once")),
+    (c.ClaimRun("r", "me", force=True), c.StartStep("pay#1", "pay", ordinal=6, effect="once")),
     (
         c.SettleStep("r", "pay#1", "done", abandoned=True),
         c.StartStep("kid#1", "kid", kind="child", child="k"),

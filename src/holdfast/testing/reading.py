@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+import msgspec
 import pytest
 
 from holdfast.errors import OwnershipLost, StoreCorrupt
@@ -21,6 +22,7 @@ from holdfast.testing.histories import (
     output_append,
     own,
     perform,
+    start_append,
     step_append,
     whole_feed,
 )
@@ -53,10 +55,12 @@ class ReadingContract:
         own(store, "r")
         store.append(output_append("r", "line"))
         store.append(step_append("r", "a#1", at=9))
+        store.append(start_append("r", "b#1", at=10))
         loaded = store.load("r", output=True)
-        assert [(one.version, one.at) for one in loaded] == [(1, 1), (2, 1), (3, 3), (4, 9), (5, 9)]
+        assert [(one.version, one.at) for one in loaded] == [(1, 1), (2, 1), (3, 3), (4, 9), (5, 10)]
         assert loaded[1].event == e.RunClaimed("me", 1)
-        assert loaded[3].event == e.StepStarted("a#1", "a")
+        assert loaded[3].event == e.StepRan("a#1", "a", 8, result=msgspec.Raw(b"1"))
+        assert loaded[4].event == e.StepStarted("b#1", "b")
         assert store.load("r") == [one for one in loaded if one.version != 3]
         assert store.load("r", after=3) == loaded[3:]
         assert (store.load("r", after=5), store.load("r", after=99), store.load("none")) == ([], [], [])
@@ -79,7 +83,7 @@ class ReadingContract:
         assert store.blob(names[0]) == large
         with pytest.raises(StoreCorrupt):
             store.blob(names[1])
-        assert len(store.load("r", output=True)) == 5
+        assert len(store.load("r", output=True)) == 4
 
     def test_projections_are_what_the_fold_says(self, store: Store) -> None:
         """After every commit of a run in which everything happens, rows and fold agree."""
@@ -98,6 +102,36 @@ class ReadingContract:
         state = fold(store.load("r", output=True))
         assert state is not None
         assert store.steps("r") == step_rows(state)
+
+    def test_a_rewind_takes_over_the_steps_that_ran(self, store: Store) -> None:
+        """Those that the parent generation recorded up to the point: its own, and those that it had taken
+        over itself. After each rewind the rows are what the fold says, also rebuilt, and verify."""
+        own(store, "r")
+        for key in ("a#1", "b#1"):
+            store.append(step_append("r", key))
+        store.append(start_append("r", "c#1"))
+        before = store.steps("r")
+        for rewound, keys in (
+            (e.Rewound(1, 0, 3), ["a#1"]),
+            (e.Rewound(2, 1, 99), ["a#1", "b#1", "d#1"]),
+            (e.Rewound(3, 0, 4), ["a#1", "b#1"]),
+            (e.Rewound(4, 0, 99), ["a#1", "b#1", "c#1"]),
+            (e.Rewound(5, 3, 3), ["a#1"]),
+        ):
+            store.append(Append("r", 1, [new_event(rewound, 9)]))
+            assert [row.key for row in store.steps("r")] == keys
+            assert {row.generation for row in store.steps("r")} == {rewound.generation}
+            for key in ("b#1", "d#1"):
+                if key not in keys:
+                    ran = e.StepRan(key, key[0], 8, generation=rewound.generation)
+                    store.append(Append("r", 1, [new_event(ran, 10)]))
+            state = fold(store.load("r"))
+            assert state is not None
+            rows = store.steps("r")
+            assert rows == step_rows(state)
+            assert rows[0] == msgspec.structs.replace(before[0], generation=rewound.generation)
+            store.rebuild()
+            assert (store.steps("r"), list(store.verify())) == (rows, [])
 
     def test_rebuilt_projections_are_the_live_ones(self, store: Store) -> None:
         """`rebuild` changes no row, and the store goes on as before."""
@@ -174,7 +208,7 @@ class ReadingContract:
         assert store.feed(drained) == ([], drained)
         store.append(step_append("r", "a#1"))
         for cursor in (drained, tail):
-            assert [entry.version for entry in store.feed(cursor).entries] == [3, 4]
+            assert [entry.version for entry in store.feed(cursor).entries] == [3]
 
     def test_the_feed_shows_nothing_past_the_last_synced_commit(self, store: Store) -> None:
         """What does not wait for the disk is readable at once, and fed when a durable commit follows."""
@@ -184,9 +218,9 @@ class ReadingContract:
         store.append(output_append("r", "x", durable=False))
         perform(store, "s", c.CreateRun("s", CODE, "d"), durable=False)
         assert (store.feed(tail).entries, store.tail()) == ([], tail)
-        assert len(store.load("r", output=True)) == 5
+        assert len(store.load("r", output=True)) == 4
         store.append(step_append("r", "b#1"))
-        assert len(store.feed(tail).entries) == 7
+        assert len(store.feed(tail).entries) == 5
 
     def test_a_cursor_of_another_history_is_refused(
         self, store: Store, make_store: Callable[..., Store]

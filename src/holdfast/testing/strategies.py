@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.failure import Failure
+from holdfast.kernel.events import Failure
 from holdfast.kernel.state import RunState
 
 KEYS = st.sampled_from(["a#1", "a#2", "branch[1]/b#1", "pay@order-7"])
@@ -20,6 +20,8 @@ RAWS = st.sampled_from([e.NOTHING, msgspec.Raw(b"null"), msgspec.Raw(b'{"$tuple"
 FAILURES = st.builds(Failure, st.just("builtins:ValueError"), TEXTS)
 TIMES = st.integers(1, 99)
 ORDINALS = st.integers(0, 3)
+NAMES = st.sampled_from(["a", "b"])
+DIGESTS = st.sampled_from(["", "d1"])
 
 
 def commands_for(run: str) -> st.SearchStrategy[c.Command]:
@@ -29,13 +31,26 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
     start = st.builds(
         c.StartStep,
         KEYS,
-        st.sampled_from(["a", "b"]),
-        digest=st.sampled_from(["", "d1"]),
+        NAMES,
+        digest=DIGESTS,
         ordinal=ORDINALS,
         effect=st.sampled_from(["idempotent", "once", "workspace"]),
         kind=st.sampled_from(["step", "command", "child"]),
         args=RAWS,
         child=st.sampled_from(["", "kid"]),
+    )
+    ran = st.builds(
+        e.StepRan,
+        KEYS,
+        NAMES,
+        TIMES,
+        DIGESTS,
+        ORDINALS,
+        args=RAWS,
+        preview=TEXTS,
+        result=RAWS,
+        generation=st.sampled_from([0, 0, 0, 0, 1]),
+        secret=st.booleans(),
     )
     settle = st.builds(
         c.SettleStep,
@@ -54,6 +69,9 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         start,
         start,
         start,
+        st.builds(c.RunStep, ran),
+        st.builds(c.RunStep, ran),
+        st.builds(c.RunStep, ran),
         st.builds(c.CompleteStep, KEYS, RAWS, secret=st.booleans()),
         st.builds(c.CompleteStep, KEYS, RAWS),
         st.builds(c.FailAttempt, KEYS, FAILURES, st.sampled_from([0, 5, 77])),
@@ -70,6 +88,14 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.FailRun, FAILURES, st.lists(KEYS, max_size=2, unique=True).map(tuple)),
         st.builds(c.CancelRun, TEXTS),
     )
+
+
+def fitting(state: RunState | None, command: c.Command) -> c.Command:
+    """The command as somebody who knows the state gives it: a step that ran is of the generation that is
+    open, unless it says another one. Without this hardly any would fit after a rewind."""
+    if state is None or not isinstance(command, c.RunStep) or command.ran.generation:
+        return command
+    return c.RunStep(msgspec.structs.replace(command.ran, generation=state.generation))
 
 
 def rewound(state: RunState, back: int) -> e.Rewound:

@@ -14,7 +14,7 @@ from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 
-PROJECTIONS = ("runs", "steps")
+PROJECTIONS = ("runs", "step_rows")
 
 
 def rebuild(db: apsw.Connection) -> None:
@@ -93,7 +93,7 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
     wanted = db.execute(
         "SELECT s.name, v.version, v.payload ->> '$.blob' "
         "FROM events AS v JOIN streams AS s ON s.id = v.stream "
-        "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepSettled') "
+        "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled') "
         "AND json_valid(v.payload) AND v.payload ->> '$.blob' <> ''"
     )
     for name, version, hash in wanted:
@@ -110,6 +110,7 @@ def _verify_projections(path: Path) -> Iterator[Fault]:
         fresh.execute("ATTACH ? AS live", (str(path),))
         fresh.execute("BEGIN")
         try:
+            fresh.execute(sql.query("copy_rewound_steps"))
             fresh.execute(sql.query("replay_projections").replace("FROM events", "FROM live.events"))
         except apsw.Error as error:
             yield Fault("", 0, f"the log cannot be projected: {error}")

@@ -1,8 +1,8 @@
 """One batch of submissions becomes one transaction, in as few SQL statements as there can be.
 
 apsw drops the GIL at every statement, and each drop lets fifty other threads in between. So all
-appends of runs that this process owns go in one statement, or two: steps that started and completed
-in one go through `stepped`, whatever else through `appended`. They are built on heads remembered from
+appends of runs that this process owns go in one statement, or two: what no projection looks at (a step
+that ran) goes through `logged`, whatever else through `appended`. They are built on heads remembered from
 the last commit; the triggers compare them with the stored ones. If any is stale, nothing was written,
 and the batch is done again with heads read inside the transaction, where a stale owner is refused
 and the others are not touched.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -33,11 +33,26 @@ from holdfast.store.port import (
 from holdfast.store.sqlite import sql
 
 
-class Head(NamedTuple):
-    id: int
-    version: int
-    hash: bytes
-    epoch: int
+class Head:
+    """Where a stream ends. Moved in place: the next append is built on it."""
+
+    __slots__ = ("epoch", "hash", "id", "version")
+
+    def __init__(self, id: int, version: int, hash: bytes, epoch: int) -> None:
+        self.id = id
+        self.version = version
+        self.hash = hash
+        self.epoch = epoch
+
+
+class _Log:
+    """The end of the store's own stream, and the last id that a stream has."""
+
+    __slots__ = ("head", "last_stream")
+
+    def __init__(self, head: Head, last_stream: int) -> None:
+        self.head = head
+        self.last_stream = last_stream
 
 
 class Command:
@@ -61,6 +76,30 @@ Submission = Append | Command
 
 # Versions after which an owner is done with its run: its head need not be remembered.
 _LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
+# Events that no trigger of projections.sql looks at.
+_LOGGED = frozenset({"StepRan", "ValueRecorded", "OutputCaptured"})
+
+
+class _Sorted:
+    """A batch by the way that its items go."""
+
+    __slots__ = ("begun", "logged", "others", "singly")
+
+    def __init__(self, singly: list[Submission] | None = None) -> None:
+        self.logged: list[Append] = []
+        """Events that no projection looks at."""
+        self.begun: list[Append] = []
+        """First events of new streams."""
+        self.others: list[Append] = []
+        self.singly = singly or []
+        """What must be looked at one by one, on what the transaction reads."""
+
+    def is_one_statement(self) -> bool:
+        if self.singly or self.begun:
+            return False
+        if self.others:
+            return not self.logged and len(self.others) == len(self.others[0].events) == 1
+        return sum([len(item.events) for item in self.logged]) <= _MOST_ROWS
 
 
 class Committer:
@@ -74,19 +113,21 @@ class Committer:
 
     def write(self, batch: Sequence[Submission]) -> None:
         """Commit the batch. Refusals are left in `error`; raises only if nothing was committed."""
-        synced = self._always_synced or any(item.durable for item in batch)
+        synced = self._always_synced
+        for item in batch:
+            synced = synced or item.durable
         self._wait_for_disk(synced)
-        steps, others, commands = self._sort(batch)
+        sorted = self._sort(batch)
         try:
-            if not commands and (not others or (not steps and len(others) == len(others[0].events) == 1)):
+            if sorted.is_one_statement():
                 # A statement outside a transaction is one: it takes the write lock at its beginning,
                 # as BEGIN IMMEDIATE would, and commits at its end.
-                self._write_appends(steps, others, synced)
+                self._write_appends(sorted, synced)
             else:
-                self._transact(steps, others, commands, synced)
+                self._transact(sorted, synced)
         except apsw.ConstraintError:
             self._heads.clear()
-            self._transact((), (), batch, synced)
+            self._transact(_Sorted(singly=list(batch)), synced)
         except BaseException:
             self._heads.clear()
             raise
@@ -98,43 +139,40 @@ class Committer:
             self._db.execute("PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL")
             self._full = full
 
-    def _sort(
-        self, batch: Sequence[Submission]
-    ) -> tuple[Sequence[Append], Sequence[Append], Sequence[Submission]]:
-        """(steps, other appends, what must be looked at one by one), in an order that keeps each
-        stream's own."""
+    def _sort(self, batch: Sequence[Submission]) -> _Sorted:
+        """What goes which way, so that each stream's own order is kept."""
         heads = self._heads
-        steps: list[Append] = []
-        others: list[Append] = []
-        singly: list[Submission] = []
+        sorted = _Sorted()
         behind: set[str] = set()
         for item in batch:
             stream = item.stream
+            if type(item) is not Append or item.blobs:
+                sorted.singly.append(item)
+                behind.add(stream)
+                continue
             head = heads.get(stream)
-            if type(item) is not Append or head is None or head.epoch != item.epoch or item.blobs:
-                singly.append(item)
+            if head is None and item.begins and stream not in behind:
+                sorted.begun.append(item)
+                behind.add(stream)
+            elif head is None or head.epoch != item.epoch or item.begins:
+                sorted.singly.append(item)
                 behind.add(stream)
             elif stream in behind:
-                (singly if any(one.stream == stream for one in singly) else others).append(item)
-            elif item.step is not None and item.events:
-                steps.append(item)
+                singly = any(one.stream == stream for one in sorted.singly)
+                (sorted.singly if singly else sorted.others).append(item)
+            elif item.events and _is_only_logged(item.events):
+                sorted.logged.append(item)
             else:
-                others.append(item)
+                sorted.others.append(item)
                 behind.add(stream)
-        return steps, others, singly
+        return sorted
 
-    def _transact(
-        self,
-        steps: Sequence[Append],
-        others: Sequence[Append],
-        singly: Sequence[Submission],
-        synced: bool,
-    ) -> None:
+    def _transact(self, sorted: _Sorted, synced: bool) -> None:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            self._write_appends(steps, others, synced)
-            for item in singly:
+            self._write_appends(sorted, synced)
+            for item in sorted.singly:
                 self._write_one(item, synced)
             db.execute("COMMIT")
         except BaseException:
@@ -145,54 +183,47 @@ class Committer:
 
     # Appends on remembered heads
 
-    def _write_appends(self, steps: Sequence[Append], others: Sequence[Append], synced: bool) -> None:
+    def _write_appends(self, sorted: _Sorted, synced: bool) -> None:
         heads = self._heads
         values: list[Any] = []
-        for item in steps:
-            stream, step = item.stream, item.step
-            started, completed = item.events
-            id, version, hash, epoch = heads[stream]
-            name = stream.encode()
-            hash1 = chain(hash, name, version + 1, *started)
-            hash2 = chain(hash1, name, version + 2, *completed)
-            assert step is not None
-            values += (
-                id, version, epoch, started.at, started.payload, hash1,
-                completed.at, completed.payload, hash2, synced,
-                step.key, step.name, step.kind, step.effect, step.generation, step.child,
-            )  # fmt: skip
-            item.version = version + 2
-            heads[stream] = Head(id, version + 2, hash2, epoch)
+        for item in sorted.logged:
+            head = heads[item.stream]
+            name = item.stream.encode()
+            for event in item.events:
+                head.version += 1
+                head.hash = chain(head.hash, name, head.version, *event)
+                values += (head.id, head.version, *event, head.hash, synced, head.epoch)
+            item.version = head.version
         if values:
-            self._db.execute(_steps_statement(len(steps)), values)
+            self._insert("logged", _LOGGED_COLUMNS, values)
+        if not (sorted.begun or sorted.others):
+            return
         values = []
-        for item in others:
+        log = self._log_head() if sorted.begun else None
+        for item in sorted.begun:
+            assert log is not None
+            head = heads[item.stream] = self._begin(
+                log, item.stream, item.begins, item.events[0].at, synced, values
+            )
+            _chain(item.stream, head, item.events, synced, values, fence=item.epoch)
+            item.version = head.version
+        for item in sorted.others:
+            head = heads[item.stream]
             if item.events:
-                self._chain(item.stream, heads[item.stream], item.events, synced, values)
-            item.version = heads[item.stream].version
+                _chain(item.stream, head, item.events, synced, values)
+            item.version = head.version
         if values:
-            self._insert_events(values)
-        for item in others:
+            self._insert("appended", _APPENDED_COLUMNS, values)
+        for item in (*sorted.begun, *sorted.others):
             if item.events and item.events[-1].type in _LAST:
                 heads.pop(item.stream, None)
 
-    def _chain(
-        self, stream: str, head: Head, events: Sequence[NewEvent], synced: bool, values: list[Any]
-    ) -> None:
-        """Add the rows of `events` to `values` and remember the head after them."""
-        version, hash, name = head.version, head.hash, stream.encode()
-        for event in events:
-            version += 1
-            hash = chain(hash, name, version, *event)
-            values += (head.id, version, event.type, event.at, event.payload, hash, synced, None, None)
-        values[-2:] = (head.version, head.epoch)
-        self._heads[stream] = Head(head.id, version, hash, head.epoch)
-
-    def _insert_events(self, values: list[Any]) -> None:
-        """The rows that `_chain` made; in pieces, because SQLite binds 32,766 values at most."""
-        for start in range(0, len(values), _MOST_VALUES):
-            piece = values[start : start + _MOST_VALUES]
-            self._db.execute(_events_statement(len(piece) // _EVENT_COLUMNS), piece)
+    def _insert(self, view: str, columns: int, values: list[Any]) -> None:
+        """One row per event; in pieces, because SQLite binds 32,766 values at most."""
+        most = _MOST_ROWS * columns
+        for start in range(0, len(values), most):
+            piece = values[start : start + most]
+            self._db.execute(_statement(view, columns, len(piece) // columns), piece)
 
     # One by one, on what the transaction reads
 
@@ -201,9 +232,10 @@ class Committer:
         try:
             head = self._head(item.stream)
             if isinstance(item, Append):
-                if item.events and (head is None or head.epoch != item.epoch):
+                refused = head is not None if item.begins else head is None or head.epoch != item.epoch
+                if item.events and refused:
                     raise OwnershipLost(item.stream)
-                decision = Decision(item.events, None, item.blobs)
+                decision = Decision(item.events, item.epoch, item.blobs, item.begins)
             else:
                 decision = item.decide(self._load(head, item.after))
         except apsw.Error:
@@ -218,30 +250,30 @@ class Committer:
             return head.version if head else 0
         values: list[Any] = []
         if head is None:
-            head = self._create(stream, decision, synced, values)
-        elif decision.epoch is not None and decision.epoch != head.epoch:
-            self._db.execute(sql.query("set_epoch"), (decision.epoch, head.id))
-            head = head._replace(epoch=decision.epoch)
+            head = self._begin(self._log_head(), stream, decision.kind, decision.events[0].at, synced, values)
         for blob in decision.blobs:
             self._db.execute(sql.query("put_blob"), blob)
-        self._chain(stream, head, decision.events, synced, values)
-        self._insert_events(values)
-        version = self._heads[stream].version
+        _chain(stream, head, decision.events, synced, values, fence=decision.epoch)
+        self._insert("appended", _APPENDED_COLUMNS, values)
         if decision.events[-1].type in _LAST:
-            del self._heads[stream]
-        return version
+            self._heads.pop(stream, None)
+        else:
+            self._heads[stream] = head
+        return head.version
 
-    def _create(self, stream: str, decision: Decision, synced: bool, values: list[Any]) -> Head:
-        """A new stream; the store's own stream records that it came to be."""
-        head = self._new_head(stream, decision.kind, decision.epoch or 0)
-        log = self._head(STORE_STREAM) or self._new_head(STORE_STREAM, "store", 0)
-        created = new_event(e.StreamCreated(stream, decision.kind), decision.events[0].at)
-        self._chain(STORE_STREAM, log, [created], synced, values)
-        return head
+    def _begin(self, log: _Log, stream: str, kind: str, at: int, synced: bool, values: list[Any]) -> Head:
+        """A new stream: the store's own stream records that it came to be."""
+        log.last_stream += 1
+        created = new_event(e.StreamCreated(stream, kind), at)
+        _chain(STORE_STREAM, log.head, [created], synced, values, begins=log.last_stream)
+        return Head(log.last_stream, 0, GENESIS, 0)
 
-    def _new_head(self, stream: str, kind: str, epoch: int) -> Head:
-        id = self._db.execute(sql.query("create_stream"), (stream, kind, GENESIS, epoch)).get
-        return Head(id, 0, GENESIS, epoch)
+    def _log_head(self) -> _Log:
+        head = self._head(STORE_STREAM)
+        if head is None:
+            self._db.execute(sql.query("begin_log"), (STORE_STREAM,))
+            head = Head(1, 0, GENESIS, 0)
+        return _Log(head, self._db.execute(sql.query("last_stream")).get)
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
@@ -254,15 +286,37 @@ class Committer:
         return [Recorded(e.decode(type, payload), version, at) for version, type, at, payload in rows]
 
 
-_EVENT_COLUMNS = 9
-_MOST_VALUES = 3_000 * _EVENT_COLUMNS
+def _is_only_logged(events: Sequence[NewEvent]) -> bool:
+    return events[-1].type in _LOGGED and (len(events) == 1 or all(one.type in _LOGGED for one in events))
+
+
+def _chain(
+    stream: str,
+    head: Head,
+    events: Sequence[NewEvent],
+    synced: bool,
+    values: list[Any],
+    *,
+    fence: int | None = None,
+    begins: int | None = None,
+) -> None:
+    """Add the rows of `events` to `values` and move the head behind them."""
+    base, name = head.version, stream.encode()
+    for event in events:
+        head.version += 1
+        head.hash = chain(head.hash, name, head.version, *event)
+        values += (head.id, head.version, *event, head.hash, synced, None, None, None, None)
+    values[-4:] = (base, head.epoch, fence, begins)
+    if fence is not None:
+        head.epoch = fence
+
+
+_LOGGED_COLUMNS = 8
+_APPENDED_COLUMNS = 11
+_MOST_ROWS = 2_500
 
 
 @cache
-def _steps_statement(count: int) -> str:
-    return "INSERT INTO stepped VALUES " + ",".join(["(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"] * count)
-
-
-@cache
-def _events_statement(count: int) -> str:
-    return "INSERT INTO appended VALUES " + ",".join(["(?,?,?,?,?,?,?,?,?)"] * count)
+def _statement(view: str, columns: int, rows: int) -> str:
+    row = "(" + ",".join("?" * columns) + ")"
+    return f"INSERT INTO {view} VALUES " + ",".join([row] * rows)

@@ -55,16 +55,19 @@ class GroupCommit(Generic[S]):
             with self._lock:
                 if item.seal is not None:
                     item.seal(item)
-                if self._leader is None:
+                alone = self._leader is None
+                if alone:
                     self._leader = item
                 else:
                     item.wake = turn = threading.Lock()
                     turn.acquire()
-                self._queue.append(item)
-            if self._leader is not item:
+                    self._queue.append(item)
+            if alone:
+                self._lead(item, [item])
+            else:
                 turn.acquire()
-            if self._leader is item:
-                self._lead(item)
+                if self._leader is item:
+                    self._lead(item, [])
         except BaseException:
             self._withdraw(item)
             raise
@@ -96,14 +99,14 @@ class GroupCommit(Generic[S]):
         if helper is not None:
             helper.join()
 
-    def _lead(self, me: object) -> None:
-        """Commit one batch, hand the lead on, then tell the others."""
-        batch: list[S] = []
+    def _lead(self, me: object, batch: list[S]) -> None:
+        """Commit the batch, or else what is queued; hand the lead on, then tell the others."""
         committed = False
         try:
-            with self._lock:
-                batch = self._queue[: self.BATCH]
-                del self._queue[: self.BATCH]
+            if not batch:
+                with self._lock:
+                    batch = self._queue[: self.BATCH]
+                    del self._queue[: self.BATCH]
             self._commit(batch)
             committed = True
             self._pass_on(me)
@@ -133,9 +136,11 @@ class GroupCommit(Generic[S]):
         """Wake whoever submitted these; can be repeated."""
         for item in batch:
             wake = item.wake
+            if wake is None:
+                continue
             if isinstance(wake, _LOCK):
                 _release(wake)
-            elif wake is not None:
+            else:
                 try:
                     wake(item)
                 except Exception:  # the others wait to be told, too
@@ -160,7 +165,7 @@ class GroupCommit(Generic[S]):
             self._called.acquire()
             while self._leader is _HELPER:
                 try:
-                    self._lead(_HELPER)
+                    self._lead(_HELPER, [])
                 except BaseException:
                     _log_error("a commit was interrupted")
             with self._lock:

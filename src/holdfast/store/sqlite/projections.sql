@@ -4,14 +4,15 @@
 -- `INSERT INTO projected SELECT ... FROM events ORDER BY position`.
 -- An INSERT into `appended` is one event written to the log and seen by the projections. The last
 -- one of a submission carries `base` (the version before it) and `epoch`: the head is compared and
--- swapped there, and a stale one aborts the whole statement.
+-- swapped there, and a stale one aborts the whole statement. `fence` is the epoch from there on, if it
+-- changes. A StreamCreated carries in `begins` the id of the stream that begins.
 
 CREATE TEMP VIEW projected AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 CREATE TEMP VIEW appended AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
-       0 AS base, 0 AS epoch;
+       0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
 
 CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended BEGIN
     INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
@@ -20,29 +21,27 @@ CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended BEGIN
 END;
 
 CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
-    UPDATE main.streams SET version = NEW.version, hash = NEW.hash, time = NEW.time
+    UPDATE main.streams SET
+        version = NEW.version, hash = NEW.hash, time = NEW.time, epoch = coalesce(NEW.fence, epoch)
     WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
     SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
 END;
 
--- The hot path: a step that started and completed in one submission. One row here does what two
--- rows of `appended` do, without taking the JSON apart: 17 µs instead of 33 µs of SQL per step.
-CREATE TEMP VIEW stepped AS
-SELECT 0 AS stream, 0 AS base, 0 AS epoch, 0 AS started_at, '' AS started, x'' AS started_hash,
-       0 AS ended_at, '' AS completed, x'' AS completed_hash, 0 AS synced,
-       '' AS key, '' AS name, '' AS kind, '' AS effect, 0 AS generation, '' AS child;
+CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
+    INSERT INTO main.streams (id, name, kind, version, hash, epoch, time)
+    VALUES (NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0);
+END;
 
-CREATE TEMP TRIGGER append_step INSTEAD OF INSERT ON stepped BEGIN
-    UPDATE main.streams SET version = NEW.base + 2, hash = NEW.completed_hash, time = NEW.ended_at
-    WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
+-- The hot path: an event that no projection looks at, such as `StepRan`. One trigger instead of twenty.
+CREATE TEMP VIEW logged AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced, 0 AS epoch;
+
+CREATE TEMP TRIGGER log_event INSTEAD OF INSERT ON logged BEGIN
+    UPDATE main.streams SET version = NEW.version, hash = NEW.hash, time = NEW.time
+    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;
     SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
-    INSERT INTO main.events (stream, version, type, time, payload, hash, synced) VALUES
-    (NEW.stream, NEW.base + 1, 'StepStarted', NEW.started_at, NEW.started, NEW.started_hash, NEW.synced),
-    (NEW.stream, NEW.base + 2, 'StepCompleted', NEW.ended_at, NEW.completed, NEW.completed_hash, NEW.synced);
-    INSERT INTO main.steps VALUES (
-        NEW.stream, NEW.generation, NEW.key, NEW.name, NEW.kind, NEW.effect, 'completed', 1,
-        NEW.started_at, NEW.ended_at, 0, NEW.child, NEW.base + 2
-    );
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
 END;
 
 -- Runs
@@ -91,7 +90,7 @@ CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected WHEN NE
 END;
 
 CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type = 'Rewound' BEGIN
-    INSERT INTO main.steps
+    INSERT INTO main.step_rows
     SELECT run, NEW.payload ->> '$.generation', key, name, kind, effect, status, attempt,
            started_at, ended_at, due_at, child, version
     FROM main.steps
@@ -99,7 +98,7 @@ CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type
       AND version <= NEW.payload ->> '$.version';
     UPDATE main.runs SET
         generation = NEW.payload ->> '$.generation', status = 'paused', reason = 'rewound', owner = '',
-        sleepers = (SELECT count(*) FROM main.steps
+        sleepers = (SELECT count(*) FROM main.step_rows
                     WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
                       AND status = 'sleeping')
     WHERE stream = NEW.stream;
@@ -108,7 +107,7 @@ END;
 -- Steps
 
 CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepStarted' BEGIN
-    INSERT INTO main.steps VALUES (
+    INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
         NEW.payload ->> '$.name', coalesce(NEW.payload ->> '$.kind', 'step'),
         coalesce(NEW.payload ->> '$.effect', 'idempotent'), 'running',
@@ -121,39 +120,39 @@ CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW
 END;
 
 CREATE TEMP TRIGGER project_step_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepCompleted' BEGIN
-    UPDATE main.steps SET status = 'completed', ended_at = NEW.time, version = NEW.version
+    UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
 CREATE TEMP TRIGGER project_step_attempt_failed INSTEAD OF INSERT ON projected
 WHEN NEW.type = 'StepAttemptFailed' BEGIN
-    UPDATE main.steps SET
+    UPDATE main.step_rows SET
         status = 'retrying', ended_at = NEW.time, due_at = NEW.payload ->> '$.retry_at', version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
 CREATE TEMP TRIGGER project_step_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepFailed' BEGIN
-    UPDATE main.steps SET status = 'failed', ended_at = NEW.time, version = NEW.version
+    UPDATE main.step_rows SET status = 'failed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
 CREATE TEMP TRIGGER project_step_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepReopened' BEGIN
-    UPDATE main.steps SET status = 'reopened', version = NEW.version
+    UPDATE main.step_rows SET status = 'reopened', version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
 CREATE TEMP TRIGGER project_step_in_doubt INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepInDoubt' BEGIN
-    UPDATE main.steps SET status = 'in_doubt', version = NEW.version
+    UPDATE main.step_rows SET status = 'in_doubt', version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
 CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepSettled' BEGIN
-    UPDATE main.steps SET
+    UPDATE main.step_rows SET
         status = CASE NEW.payload ->> '$.outcome'
             WHEN 'done' THEN 'completed' WHEN 'fail' THEN 'failed' ELSE 'reopened' END,
         ended_at = iif(NEW.payload ->> '$.outcome' = 'retry', ended_at, NEW.time),
@@ -162,12 +161,12 @@ CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected WHEN NEW
       AND key = NEW.payload ->> '$.key';
     UPDATE main.runs SET status = 'running', reason = '', cause = '', attention_step = ''
     WHERE stream = NEW.stream AND status = 'needs_attention' AND cause = 'in_doubt'
-      AND NOT EXISTS (SELECT 1 FROM main.steps
+      AND NOT EXISTS (SELECT 1 FROM main.step_rows
                       WHERE run = NEW.stream AND generation = runs.generation AND status = 'in_doubt');
 END;
 
 CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepStarted' BEGIN
-    INSERT INTO main.steps VALUES (
+    INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key', 'sleep', 'sleep',
         'idempotent', 'sleeping', 1, NEW.time, 0, NEW.payload ->> '$.until', '', NEW.version
     );
@@ -175,7 +174,7 @@ CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NE
 END;
 
 CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepEnded' BEGIN
-    UPDATE main.steps SET status = 'completed', ended_at = NEW.time, version = NEW.version
+    UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
     UPDATE main.runs SET

@@ -1,11 +1,11 @@
 -- name: head
 SELECT id, version, hash, epoch FROM streams WHERE name = ?;
 
--- name: create_stream
-INSERT INTO streams (name, kind, version, hash, epoch, time) VALUES (?, ?, 0, ?, ?, 0) RETURNING id;
+-- name: last_stream
+SELECT coalesce(max(id), 0) FROM streams;
 
--- name: set_epoch
-UPDATE streams SET epoch = ? WHERE id = ?;
+-- name: begin_log
+INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (1, ?, 'store', 0, zeroblob(32), 0, 0);
 
 -- name: put_blob
 INSERT OR IGNORE INTO blobs (hash, data) VALUES (?, ?);
@@ -90,6 +90,11 @@ LIMIT ?3;
 
 -- name: replay_projections
 INSERT INTO projected SELECT stream, version, type, time, payload FROM events ORDER BY position;
+
+-- name: copy_rewound_steps
+-- A rewind takes over the steps that ran, and finds them in the log.
+INSERT INTO main.events SELECT * FROM live.events AS e
+WHERE e.type = 'StepRan' AND e.stream IN (SELECT stream FROM live.events WHERE type = 'Rewound');
 
 -- name: all_streams
 SELECT id, name, kind, version, hash FROM streams ORDER BY id;

@@ -48,7 +48,8 @@ CREATE TABLE runs (
     created_at     INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE steps (
+-- Steps, but for those that are one `StepRan` in the log: a row here would be one more page in every commit.
+CREATE TABLE step_rows (
     run        INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     key        TEXT    NOT NULL,
@@ -64,6 +65,15 @@ CREATE TABLE steps (
     version    INTEGER NOT NULL,
     PRIMARY KEY (run, generation, key)
 ) STRICT, WITHOUT ROWID;
+
+-- All steps of all generations.
+CREATE VIEW steps AS
+SELECT run, generation, key, name, kind, effect, status, attempt, started_at, ended_at, due_at, child, version
+FROM step_rows
+UNION ALL
+SELECT stream, coalesce(payload ->> '$.generation', 0), payload ->> '$.key', payload ->> '$.name', 'step',
+       'idempotent', 'completed', 1, payload ->> '$.started_at', time, 0, '', version
+FROM events WHERE type = 'StepRan';
 
 -- Not of the log: who is alive now, and what this store is.
 CREATE TABLE owners (
