@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_FLAGS ?=
+# For instance CRASH_FLAGS="--minutes 60"
+CRASH_FLAGS ?=
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench crash mutants clean
 
 demo: $(READY)
 	$(BIN)/holdfast demo
@@ -22,6 +24,12 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+crash: $(READY)
+	$(BIN)/python -m tests.crash $(CRASH_FLAGS)
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

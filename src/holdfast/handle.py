@@ -39,7 +39,8 @@ class Holdfast:
 
     home        the store's directory (default: the project's, as the CLI finds it)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
-    on_event    called with every event of the runs that this Holdfast executes, once it is durable
+    on_event    called with every event of the runs that this Holdfast executes, once it is durable,
+                redacted as `events()` gives it
     """
 
     def __init__(

@@ -37,6 +37,12 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
 
 
+def test_every_public_name_can_be_imported() -> None:
+    """What `__all__` promises is there, and nothing else is offered."""
+    there = {name for name in holdfast.__all__ if hasattr(holdfast, name)}
+    assert there == set(holdfast.__all__) == {*holdfast._HOME_OF, "__version__"}
+
+
 @pytest.mark.parametrize("name", [name for name in holdfast.__all__ if name != "__version__"])
 def test_every_public_name_is_documented(name: str) -> None:
     """Each public name has its line in the API page."""

@@ -1,9 +1,11 @@
 """In an event loop: nothing blocks it, and what would block says what to write instead."""
 
 import asyncio
+import gc
 import itertools
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -257,6 +259,107 @@ def test_cancelling_the_callers_task_does_not_cancel_the_run(hf, act):
     assert asyncio.run(main()) == "done"
 
 
+@pytest.fixture
+def slow_claim(monkeypatch):
+    """`slow_claim(hf)` makes its claims wait for `go`, and say when they wait and when they are written."""
+
+    def make(hf):
+        store = hf._engine.store
+        command = store.command
+        make.waits, make.go, make.written = threading.Event(), threading.Event(), threading.Event()
+
+        def slow(stream, *args, **kwargs):
+            if stream != "x":
+                return command(stream, *args, **kwargs)
+            make.waits.set()
+            assert make.go.wait(30)
+            version = command(stream, *args, **kwargs)
+            make.written.set()
+            return version
+
+        monkeypatch.setattr(store, "command", slow)
+        return make
+
+    yield make
+    make.go.set()
+
+
+def types(hf, run_id):
+    return [event.type for event in hf.events(run_id)]
+
+
+@pytest.mark.parametrize("moment", ["while", "after"])
+def test_a_start_that_is_cancelled_gives_the_run_back(hf, act, slow_claim, moment):
+    """The loop ends while the run is claimed in a thread, or before it has heard of the claim: nobody
+    executes the run, and the next start has it at once."""
+    claim = slow_claim(hf)
+    chosen = act(lambda: blocking("Kelp"))
+
+    async def main():
+        run = hf.with_id("x").start(chosen)
+        await asyncio.to_thread(claim.waits.wait, 30)
+        if moment == "after":
+            claim.go.set()
+            claim.written.wait(30)  # the loop is blocked meanwhile
+            time.sleep(0.05)
+        return run
+
+    cancelled = asyncio.run(main())
+    with pytest.raises(asyncio.CancelledError):
+        cancelled.result(0)
+    claim.go.set()
+    started = time.monotonic()
+    assert hf.with_id("x").start(chosen).result(30) == "kelp"
+    assert time.monotonic() - started < 5
+    created = ["RunCreated", "RunClaimed", "RunReleased"]
+    assert types(hf, "x") == [*created, "RunClaimed", "StepRan", "RunCompleted"]
+
+
+def test_closing_waits_for_a_claim_that_is_to_be_given_back(open_hf, act, slow_claim):
+    """The run is free when the Holdfast is closed, not the run of a dead owner."""
+    hf = open_hf()
+    claim = slow_claim(hf)
+
+    async def main():
+        hf.with_id("x").start(act(lambda: blocking("Kelp")))
+        await asyncio.to_thread(claim.waits.wait, 30)
+
+    asyncio.run(main())
+    threading.Timer(0.1, claim.go.set).start()
+    hf.close()
+    assert types(open_hf(), "x") == ["RunCreated", "RunClaimed", "RunReleased"]
+
+
+def test_a_start_that_is_cancelled_before_it_begins(hf, act):
+    """There is no run then, and whoever waits for it is told."""
+
+    async def main():
+        run = hf.with_id("x").start(act(lambda: blocking("Kelp")))
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        return run
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main()).result(30)
+    assert hf.runs() == []
+
+
+def test_loops_that_have_ended_are_forgotten(hf, act):
+    """A program that opens a loop for every request does not keep them all."""
+
+    async def plot():
+        return await work("a")
+
+    async def main():
+        loops.add(asyncio.get_running_loop())
+        return await hf.start(act(plot))
+
+    loops = weakref.WeakSet()
+    assert [asyncio.run(main()) for _ in range(5)] == ["A"] * 5
+    gc.collect()
+    assert len(loops) == 1
+
+
 def test_many_runs_in_one_loop(hf, act):
     """Fifty runs of ten steps each keep their results apart."""
 
@@ -308,3 +411,28 @@ def test_leaving_a_plain_with_block_in_a_loop_does_not_hang(lab):
             asyncio.run(main())
     """)
     job.run(timeout=5)
+
+
+def test_closing_while_a_start_claims_lets_no_step_begin(open_hf, act, slow_claim, ran):
+    """The run was claimed after the last look at the live ones: it stops before its first body, and goes
+    on later."""
+
+    @step
+    async def work_here() -> None:
+        ran.append("began")
+
+    async def plot():
+        await work_here()
+
+    async def main():
+        hf = open_hf()
+        claim = slow_claim(hf)
+        async with hf:
+            hf.with_id("x").start(act(plot))
+            await asyncio.to_thread(claim.waits.wait, 30)
+            threading.Timer(0.1, claim.go.set).start()
+
+    asyncio.run(main())
+    assert ran == []
+    open_hf().with_id("x").run(act(plot))
+    assert ran == ["began"]

@@ -59,6 +59,16 @@ def test_the_callback_gets_all_events_in_order(open_hf, act, plot):
     assert sorted(told, key=lambda event: event.version) == logged
 
 
+def test_the_callback_is_told_what_every_reader_is_told(open_hf, act):
+    """A secret is hidden from it as `events()` hides it; the log has it, for the replay."""
+    secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    told = []
+    hf = open_hf(on_event=told.append)
+    assert hf.with_id("x").run(act(lambda *args: work(*args)), secret) == secret
+    assert told == hf.events("x")
+    assert (secret in repr(told), "[redacted:github-token]" in repr(told)) == (False, True)
+
+
 def test_the_events_of_a_sequence_are_told_in_order(open_hf, act, crashes):
     """One step after the other, across a takeover: the callback gets the log as it grows."""
     told = []

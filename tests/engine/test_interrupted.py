@@ -1,6 +1,7 @@
 """Interrupts, lost appends and unreadable results: what stops a run stops it for good."""
 
 import asyncio
+import signal
 import threading
 from dataclasses import dataclass
 
@@ -92,6 +93,51 @@ def test_an_exit_in_a_run_of_its_own_thread_is_an_interrupted_run(hf, act):
     with pytest.raises(RunInterrupted):
         hf.with_id("x").start(act(lambda: leave())).result(30)
     assert hf.get("x").interrupted
+
+
+FAN_OUT = """
+    import signal, sys, threading
+    from holdfast import Holdfast, parallel, step, workflow
+    from holdfast.testing import mark
+
+    pressed, begun = sys.argv[1], threading.Barrier(4)
+
+    @step
+    def work(n: int) -> int:
+        if pressed and begun.wait(30) == 0:
+            taker = threading.main_thread() if pressed == "main" else threading.current_thread()
+            signal.pthread_kill(taker.ident, signal.SIGINT)
+        if pressed:
+            assert hf._engine.live["job"][0].stopping.wait(30)
+            mark(f"ended {n}")
+        return n
+
+    @workflow
+    def job() -> list[int]:
+        return parallel(work, range(60), limit=4)
+
+    if __name__ == "__main__":
+        # A shell's background job has SIGINT ignored, and Python then leaves it so.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with Holdfast() as hf:
+            print(sum(hf.with_id("job").run(job)))
+"""
+
+
+@pytest.mark.parametrize("taken_by", ["main", "item"])
+def test_an_interrupt_of_parallel_begins_no_more_items(lab, open_hf, taken_by):
+    """What has begun ends and is recorded, what has not does not begin, whichever thread the signal
+    goes to; the next process does only what is left."""
+    interrupted = lab(FAN_OUT, taken_by)
+    assert interrupted.run().exit_code == -signal.SIGINT
+    first = [f"work#{n}" for n in range(1, 5)]
+    assert (interrupted.bodies(), len(interrupted.marks())) == (dict.fromkeys(first, 1), 4)
+    steps = {info.key: info.status for info in open_hf().steps("job")}
+    assert steps == dict.fromkeys(first, "completed")
+    assert open_hf().get("job").interrupted
+    again = lab(FAN_OUT, "")
+    assert again.run().stdout == f"{sum(range(60))}\n"
+    assert again.bodies() == {f"work#{n}": 1 for n in range(1, 61)}
 
 
 def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
@@ -192,6 +238,8 @@ def test_verify_is_asked_between_the_attempts_of_a_once_step(hf, act, ran):
 
     assert hf.with_id("x").run(act(lambda: send("kelp"))) == "sent after all"
     assert ran == ["send", "verify", "send", "verify"]
+    failed = [event.data["attempt"] for event in hf.events("x") if event.type == "StepAttemptFailed"]
+    assert failed == [1]
 
 
 def test_a_once_step_whose_result_cannot_be_stored_is_in_doubt(hf, act, ran):

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from holdfast import NOT_DONE, InDoubt, Retry, RunHeld, StepError, StoreError, gather, step
+from holdfast import NOT_DONE, Holdfast, InDoubt, Retry, RunHeld, StepError, StoreError, gather, step
 from holdfast.engine.claim import claim
 from holdfast.errors import BadInput, StepNotFound
 
@@ -49,6 +49,18 @@ def test_the_intent_is_in_the_log_before_the_body_runs(hf, act, ran):
 
     hf.with_id("x").run(act(lambda: pay()))
     assert ran == [["running"]]
+
+
+def test_the_intent_is_on_the_disk_before_the_body_runs(home, act, ran):
+    """Not only in the log: a power cut in the middle must leave it in doubt, too."""
+
+    @step(effect="once")
+    def pay() -> None:
+        ran.extend(entry.type for entry in hf._store.feed().entries if entry.stream == "x")
+
+    with Holdfast(home) as hf:
+        hf.with_id("x").run(act(lambda: pay()))
+    assert ran[-1] == "StepStarted"
 
 
 def test_a_finished_once_step_is_not_in_doubt(twice, pay, ran):

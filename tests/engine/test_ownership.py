@@ -12,7 +12,8 @@ from holdfast import InDoubt, RunHeld, StoreError, command, step
 from holdfast.engine import claim as claims
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.treelock import take_lock
-from holdfast.errors import OwnershipLost, RunInterrupted, StoreClosed
+from holdfast.errors import OwnershipLost, RunInterrupted, StoreClosed, StoreFull
+from holdfast.store.port import OwnerRow
 from holdfast.testing import at_body
 
 
@@ -242,6 +243,60 @@ def test_closing_leaves_no_trace_of_the_owner(open_hf, act, home):
     assert not is_alive(home, owner)
     assert list((home / "owners").iterdir()) == []
     assert open_hf()._store.owners() == []
+
+
+def owner_files(home):
+    return {path.stem for path in (home / "owners").iterdir()}
+
+
+def test_the_dead_that_no_run_names_are_buried_at_the_next_birth(open_hf, act, crashes, home, gated):
+    """Row and lock file go; not those of a live owner, nor of one whose run is still to be taken over."""
+    idle, killed, alive = open_hf(), open_hf(), open_hf()
+    idle.run(act(lambda: 1))
+    run = killed.with_id("x").start(act(lambda: gated("a")))
+    assert gated.inside.wait(30)
+    alive.run(act(lambda: 1, "child"))
+    dead, needed, kept = (hf._engine.owner_id for hf in (idle, killed, alive))
+    crashes.arm(killed, 0)
+    gated.go.set()
+    with pytest.raises(StoreError):
+        run.result(30)
+    crashes.bury(idle)
+    crashes.bury(killed)
+    assert owner_files(home) == {dead, needed, kept}
+    hf = open_hf()
+    mine = hf._engine.owner_id
+    assert {owner.id for owner in hf._store.owners()} == owner_files(home) == {needed, kept, mine}
+    assert hf.resume("x").result(30) == "A"
+    claimed = [event.data for event in hf.events("x") if event.type == "RunClaimed"]
+    assert claimed[1]["took_over"] == needed
+    assert {owner.id for owner in hf._store.owners()} == owner_files(home) == {kept, mine}
+
+
+def test_a_birth_buries_twenty_at_most(open_hf):
+    """The first claim of a process does not pay for all the dead of a store."""
+    hf = open_hf()
+    for n in range(25):
+        hf._store.put_owner(OwnerRow(f"dead-{n:02}", "host", "boot", 1, n))
+    mine = hf._engine.owner_id
+    left = [owner.id for owner in hf._store.owners()]
+    assert left == [*(f"dead-{n}" for n in range(20, 25)), mine]
+
+
+def test_a_birth_that_fails_leaves_no_lock(open_hf, home, monkeypatch):
+    """No row could be written: nothing is left that would be held for as long as the process lives."""
+    hf = open_hf()
+
+    def full(owner):
+        assert is_alive(home, owner.id)
+        raise StoreFull("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hf._store, "put_owner", full)
+        with pytest.raises(StoreFull):
+            hf._engine.owner_id  # noqa: B018
+    assert owner_files(home) == set()
+    assert is_alive(home, hf._engine.owner_id)
 
 
 def test_a_keyboard_interrupt_releases_the_run(open_hf, act, ran):

@@ -204,3 +204,16 @@ def test_ids_that_holdfast_mints_are_fresh(hf, act):
     chosen = act(lambda: None)
     runs = {hf.start(chosen).id for _ in range(20)}
     assert len(runs) == 20
+
+
+def test_a_run_for_which_there_is_no_thread_is_given_back(hf, act, monkeypatch):
+    """The error is raised, and the run is not left with an owner that does not execute it."""
+
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start"):
+            hf.with_id("x").start(act(lambda: "done"))
+    assert hf.with_id("x").run(act(lambda: "done")) == "done"

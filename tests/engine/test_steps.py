@@ -372,6 +372,7 @@ def test_secret_results_are_not_stored(twice, open_hf, ran):
         ({"verify": lambda: None}, "only a step with effect='once'"),
         ({"effect": "once", "secret": True}, "run again on replay"),
         ({"timeout": 0}, "more than 0 seconds"),
+        ({"name": "branch[2]/ask"}, "cannot be a step's name"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, hint):

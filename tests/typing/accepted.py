@@ -9,11 +9,17 @@ from typing import Any, assert_type
 from uuid import UUID
 
 from holdfast import (
+    CommandFailed,
     CommandResult,
+    CrashLoop,
     Holdfast,
+    NeedsAttention,
+    NotStorable,
     Retry,
     Run,
+    RunInterrupted,
     Secret,
+    StepTimeout,
     command,
     gather,
     now,
@@ -99,6 +105,22 @@ def main() -> None:
         assert_type(hf.start(report, ["kelp"]), Run[str])
         assert_type(hf.start(report, ["kelp"]).result(), str)
         assert_type(hf.start(areport, ["kelp"]), Run[bytes])
+
+
+def why(run: Run[str]) -> str:
+    try:
+        return run.result()
+    except CommandFailed as error:
+        assert_type(error.returncode, int)
+    except StepTimeout as error:
+        assert_type(error.seconds, float)
+    except NotStorable as error:
+        assert_type(error.path, str)
+    except CrashLoop as error:
+        assert_type(error.takeovers, int)
+    except (NeedsAttention, RunInterrupted) as error:
+        assert_type(error.run_id, str)
+    return ""
 
 
 async def amain() -> None:

@@ -104,7 +104,7 @@ async def drive(call: Call, past: StepState | None) -> Any:
     run = call.execution
     run.under_way += 1
     try:
-        if past is None and call.straight:
+        if past is None and call.is_straight():
             return await _go_straight(run, call)
         return await _drive(run, call, perform(call, past))
     finally:

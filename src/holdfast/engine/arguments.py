@@ -43,12 +43,12 @@ class Signature:
         if unknown:
             raise BadArguments(f"{what} has no parameter {unknown[0]!r} to ignore")
         self._names = tuple(parameters)
-        self._special = {
-            name: _IGNORED if name in ignore else p.default
+        self._special = tuple(
+            (name, _IGNORED if name in ignore else p.default)
             for name, p in parameters.items()
             if name in ignore or p.default is not _EMPTY
-        }
-        """Parameters that may not count: name → its default, or that it is ignored."""
+        )
+        """Parameters that may not count: (name, its default, or that it is ignored)."""
         self._plain = all(p.kind is _PLAIN for p in parameters.values())
         self._required = sum(1 for p in parameters.values() if p.default is _EMPTY)
 
@@ -65,7 +65,7 @@ class Signature:
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
         """What the log keeps of a call: a digest always, the values if they are small."""
         counted = self.bind(args, kwargs)
-        for name, default in self._special.items():
+        for name, default in self._special:
             if name in counted and (default is _IGNORED or _same(counted[name], default)):
                 del counted[name]
         try:

@@ -101,9 +101,7 @@ async def claim_fresh_soon(
         raise append.error
     engine.tell(append)
     if cancelled is not None:
-        released = decide(claimed.state, c.ReleaseRun(create.run_id, engine.owner_id))
-        events = [new_event(event, engine.clock.now_us()) for event in released]
-        engine.store.append_soon(Append(create.run_id, claimed.state.epoch, events), lambda _: None)
+        give_back(engine, create.run_id, claimed)
         raise cancelled
     return claimed
 
@@ -192,6 +190,17 @@ def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
     except RunHeld:
         release(engine, owner, run_id)
         raise
+
+
+def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
+    """Nobody waits for this claim any more: release the run, without waiting for the disk. The release is
+    queued before anybody else can claim."""
+    if claimed.attached is not None or claimed.state.ended:
+        return
+    released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
+    events = [new_event(event, engine.clock.now_us()) for event in released]
+    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), lambda _: None)
+    leave(engine, run_id)
 
 
 def release(engine: Engine, owner: str, run_id: str) -> None:

@@ -28,6 +28,7 @@ from holdfast.engine.workflow import workflow
 from holdfast.errors import BadInput, CommandFailed, OwnershipLost, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
+from holdfast.kernel.identity import check_step_name, name_of_program
 
 _OUTPUT_PIECE = 16 * 1024
 _OUTPUT_AGE_S = 0.5
@@ -130,7 +131,7 @@ class CommandStep:
         words = tuple(os.fspath(word) for word in argv)
         where = None if cwd is None else os.fspath(cwd)
         digested = _SIGNATURE.digest((words, where, dict(env) if env else None), {})
-        title = name or Path(words[0]).name
+        title = check_step_name(name) if name else name_of_program(words[0])
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
         spec = Spec(title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True)

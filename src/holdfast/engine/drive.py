@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
-    if past is None and call.straight:
+    if past is None and call.is_straight():
         return _go_straight(call)
     return _drive(call, perform(call, past))
 

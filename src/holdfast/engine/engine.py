@@ -80,6 +80,8 @@ class Engine:
         self._mailboxes: dict[int, Mailbox] = {}
         self._loop_thread: LoopThread | None = None
         self._closed = False
+        self.closing = ""
+        """Why runs may not go on, once they may not."""
         self._pid = os.getpid()
 
     # Starting
@@ -226,7 +228,7 @@ class Engine:
     # Telling
 
     def tell(self, append: Append) -> None:
-        """Hand acknowledged events to the program's callback."""
+        """Hand acknowledged events to the program's callback, redacted as for every reader."""
         if self.on_event is None:
             return
         first = append.version - len(append.events) + 1
@@ -237,7 +239,7 @@ class Engine:
                     first + n,
                     event.type,
                     instant(event.at),
-                    msgspec.json.decode(event.payload),
+                    self.redactor.redact_value(msgspec.json.decode(event.payload)),
                 )
             )
 
@@ -274,7 +276,10 @@ class Engine:
         loop = asyncio.get_running_loop()
         box = self._mailboxes.get(id(loop))
         if box is None or box.loop is not loop:
-            box = self._mailboxes[id(loop)] = Mailbox(loop)
+            box = Mailbox(loop)
+            with self.lock:
+                boxes = [one for one in self._mailboxes.values() if not one.loop.is_closed()]
+                self._mailboxes = {id(one.loop): one for one in (*boxes, box)}
         return box
 
     def loop_thread(self) -> LoopThread:
@@ -287,8 +292,10 @@ class Engine:
     # Closing
 
     def stop(self, why: str) -> list[Run[Any]]:
-        """Make all live runs stop at their next step boundary; returns their handles."""
+        """Make all runs, also those that are still being claimed, stop at their next step boundary;
+        returns the handles of those that are live."""
         with self.lock:
+            self.closing = why
             live = list(self.live.values())
         for execution, _ in live:
             execution.interrupt(why)
@@ -322,9 +329,10 @@ class Engine:
         if self._loop_thread is not None:
             self._loop_thread.close()
         self.flusher.close()
-        for pool in (self._threads, self._claimers):
-            if pool is not None:
-                pool.shutdown(wait=False)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+        if self._claimers is not None:
+            self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
 

@@ -108,8 +108,7 @@ class Execution:
     def record(self, command: c.Command, at: int) -> list[NewEvent]:
         """Decide and evolve: what the caller must append now."""
         with self._lock:
-            events = self._record(command, at)
-        return [new_event(event, at) for event in events]
+            return [new_event(event, at) for event in self._record(command, at)]
 
     def _record(self, command: c.Command, at: int) -> Sequence[e.Event]:
         state = self.state

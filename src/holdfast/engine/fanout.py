@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from typing import Any, TypeVar, overload
 
@@ -21,6 +21,8 @@ from holdfast.errors import BadInput, WrongColour
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+_LOOK_EVERY_S = 0.1
 
 
 @overload
@@ -71,12 +73,12 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
 def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
     if not work:
         return []
-    crew = _Crew()
+    crew = _Crew(len(work))
     with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
         waiting: list[Future[Any]] = []
         try:
             waiting += [pool.submit(crew.run, copy_context(), one) for one in work]
-            wait(waiting)
+            crew.wait()
         except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
             scope = current.get()
             if isinstance(scope, Scope):
@@ -92,10 +94,13 @@ class _Crew:
     """Knows which items are being worked on: an executor that was interrupted while it started a
     thread does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, items: int) -> None:
         self._changed = threading.Condition()
+        self._left = items
         self._busy = 0
         self._stopped = False
+        self._all_ended = threading.Lock()
+        self._all_ended.acquire()
 
     def run(self, context: Context, work: Callable[[], Any]) -> Any:
         with self._changed:
@@ -107,7 +112,17 @@ class _Crew:
         finally:
             with self._changed:
                 self._busy -= 1
+                self._left -= 1
                 self._changed.notify_all()
+                if not self._left:
+                    self._all_ended.release()
+
+    def wait(self) -> None:
+        """Wait until all have ended, but never for long: a signal wakes neither a main thread that just
+        goes to sleep nor one that sleeps while another thread takes it, and Ctrl-C would be served only
+        after the last item."""
+        while not self._all_ended.acquire(timeout=_LOOK_EVERY_S):
+            pass
 
     def stop(self) -> None:
         """Let nothing more begin, and wait for what has begun."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, leave
+from holdfast.engine.claim import Claimed, give_back, leave
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
@@ -31,6 +32,7 @@ from holdfast.store.port import Append
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Future
 
     from holdfast.engine.engine import Engine
 
@@ -99,6 +101,9 @@ def _enlist(
     execution.forced = claimed.forced
     with engine.lock:
         engine.live[run.id] = (execution, run)
+        closing = engine.closing
+    if closing:  # it was claimed meanwhile: no step of it may begin
+        execution.interrupt(closing)
     steps.live_runs.add(execution)
     leave(engine, run.id)
     return execution
@@ -259,6 +264,7 @@ def launch(
             _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
         )
         _keep(task)
+        task.add_done_callback(partial(_finish_cancelled, run))
         return run
     with engine.lock:
         live = engine.live.get(run.id)
@@ -282,12 +288,35 @@ def _execute_in_thread(
     engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
 ) -> None:
     """A thread of its own: a run that sleeps must not take one that others need."""
-    threading.Thread(
+    thread = threading.Thread(
         target=execute,
         args=(engine, run, workflow, arguments, claimed),
         name=f"holdfast-run-{run.id}",
         daemon=True,
-    ).start()
+    )
+    try:
+        thread.start()
+    except RuntimeError:  # no thread is left: the run goes to whoever has one
+        give_back(engine, run.id, claimed)
+        raise
+
+
+async def _claim_in_thread(engine: Engine, run_id: str, claim_it: Callable[[], Claimed]) -> Claimed:
+    """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
+    given back when it comes."""
+    import asyncio
+
+    def give_it_back(claiming: Future[Claimed]) -> None:
+        if claiming.exception() is None:
+            give_back(engine, run_id, claiming.result())
+
+    claiming = engine.claimers().submit(claim_it)
+    try:
+        return await asyncio.wrap_future(claiming)
+    except asyncio.CancelledError:
+        if not claiming.cancel():
+            claiming.add_done_callback(give_it_back)
+        raise
 
 
 async def _claim_and_go(
@@ -305,7 +334,7 @@ async def _claim_and_go(
         if claim_soon is not None:
             claimed = await claim_soon()
         else:
-            claimed = await asyncio.get_running_loop().run_in_executor(engine.claimers(), claim_it)
+            claimed = await _claim_in_thread(engine, run.id, claim_it)
         if claimed.attached is not None:
             _follow(run, claimed.attached)
             return
@@ -324,6 +353,14 @@ async def _claim_and_go(
             raise
     finally:
         current.reset(token)
+
+
+def _finish_cancelled(run: Run[Any], task: asyncio.Task[None]) -> None:
+    """A task that was cancelled before its first line could not do it itself."""
+    if task.cancelled() and not run.done():
+        from asyncio import CancelledError
+
+        run.finish(Outcome(None, CancelledError()))
 
 
 _tasks: set[asyncio.Task[None]] = set()

@@ -13,14 +13,18 @@ import weakref
 from pathlib import Path
 
 from holdfast.clock import Clock
+from holdfast.engine.lockfile import is_held
 from holdfast.errors import StoreError
 from holdfast.store.port import OwnerRow, Store
+
+_BURIED_AT_ONCE = 20
 
 
 class Owner:
     """This process as an owner of runs. Made at the first claim, ended by `close` or by death."""
 
     def __init__(self, home: Path, store: Store, clock: Clock) -> None:
+        _bury_idle(home, store)
         self.id = clock.uuid().hex[:16]
         self._store = store
         self._path = lock_path(home, self.id)
@@ -28,7 +32,12 @@ class Owner:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _held.add(self)
-        store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
+        try:
+            store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
+        except BaseException:  # nobody gets this owner: its lock would be held until the process ends
+            self._path.unlink(missing_ok=True)
+            self._drop()
+            raise
 
     def close(self) -> None:
         """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
@@ -56,23 +65,27 @@ def lock_path(home: Path, owner_id: str) -> Path:
 
 def is_alive(home: Path, owner_id: str) -> bool:
     """Whether that owner's lock is held by a live process."""
-    try:
-        fd = os.open(lock_path(home, owner_id), os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return is_held(lock_path(home, owner_id))
 
 
 def bury(home: Path, store: Store, owner_id: str) -> None:
     """Remove what a dead owner left behind, once nothing refers to it."""
     store.drop_owner(owner_id)
     lock_path(home, owner_id).unlink(missing_ok=True)
+
+
+def _bury_idle(home: Path, store: Store) -> None:
+    """Bury the dead that no run names: nobody comes to take anything over from them.
+
+    Found by their rows, never by their files: a file alone may be of an owner that is just being born,
+    whose lock is not held yet. Several processes may bury the same one.
+    """
+    try:
+        for owner in store.idle_owners(_BURIED_AT_ONCE):
+            if not is_alive(home, owner.id):
+                bury(home, store, owner.id)
+    except (StoreError, OSError):
+        pass  # they can wait for the next birth; what is wrong with the store, the claim that follows says
 
 
 def boot_id() -> str:

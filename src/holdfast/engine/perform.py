@@ -132,11 +132,6 @@ class Call(InsideStep):
         self.overdue: Any = None
         """The thread of an attempt that took too long and has not returned yet."""
 
-    @property
-    def straight(self) -> bool:
-        """Whether nothing stands between this new call and its body, and only a commit behind it."""
-        return self.ordinal > 0 and self.spec.straight and not self.deadline
-
     def begin(self) -> None:
         clock = self.execution.engine.clock
         self.at = clock.now_us()
@@ -170,6 +165,10 @@ class Call(InsideStep):
         """What the history has of it; a call that does not match it stops the run."""
         spec = self.spec
         return self.execution.recall(self.key, spec.name, self.ordinal, self.digested.digest, spec.kind)
+
+    def is_straight(self) -> bool:
+        """Whether nothing stands between this new call and its body, and only a commit behind it."""
+        return self.ordinal > 0 and self.spec.straight and not self.deadline
 
 
 class Outcome(NamedTuple):
@@ -233,7 +232,8 @@ def _perform(
         retry_at = _next_try(call, outcome.error, failures)
         if retry_at and call.spec.effect == "once":
             # It failed, but it may have happened: only its verify hook can tell.
-            known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})")
+            not_done = c.FailAttempt(call.key, failed, retry_at)
+            known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
             if known is not None:
                 return known
             yield Pause(retry_at)
@@ -392,8 +392,11 @@ def doubt(call: Call, why: str) -> Control:
     )
 
 
-def _resolve_doubt(call: Call, why: str) -> Generator[Request, Outcome | None, Outcome | None]:
-    """Ask the `verify` hook what became of the step; without an answer the run stops."""
+def _resolve_doubt(
+    call: Call, why: str, not_done: c.Command | None = None
+) -> Generator[Request, Outcome | None, Outcome | None]:
+    """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
+    what it means that it did not happen, if that is more than that it may run again."""
     run = call.execution
     if call.spec.verify is None:
         raise run.stop(doubt(call, why))
@@ -405,7 +408,8 @@ def _resolve_doubt(call: Call, why: str) -> Generator[Request, Outcome | None, O
     if run.state.steps[call.key].status == "running":
         settled.append(c.DoubtStep(run.id, call.key, why, True))
     if answer.value is NOT_DONE:
-        yield run.entry([*settled, c.SettleStep(run.id, call.key, "retry", "verify")])
+        again = [*settled, c.SettleStep(run.id, call.key, "retry", "verify")]
+        yield run.entry(again if not_done is None else [not_done])
         return None
     result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)

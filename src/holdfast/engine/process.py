@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from holdfast import errors
-from holdfast.engine.treelock import StrPath, take_lock
+from holdfast.engine.lockfile import StrPath
+from holdfast.engine.treelock import take_lock
 from holdfast.redaction import Redactor, StreamRedactor
 
 TAIL_BYTES = 64 * 1024

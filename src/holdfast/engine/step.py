@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
+from inspect import iscoroutinefunction
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.engine.arguments import Signature
@@ -18,10 +20,10 @@ from holdfast.engine.drive import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Call, Spec
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
-from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.scope import InsideStep, Scope, current
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.kernel.events import Effect
-from holdfast.kernel.identity import check_step_key
+from holdfast.kernel.identity import check_step_key, check_step_name
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
-
-_COROUTINE = 0x80  # inspect.CO_COROUTINE, without importing inspect's weight here
 
 live_runs: set[Execution] = set()
 """The runs that this process executes now: a step called outside all of them has lost its way."""
@@ -55,7 +55,7 @@ class StepBase(Generic[P, R]):
         secret: bool = False,
     ) -> None:
         self.fn = fn
-        self.name: str = name or fn.__name__
+        self.name = check_step_name(name or fn.__name__)
         self.key = key
         self.spec = Spec(
             self.name,
@@ -100,7 +100,7 @@ class StepBase(Generic[P, R]):
 
     def call(self, scope: Scope, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         """Fix the identity of a call, here and now."""
-        digested = self.signature.digest(args, kwargs)
+        digested = (self._signature or self.signature).digest(args, kwargs)
         counters = scope.counters
         if self._bound_key is not None or self.key is not None:
             chosen = self._bound_key if self.key is None else check_step_key(self.key(*args, **kwargs))
@@ -114,7 +114,7 @@ class StepBase(Generic[P, R]):
         """The scope to record in; None for a plain call."""
         scope = current.get()
         if type(scope) is Scope:
-            if not on_this_thread(scope):
+            if scope.thread != get_ident():
                 raise WrongColour(
                     f"step {self.name} was called on another thread than the one of its scope; "
                     "use parallel(), gather() or step.aio() instead of a bare thread"
@@ -147,14 +147,15 @@ class Step(StepBase[P, R]):
         if scope is None:
             result: R = self.fn(*args, **kwargs)
             return result
-        if scope.execution.is_async:
+        run = scope.execution
+        if run.is_async:
             raise WrongColour(
                 f"step {self.name} does I/O, and this workflow is async: write `await {self.name}.aio(...)`"
             )
         call = self.call(scope, args, kwargs)
         past = call.recall()
         if past is not None and past.status == "completed" and not past.secret:
-            value: R = scope.execution.value_of(past)
+            value: R = run.value_of(past)
             return value
         outcome: R = drive(call, past)
         return outcome
@@ -292,10 +293,7 @@ def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _make(fn: Callable[..., Any], options: dict[str, Any]) -> Any:
     if isinstance(fn, (staticmethod, classmethod)):
         raise BadInput("@step goes under @staticmethod and @classmethod, directly on the function")
-    code = getattr(fn, "__code__", None)
-    if code is not None and code.co_flags & _COROUTINE:
-        return AsyncStep(fn, **options)
-    return Step(fn, **options)
+    return (AsyncStep if iscoroutinefunction(fn) else Step)(fn, **options)
 
 
 def idempotency_key() -> str:

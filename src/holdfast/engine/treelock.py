@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import errors
+from holdfast.engine.lockfile import StrPath, is_held
 
 _LOCK_PATIENCE_S = 1.0  # a `tree_is_dead` elsewhere holds the lock for microseconds
-
-StrPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +33,7 @@ class Stamp:
 
 def tree_is_dead(lock_path: StrPath) -> bool:
     """Whether no command's tree lives under this lock; never blocks."""
-    try:
-        fd = os.open(lock_path, os.O_RDONLY)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+    return not is_held(lock_path)
 
 
 def wait_until_dead(lock_path: StrPath, timeout: float) -> bool:

@@ -10,6 +10,7 @@ a plain call.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from inspect import iscoroutinefunction, isfunction
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.engine.arguments import Signature
@@ -18,8 +19,6 @@ from holdfast.errors import BadInput, WrongColour
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_COROUTINE = 0x80
 
 
 class WorkflowBase(Generic[P, R]):
@@ -93,7 +92,6 @@ def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R]:
 def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 def workflow(fn: Callable[..., Any], /) -> Any:
     """Make a function of a module's top level a workflow."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
+    if not isfunction(fn):
         raise BadInput("@workflow goes on a function written with def or async def")
-    return AsyncWorkflow(fn) if code.co_flags & _COROUTINE else Workflow(fn)
+    return (AsyncWorkflow if iscoroutinefunction(fn) else Workflow)(fn)

@@ -59,6 +59,18 @@ def check_run_id(run_id: object) -> str:
     return run_id
 
 
+def check_step_name(name: str) -> str:
+    """The name itself if no identity made with it can be read as another's."""
+    if not _KEY.fullmatch(name):
+        raise BadInput(f"{name!r} cannot be a step's name: 1 to 200 characters, no space, none of / @ # [ ]")
+    return name
+
+
+def name_of_program(program: str) -> str:
+    """What a command's step is called if nobody says: `git` for `/usr/bin/git`."""
+    return re.sub(r"[\s/@#\[\]\x00-\x1f\x7f]", "_", program.rpartition("/")[2][:200]) or "_"
+
+
 def check_step_key(key: object) -> str:
     """The text form of a step key given by the user; refused where it would blur identities."""
     text = str(key)

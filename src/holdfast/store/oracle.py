@@ -212,6 +212,11 @@ class OracleStore:
             self._open("")
             return sorted(self._owners.values(), key=lambda owner: (owner.started_at, owner.id))
 
+    def idle_owners(self, limit: int) -> list[OwnerRow]:
+        with self._lock:
+            named = {row.owner for row in self.runs()}
+            return [owner for owner in self.owners() if owner.id not in named][:limit]
+
     def drop_owner(self, owner_id: str) -> None:
         with self._lock:
             self._open("")

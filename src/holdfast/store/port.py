@@ -243,6 +243,10 @@ class Store(Protocol):
 
     def owners(self) -> list[OwnerRow]: ...
 
+    def idle_owners(self, limit: int) -> list[OwnerRow]:
+        """Owners, alive or dead, that no run names; the oldest first."""
+        ...
+
     def drop_owner(self, owner_id: str) -> None: ...
 
     def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:

@@ -182,6 +182,20 @@ class ReadingContract:
         store.drop_owner("x")
         assert (store.owner("b"), store.owners(), whole_feed(store)) == (None, [new], [])
 
+    def test_idle_owners_are_those_that_no_run_names(self, store: Store) -> None:
+        """A run names its owner from the claim to the release or the end. Up to a number, oldest first."""
+        owners = [OwnerRow(name, "host", "boot", n, 10 * n) for n, name in enumerate(("d", "c", "b", "a"))]
+        for owner in reversed(owners):
+            store.put_owner(owner)
+        for run, name in (("r", "a"), ("s", "b"), ("t", "c")):
+            own(store, run, name)
+        assert store.idle_owners(9) == [owners[0]]
+        perform(store, "s", c.ReleaseRun("s", "b"))
+        perform(store, "t", c.CompleteRun())
+        assert (store.idle_owners(9), store.idle_owners(2)) == (owners[:3], owners[:2])
+        perform(store, "r", c.ClaimRun("r", "d", force=True))
+        assert store.idle_owners(9) == owners[1:]
+
     # The feed
 
     def test_the_feed_has_every_event_once_and_each_stream_in_order(self, store: Store) -> None:

@@ -83,11 +83,12 @@ _LOGGED = frozenset({"StepRan", "ValueRecorded", "OutputCaptured"})
 class _Sorted:
     """A batch by the way that its items go."""
 
-    __slots__ = ("begun", "logged", "others", "singly")
+    __slots__ = ("begun", "logged", "others", "rows", "singly")
 
     def __init__(self, singly: list[Submission] | None = None) -> None:
         self.logged: list[Append] = []
-        """Events that no projection looks at."""
+        """Events that no projection looks at; `rows` is how many."""
+        self.rows = 0
         self.begun: list[Append] = []
         """First events of new streams."""
         self.others: list[Append] = []
@@ -99,7 +100,7 @@ class _Sorted:
             return False
         if self.others:
             return not self.logged and len(self.others) == len(self.others[0].events) == 1
-        return sum([len(item.events) for item in self.logged]) <= _MOST_ROWS
+        return self.rows <= _MOST_ROWS
 
 
 class Committer:
@@ -116,7 +117,8 @@ class Committer:
         synced = self._always_synced
         for item in batch:
             synced = synced or item.durable
-        self._wait_for_disk(synced)
+        if (synced and not self._always_synced) != self._full:
+            self._wait_for_disk(not self._full)
         sorted = self._sort(batch)
         try:
             if sorted.is_one_statement():
@@ -132,12 +134,10 @@ class Committer:
             self._heads.clear()
             raise
 
-    def _wait_for_disk(self, synced: bool) -> None:
-        full = synced and not self._always_synced
-        if full != self._full:
-            # Never OFF: a checkpoint after an unsynced commit must still sync the WAL first.
-            self._db.execute("PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL")
-            self._full = full
+    def _wait_for_disk(self, full: bool) -> None:
+        # Never OFF: a checkpoint after an unsynced commit must still sync the WAL first.
+        self._db.execute("PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL")
+        self._full = full
 
     def _sort(self, batch: Sequence[Submission]) -> _Sorted:
         """What goes which way, so that each stream's own order is kept."""
@@ -160,8 +160,11 @@ class Committer:
             elif stream in behind:
                 singly = any(one.stream == stream for one in sorted.singly)
                 (sorted.singly if singly else sorted.others).append(item)
-            elif item.events and _is_only_logged(item.events):
+            elif item.events and (
+                item.events[0].type in _LOGGED if len(item.events) == 1 else _are_only_logged(item.events)
+            ):
                 sorted.logged.append(item)
+                sorted.rows += len(item.events)
             else:
                 sorted.others.append(item)
                 behind.add(stream)
@@ -221,9 +224,11 @@ class Committer:
     def _insert(self, view: str, columns: int, values: list[Any]) -> None:
         """One row per event; in pieces, because SQLite binds 32,766 values at most."""
         most = _MOST_ROWS * columns
+        if len(values) <= most:
+            self._db.execute(_statement(view, columns, len(values) // columns), values)
+            return
         for start in range(0, len(values), most):
-            piece = values[start : start + most]
-            self._db.execute(_statement(view, columns, len(piece) // columns), piece)
+            self._insert(view, columns, values[start : start + most])
 
     # One by one, on what the transaction reads
 
@@ -286,8 +291,8 @@ class Committer:
         return [Recorded(e.decode(type, payload), version, at) for version, type, at, payload in rows]
 
 
-def _is_only_logged(events: Sequence[NewEvent]) -> bool:
-    return events[-1].type in _LOGGED and (len(events) == 1 or all(one.type in _LOGGED for one in events))
+def _are_only_logged(events: Sequence[NewEvent]) -> bool:
+    return all(event.type in _LOGGED for event in events)
 
 
 def _chain(

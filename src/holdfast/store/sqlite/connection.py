@@ -22,6 +22,9 @@ from holdfast.store.sqlite import sql
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 BUSY_MS: Final = 10_000
+PAGE_BYTES: Final = 2048
+"""Of new stores. A commit writes three pages, whatever is new in them: half the size is 7% of the speed;
+and a step that returns 2 KB takes 1.2 times that instead of a page of 4 KB (decision 0006)."""
 
 _NETWORK: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph 9p glusterfs lustre gpfs ocfs2 gfs2 davfs fuse.sshfs "
@@ -64,7 +67,9 @@ def check_ours(db: apsw.Connection, path: Path) -> None:
 
 def migrate(db: apsw.Connection, upto: int | None = None) -> None:
     """Bring the schema to this version, keeping the data. The caller holds the write gate."""
-    if db.pragma("journal_mode") != "wal" and db.pragma("journal_mode", "wal") != "wal":
+    if db.pragma("journal_mode") != "wal":
+        db.pragma("page_size", PAGE_BYTES)  # has no effect on a database that has a page
+    if db.pragma("journal_mode", "wal") != "wal":
         raise StoreError(
             "the database cannot use write-ahead logging here; choose a local directory with --home"
         )
@@ -84,7 +89,7 @@ def prepare_to_write(db: apsw.Connection) -> None:
     db.execute("PRAGMA cache_size=-16000")
     # A commit into a log that still grows waits twice as long for the disk (decision 0006): the sooner
     # the log is full and begins anew, the better. Below this, checkpoints cost more than that saves.
-    db.execute("PRAGMA wal_autocheckpoint=256")
+    db.execute("PRAGMA wal_autocheckpoint=512")
     if sys.platform == "darwin":
         db.pragma("fullfsync", 1)
 

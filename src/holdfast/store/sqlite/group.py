@@ -110,7 +110,8 @@ class GroupCommit(Generic[S]):
             self._commit(batch)
             committed = True
             self._pass_on(me)
-            self._tell(batch)
+            if len(batch) != 1 or batch[0].wake is not None:
+                self._tell(batch)
         except BaseException:
             with self._lock:
                 if self._queue[:1] == batch[:1]:

@@ -66,6 +66,12 @@ SELECT id, host, boot, pid, started_at FROM owners WHERE id = ?;
 -- name: owners
 SELECT id, host, boot, pid, started_at FROM owners ORDER BY started_at, id;
 
+-- name: idle_owners
+SELECT id, host, boot, pid, started_at FROM owners
+WHERE id NOT IN (SELECT owner FROM runs WHERE owner <> '')
+ORDER BY started_at, id
+LIMIT ?;
+
 -- name: drop_owner
 DELETE FROM owners WHERE id = ?;
 
@@ -74,6 +80,10 @@ SELECT value FROM meta WHERE key = 'incarnation';
 
 -- name: set_incarnation
 INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
+
+-- name: touch
+-- Another value each time: SQLite does not write what is there already.
+INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', hex(randomblob(8)));
 
 -- name: last_synced
 SELECT position FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;

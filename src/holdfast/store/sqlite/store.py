@@ -111,7 +111,7 @@ class SqliteStore:
                 self._writer().write(_without_doomed(batch))
                 self._check_file()
         except apsw.IOError as io_error:
-            error = self._after_io_error(io_error)
+            error = self._after_io_error(batch, io_error)
         except apsw.Error as sqlite_error:
             error = translate(sqlite_error, self.path)
         except Exception as other:
@@ -133,15 +133,50 @@ class SqliteStore:
             item.error = item.error or error
             _doom(item)
 
-    def _after_io_error(self, error: apsw.IOError) -> StoreError:
-        """Whether the commit took place is unknown: drop the connection, so that nothing is built
-        on what it believes. The caller reads the log again before it goes on."""
+    def _after_io_error(self, batch: list[Submission], error: apsw.IOError) -> StoreError:
+        """Whether the commit took place is unknown: drop the connection, so that nothing is built on
+        what it believes, open anew and look. What is there is not acknowledged all the same: after a sync
+        that failed, a power cut may take it away."""
         with self._reading:
             self._disconnect()
+        try:
+            missing = any(self._is_missing(item) for item in batch)
+            if missing:
+                self._overwrite_what_failed()
+        except (StoreError, apsw.Error):  # what cannot be read may be there
+            missing = False
+            with self._reading:
+                self._disconnect()
+        if missing:
+            return StoreError(
+                f"the disk failed under {self.path} ({error}); nothing of the last commit was written: "
+                "check the disk, then resume"
+            )
         return StoreInDoubt(
             f"the disk failed under {self.path} ({error}); whether the last commit took place shows "
             "when the store is opened again: check the disk, then resume"
         )
+
+    def _is_missing(self, item: Submission) -> bool:
+        """Whether the log is known to lack what this submission was to write, and with it the whole batch:
+        a batch is one transaction."""
+        if item.error is not None:
+            return False  # refused: it was to write nothing
+        if type(item) is not Append:
+            return item.version > 0 and not self._read("hash_at", (item.stream, item.version))
+        if not item.events:
+            return False
+        found = self._read("load", (item.stream, item.version - 1)) if item.version else []
+        return not found or found[0][3] != item.events[-1].payload
+
+    def _overwrite_what_failed(self) -> None:
+        """A commit whose sync failed is whole in the write-ahead log, behind its end as other processes
+        know it: if all were killed now, the next one to open the store would find it. One more commit
+        takes its place."""
+        with self._gate:
+            self._writer()
+            assert self._db is not None
+            self._db.execute(sql.query("touch"))
 
     def _check_file(self) -> None:
         """The database is the one we opened, and so, looked at once in a while, is its write-ahead log:
@@ -195,10 +230,14 @@ class SqliteStore:
     def _disconnect(self) -> None:
         self._committer = None
         self._wal = None  # the last connection to close takes it away
-        for db in (self._db, self._reader):
-            if db is not None:
-                db.close(True)
+        connections = (self._db, self._reader)
         self._db = self._reader = None
+        for db in connections:
+            if db is not None:
+                try:
+                    db.close(True)
+                except apsw.Error:
+                    pass  # its last checkpoint failed: what was acknowledged is in the write-ahead log
 
     def close(self) -> None:
         if self._closed:
@@ -306,6 +345,9 @@ class SqliteStore:
 
     def owners(self) -> list[OwnerRow]:
         return [OwnerRow(*row) for row in self._read("owners")]
+
+    def idle_owners(self, limit: int) -> list[OwnerRow]:
+        return [OwnerRow(*row) for row in self._read("idle_owners", (limit,))]
 
     # The feed
 

@@ -1,0 +1,103 @@
+"""`make crash`: every kind of fault, many points of each, on the real engine, CLI and store.
+
+    python -m tests.crash [--seed N] [--minutes M] [--only KIND ...] [--no-save]
+
+Without `--minutes` it is the short form, under five minutes on two cores; with it, as much as fits,
+with a new seed for every pass. Prints its seeds; a violation names the seed and the point that show it.
+Writes `docs/reliability.json` and, from it and from what `make mutants` found, `docs/reliability.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.crash import page
+from tests.crash.score import Budget, Score
+
+Kind = Callable[[Budget], list[Score]]
+
+
+def kinds() -> dict[str, Kind]:
+    """Name → the function that tries it, in the order of the page."""
+    from tests.crash import flips, mounts, points, power, processes
+
+    return {
+        "points": points.run,
+        "power": power.run,
+        "mounts": mounts.run,
+        "processes": processes.run,
+        "flips": flips.run,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=None, help="of the first pass (random)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="go on for so long (one short pass)")
+    parser.add_argument("--only", nargs="*", default=[], help=f"of {', '.join(kinds())}")
+    parser.add_argument("--no-save", action="store_true", help="write no page")
+    options = parser.parse_args()
+    unknown = [name for name in options.only if name not in kinds()]
+    if unknown:
+        parser.error(f"no kind {unknown[0]!r}: one of {', '.join(kinds())}")
+    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
+    chosen = [name for name in kinds() if not options.only or name in options.only]
+    scores, seeds, seconds = _passes(chosen, seed, options.minutes * 60)
+    if not options.only and not options.no_save:
+        page.save_crash(scores, seeds, seconds)
+    violations = [text for score in scores for text in score.violations]
+    for text in violations:
+        print(f"VIOLATION {text}")
+    print(
+        f"{sum(score.points for score in scores):,} points, {len(violations)} violations, "
+        f"{sum(score.lost for score in scores)} acknowledged things lost, {seconds:.0f} s, "
+        f"seeds {', '.join(map(str, seeds))}"
+    )
+    return 1 if violations or any(score.lost for score in scores) else 0
+
+
+def _passes(chosen: list[str], seed: int, budget_s: float) -> tuple[list[Score], list[int], float]:
+    """One pass, or as many as begin within the budget; the scores of all, added up."""
+    total: dict[tuple[str, str], Score] = {}
+    seeds: list[int] = []
+    began = time.monotonic()
+    while not seeds or time.monotonic() - began < budget_s:
+        seeds.append(seed + len(seeds))
+        print(f"seed {seeds[-1]}", flush=True)
+        for name in chosen:
+            start = time.monotonic()
+            for score in kinds()[name](Budget(seeds[-1])):
+                _add(total, score)
+                _show(score, time.monotonic() - start)
+    return list(total.values()), seeds, time.monotonic() - began
+
+
+def _add(total: dict[tuple[str, str], Score], score: Score) -> None:
+    known = total.setdefault((score.kind, score.what), Score(score.kind, score.what))
+    known.points += score.points
+    known.lost += score.lost
+    known.violations += score.violations
+    known.skipped = score.skipped
+    for name, count in score.notes.items():
+        known.notes[name] = known.notes.get(name, 0) + count
+
+
+def _show(score: Score, seconds: float) -> None:
+    if score.skipped:
+        verdict = f"skipped: {score.skipped}"
+    else:
+        verdict = f"{score.points:,} points, {score.lost} lost, {len(score.violations)} violations"
+    notes = "".join(f", {name} {count}" for name, count in score.notes.items())
+    print(f"  {score.kind:22} {score.what}: {verdict}{notes}  [{seconds:.0f} s]", flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.exit(main())

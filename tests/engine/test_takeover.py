@@ -1,0 +1,32 @@
+"""Going on with the run of a dead owner: not before everything that it started is dead."""
+
+import fcntl
+import os
+import threading
+import time
+
+import pytest
+
+from holdfast import StoreError
+from holdfast.engine import claim
+
+GRACE_S = 0.3
+
+
+def test_takeover_waits_for_the_dead_owners_command(open_hf, act, crashes):
+    """The supervisor of a command holds a lock until its whole tree is dead; until then nobody goes on."""
+    first = open_hf()
+    crashes.arm(first, 1)
+    with pytest.raises(StoreError):
+        first.with_id("x").run(act(lambda: None))
+    crashes.bury(first)
+    second = open_hf()
+    lock = claim.command_locks(second.home, "x") / "1-1.lock"
+    lock.parent.mkdir(parents=True)
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    threading.Timer(GRACE_S, os.close, [fd]).start()
+    began = time.monotonic()
+    second.resume("x").result(30)
+    assert time.monotonic() - began >= GRACE_S * 0.9
+    assert not lock.exists()

@@ -1,0 +1,306 @@
+"""Defects that the tests must see: each an edit of the source, and the test that catches it.
+
+A test that never fails proves nothing. `python -m tests.mutants` makes each edit in a copy of the
+source and runs the test that is named with it: unchanged it must pass, changed it must fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace `old`, which is there exactly once, by `new`, in a file under src/holdfast."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    """What is wrong with it, as one would say it in a review."""
+    test: str
+    edits: tuple[Edit, ...]
+
+
+def mutant(name: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
+    return Mutant(name, test, tuple(Edit(*edit) for edit in edits))
+
+
+SQLITE = "tests/contract/test_sqlite.py::TestSqlite::"
+STORE = "tests/contract/test_sqlite_store.py::"
+WRITER = "tests/contract/test_one_writer.py::"
+ENGINE = "tests/engine/"
+CRASH = "tests/crash/"
+
+MUTANTS = (
+    # What is acknowledged
+    mutant(
+        "a step is acknowledged before its commit",
+        STORE + "test_what_was_acknowledged_survives_kill_9",
+        (
+            "store/sqlite/store.py",
+            "            self._group.submit(append)\n",
+            "            self._group.submit_soon(append, lambda _: None)\n",
+        ),
+    ),
+    mutant(
+        "a commit that failed is acknowledged",
+        STORE + "test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room",
+        (
+            "store/sqlite/group.py",
+            "        if item.error is not None:\n            raise item.error\n",
+            "",
+        ),
+    ),
+    mutant(
+        "what follows a lost append is written all the same",
+        ENGINE + "test_interrupted.py::test_what_follows_a_lost_append_is_lost_with_it",
+        (
+            "store/sqlite/store.py",
+            "        item.fate.error = item.error\n",
+            "        pass\n",
+        ),
+        (
+            "store/sqlite/store.py",
+            "                append.fate.error = append.fate.error or error\n",
+            "                pass\n",
+        ),
+    ),
+    mutant(
+        "the deleted store is written on",
+        "tests/acceptance/test_store_faults.py::test_store_deleted_under_a_run",
+        (
+            "store/sqlite/store.py",
+            "(_without_doomed(batch))\n                self._check_file()\n",
+            "(_without_doomed(batch))\n",
+        ),
+    ),
+    mutant(
+        "the feed shows what is not on the disk",
+        SQLITE + "test_the_feed_shows_nothing_past_the_last_synced_commit",
+        (
+            "store/sqlite/queries.sql",
+            "SELECT position FROM events WHERE synced = 1 ORDER BY",
+            "SELECT position FROM events ORDER BY",
+        ),
+    ),
+    mutant(
+        "a large append is cut into several commits",
+        WRITER + "test_a_large_append_is_whole_or_not_there",
+        ("store/sqlite/commit.py", "        return self.rows <= _MOST_ROWS\n", "        return True\n"),
+    ),
+    # Who may write
+    mutant(
+        "the epoch of an owner is not checked",
+        SQLITE + "test_an_owner_is_fenced_off_by_a_later_claim",
+        (
+            "store/sqlite/projections.sql",
+            "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
+            "    WHERE id = NEW.stream AND version = NEW.version - 1;",
+        ),
+        (
+            "store/sqlite/commit.py",
+            "            elif head is None or head.epoch != item.epoch or item.begins:",
+            "            elif head is None or item.begins:",
+        ),
+    ),
+    mutant(
+        "the head is swapped without being compared",
+        WRITER + "test_two_stores_on_one_file_do_not_overwrite_each_other",
+        (
+            "store/sqlite/projections.sql",
+            "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
+            "    WHERE id = NEW.stream AND epoch = NEW.epoch;",
+        ),
+        (
+            "store/sqlite/migrations/0001_initial.sql",
+            "CREATE UNIQUE INDEX events_by_stream",
+            "CREATE INDEX events_by_stream",
+        ),
+    ),
+    mutant(
+        "the write gate is not taken",
+        WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
+        ("store/sqlite/gate.py", "            fcntl.flock(self._fd, fcntl.LOCK_EX)\n", "            pass\n"),
+    ),
+    mutant(
+        "a live owner is robbed",
+        ENGINE + "test_start.py::test_the_same_id_in_two_processes_is_held",
+        (
+            "engine/claim.py",
+            "    if not force and ownership.is_alive(engine.home, state.owner):\n",
+            "    if not force and False:\n",
+        ),
+    ),
+    mutant(
+        "a forked child keeps the owner's lock",
+        ENGINE + "test_ownership.py::test_a_forked_child_does_not_keep_the_parents_lock",
+        ("engine/ownership.py", "os.register_at_fork(after_in_child=_drop_all)\n", ""),
+    ),
+    mutant(
+        "a forked child keeps the write gate",
+        STORE + "test_a_forked_child_does_not_keep_the_gate_shut",
+        (
+            "store/sqlite/store.py",
+            "        self._gate.close()  # or this child",
+            "        # or this child",
+        ),
+    ),
+    mutant(
+        "takeover does not wait for the dead owner's command",
+        ENGINE + "test_takeover.py::test_takeover_waits_for_the_dead_owners_command",
+        (
+            "engine/claim.py",
+            "        if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):\n",
+            "        if False:\n",
+        ),
+    ),
+    # What the log says
+    mutant(
+        "the chain is not checked when a run is loaded",
+        SQLITE + "test_a_changed_history_is_not_loaded",
+        (
+            "store/sqlite/store.py",
+            "if version != expected or hash != link(previous, name, version, type, at, payload):",
+            "if version != expected:",
+        ),
+    ),
+    mutant(
+        "audit does not compare heads with the log",
+        SQLITE + "test_verify_finds_what_was_changed",
+        (
+            "store/sqlite/audit.py",
+            "    yield from _verify_heads(streams, ends, created)\n",
+            "    yield from ()\n",
+        ),
+    ),
+    mutant(
+        "audit does not compare projections with the log",
+        SQLITE + "test_verify_finds_what_was_changed",
+        ("store/sqlite/audit.py", "        yield from _verify_projections(path)\n", ""),
+    ),
+    mutant(
+        "a blob is written in another transaction than its event",
+        SQLITE + "test_blobs_are_written_with_the_events_that_name_them",
+        (
+            "store/sqlite/commit.py",
+            "        sorted = self._sort(batch)\n",
+            "        for one in batch:\n"
+            "            for blob in getattr(one, 'blobs', ()):\n"
+            "                self._db.execute(sql.query('put_blob'), blob)\n"
+            "        sorted = self._sort(batch)\n",
+        ),
+    ),
+    mutant(
+        "a rewind forgets the steps that are only in the log",
+        SQLITE + "test_a_rewind_takes_over_the_steps_that_ran",
+        ("store/sqlite/projections.sql", "    FROM main.steps\n", "    FROM main.step_rows\n"),
+    ),
+    # What a step is
+    mutant(
+        "a recorded result is returned for other arguments",
+        ENGINE + "test_divergence.py::test_other_arguments_diverge",
+        (
+            "engine/execution.py",
+            "        if digest and past.digest != digest:\n",
+            "        if False:\n",
+        ),
+    ),
+    mutant(
+        "a step's identity is fixed when it is awaited",
+        ENGINE + "test_scopes.py::test_identity_is_fixed_when_a_step_is_called",
+        (
+            "engine/step.py",
+            "    return aio.perform_call(step.call(scope, args, kwargs))\n",
+            "    async def later() -> Any:\n"
+            "        return await aio.perform_call(step.call(scope, args, kwargs))\n\n"
+            "    return later()\n",
+        ),
+    ),
+    mutant(
+        "failed attempts are counted in memory",
+        ENGINE + "test_retry.py::test_attempts_are_counted_across_a_crash",
+        (
+            "engine/perform.py",
+            "    failures = past.failures if past is not None else 0\n",
+            "    failures = 0\n",
+        ),
+    ),
+    mutant(
+        "a once step that was cut off runs again",
+        ENGINE + "test_once.py::test_cut_off_without_verify_needs_attention",
+        (
+            "engine/perform.py",
+            '    elif past.status == "in_doubt" or (past.status == "running" and past.effect == "once"):\n',
+            '    elif past.status == "in_doubt":\n',
+        ),
+        (
+            "kernel/decide.py",
+            '        if step.status in ("completed", "failed", "in_doubt", "sleeping"):\n',
+            '        if step.status in ("completed", "failed", "sleeping"):\n',
+        ),
+    ),
+    mutant(
+        "a once step begins before its intent is written",
+        ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
+        (
+            "engine/perform.py",
+            '        self.intent_first = intent_first or effect == "once"\n',
+            "        self.intent_first = intent_first\n",
+        ),
+    ),
+    mutant(
+        "the intent of a once step is not synced",
+        ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
+        (
+            "engine/perform.py",
+            'yield run.append(events, durable=spec.effect == "once")',
+            "yield run.append(events, durable=False)",
+        ),
+    ),
+    mutant(
+        "a recorded value is written after the step that used it",
+        ENGINE + "test_values.py::test_values_ride_with_the_next_commit",
+        (
+            "engine/execution.py",
+            "            append.events = (*riding, *append.events)\n",
+            "            append.events = (*append.events, *riding)\n",
+        ),
+    ),
+    mutant(
+        "a slow step leaves no trace before it ends",
+        ENGINE + "test_steps.py::test_a_slow_step_is_in_the_log_before_it_ends",
+        (
+            "engine/flusher.py",
+            "            if age >= self._after_s and not one.taken:\n",
+            "            if False:\n",
+        ),
+    ),
+    mutant(
+        "a control signal can be caught with `except Exception`",
+        ENGINE + "test_control.py::test_an_agents_except_exception_does_not_see_it",
+        ("engine/control.py", "class Control(BaseException):", "class Control(Exception):"),
+    ),
+    mutant(
+        "an error is raised as it was live, and otherwise in replay",
+        ENGINE + "test_peers_failures.py::test_lost_errors_that_cannot_be_rebuilt",
+        (
+            "engine/perform.py",
+            "    if round_trips(error, failure):\n        return failure, error\n",
+            "    return failure, error\n",
+        ),
+    ),
+    mutant(
+        "error text is stored as it was, secrets and all",
+        "tests/kernel/test_failure.py::test_text_is_redacted_everywhere",
+        (
+            "kernel/failure.py",
+            "            message=_clean(self.redact(_message(exc)), _TEXT_LIMIT),\n",
+            "            message=_clean(_message(exc), _TEXT_LIMIT),\n",
+        ),
+    ),
+)
