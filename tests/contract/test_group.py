@@ -386,3 +386,18 @@ def test_an_interrupt_during_the_commit_reaches_the_leader_and_the_others_are_to
     assert isinstance(outcomes[0], KeyboardInterrupt)
     assert outcomes[1:] == ["done", "done"]
     usable(commit)
+
+
+def test_a_helper_that_cannot_be_started_leaves_the_queue_usable(monkeypatch):
+    """No thread is left: whoever submits is told, and the next one who waits commits as before."""
+    commit = GroupCommit(disk := Disk())
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError, match="can't start"):
+            commit.submit_soon(Item("first"), lambda _: None)
+    commit.submit(second := Item("second"))
+    assert disk.batches == [[second]]
+
+
+def _no_thread(self):
+    raise RuntimeError("can't start new thread")

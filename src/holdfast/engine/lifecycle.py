@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, give_back, leave
+from holdfast.engine.claim import Claimed, give_back, leave, release
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
@@ -297,7 +297,8 @@ def _execute_in_thread(
     try:
         thread.start()
     except RuntimeError:  # no thread is left: the run goes to whoever has one
-        give_back(engine, run.id, claimed)
+        release(engine, engine.owner_id, run.id)
+        leave(engine, run.id)
         raise
 
 

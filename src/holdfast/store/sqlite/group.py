@@ -86,6 +86,10 @@ class GroupCommit(Generic[S]):
                     self._leader = _HELPER
                     self._call_helper()
         except BaseException:
+            with self._lock:
+                if self._leader is _HELPER and self._helper is None:  # no thread is left to lead
+                    self._leader = None
+                    self._queue.remove(item)
             self._pass_on(None)
             raise
 
@@ -157,8 +161,9 @@ class GroupCommit(Generic[S]):
 
     def _call_helper(self) -> None:
         if self._helper is None:
-            self._helper = threading.Thread(target=self._help, name="holdfast-commit", daemon=True)
-            self._helper.start()
+            helper = threading.Thread(target=self._help, name="holdfast-commit", daemon=True)
+            helper.start()
+            self._helper = helper
         _release(self._called)
 
     def _help(self) -> None:
