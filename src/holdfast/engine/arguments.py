@@ -54,9 +54,6 @@ class Signature:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Name → value of what was passed. Raises BadArguments if it does not fit."""
-        count = len(args)
-        if self._plain and not kwargs and self._required <= count <= len(self._names):
-            return dict(zip(self._names, args, strict=False))
         try:
             return dict(self._signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
@@ -64,7 +61,10 @@ class Signature:
 
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
         """What the log keeps of a call: a digest always, the values if they are small."""
-        counted = self.bind(args, kwargs)
+        if kwargs or not self._plain or not self._required <= len(args) <= len(self._names):
+            counted = self.bind(args, kwargs)
+        else:
+            counted = dict(zip(self._names, args, strict=False))
         for name, default in self._special:
             if name in counted and (default is _IGNORED or _same(counted[name], default)):
                 del counted[name]
