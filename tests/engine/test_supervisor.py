@@ -648,13 +648,3 @@ def test_without_a_subreaper_the_group_dies(
     stamp = read_stamp(lock)
     assert stamp is not None
     assert (stamp.code, stamp.reason) == (4, "exited")
-
-
-def test_a_command_costs_little(start: Callable[..., Process]) -> None:
-    """`true` from start to end takes well under 60 ms on an idle machine: the best of ten is compared."""
-    times = []
-    for _ in range(10):
-        began = time.monotonic()
-        start("true").wait(5)
-        times.append(time.monotonic() - began)
-    assert min(times) < 0.06, times

@@ -66,8 +66,9 @@ MUTANTS = (
         ),
         (
             "store/sqlite/store.py",
-            "                append.fate.error = append.fate.error or error\n",
-            "                pass\n",
+            "        except BaseException as error:  # Ctrl-C, too: it may have been withdrawn\n"
+            "            if append.fate is not None:\n",
+            "        except BaseException as error:\n            if False:\n",
         ),
     ),
     mutant(
@@ -188,11 +189,11 @@ MUTANTS = (
         SQLITE + "test_blobs_are_written_with_the_events_that_name_them",
         (
             "store/sqlite/commit.py",
-            "        sorted = self._sort(batch)\n",
+            "        parts = self._sort(batch)\n",
             "        for one in batch:\n"
             "            for blob in getattr(one, 'blobs', ()):\n"
             "                self._db.execute(sql.query('put_blob'), blob)\n"
-            "        sorted = self._sort(batch)\n",
+            "        parts = self._sort(batch)\n",
         ),
     ),
     mutant(

@@ -115,9 +115,9 @@ async def drive(call: Call, past: StepState | None) -> Any:
 
 async def _go_straight(run: Execution, call: Call) -> Any:
     """The way of nearly every step, as in `drive`."""
-    call.begin()
-    run.engine.flusher.watch(call)
     try:
+        call.begin()
+        run.engine.flusher.watch(call)
         outcome, cancelled = await _run_body(call, RUN)
     finally:
         run.engine.flusher.unwatch(call)

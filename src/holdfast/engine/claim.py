@@ -47,7 +47,6 @@ class Claimed(NamedTuple):
     when another thread of this process executes it: then `attached` is its handle."""
 
     state: RunState
-    created: bool
     attached: Run[Any] | None = None
     forced: bool = False
     """The claim may take the run, and so its children, from a live owner."""
@@ -73,6 +72,9 @@ def claim(
     try:
         claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
         return claimed
+    except BaseException as error:
+        _drop_if_interrupted(engine, run_id, error)
+        raise
     finally:
         if claimed is None or claimed.state.ended:
             leave(engine, run_id)
@@ -83,8 +85,12 @@ def claim(
 
 def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> Claimed:
     claimed, append = begin(engine, create, blobs)
-    engine.store.append(append)
-    engine.tell(append)
+    try:
+        engine.store.append(append)
+        engine.tell(append)
+    except BaseException as error:
+        _drop_if_interrupted(engine, create.run_id, error)
+        raise
     return claimed
 
 
@@ -117,7 +123,7 @@ def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]
             events.append(new_event(event, at))
     assert state is not None
     append = Append(create.run_id, state.epoch, events, blobs=blobs, begins="run")
-    return Claimed(state, True), append
+    return Claimed(state), append
 
 
 # Threads of one process: a run is claimed by one at a time, until it is among the engine's live ones.
@@ -137,7 +143,7 @@ def _enter(engine: Engine, owner: str, run_id: str, create: c.CreateRun | None) 
             return None
     if create is not None:
         decide(live[0].state, create)  # RunExists, if these are other arguments
-    return Claimed(live[0].state, False, live[1])
+    return Claimed(live[0].state, live[1])
 
 
 def leave(engine: Engine, run_id: str) -> None:
@@ -199,7 +205,7 @@ def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
         return
     released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
     events = [new_event(event, engine.clock.now_us()) for event in released]
-    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), lambda _: None)
+    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.flusher.written)
     leave(engine, run_id)
 
 
@@ -212,6 +218,20 @@ def release(engine: Engine, owner: str, run_id: str) -> None:
         return Decision([new_event(event, at) for event in events])
 
     engine.store.command(run_id, decide_now)
+
+
+def release_quietly(engine: Engine, run_id: str) -> None:
+    """The same for a run that may be this owner's or not, by somebody who has an error to tell already."""
+    try:
+        release(engine, engine.owner_id, run_id)
+    except HoldfastError:
+        pass
+
+
+def _drop_if_interrupted(engine: Engine, run_id: str, error: BaseException) -> None:
+    """Ctrl-C as the claim was written: the run may be ours, and nobody will execute it."""
+    if not isinstance(error, Exception):
+        release_quietly(engine, run_id)
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:
@@ -273,7 +293,7 @@ class _Attempt:
         assert state is not None
         if not state.ended:
             do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force and state.owner != ""))
-        self.claimed = Claimed(state, created, forced=self._force)
+        self.claimed = Claimed(state, forced=self._force)
         return Decision(events, state.epoch, self._blobs if created else ())
 
     def tell(self, version: int) -> None:

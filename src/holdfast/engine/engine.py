@@ -229,6 +229,12 @@ class Engine:
 
     def tell(self, append: Append) -> None:
         """Hand acknowledged events to the program's callback, redacted as for every reader."""
+        if self.on_event is not None:
+            self.flusher.tell_of(append.stream)
+            self.tell_now(append)
+
+    def tell_now(self, append: Append) -> None:
+        """The same, whatever is still to be told of what was before."""
         if self.on_event is None:
             return
         first = append.version - len(append.events) + 1

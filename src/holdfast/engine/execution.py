@@ -96,12 +96,9 @@ class Execution:
         self.taking = threading.Lock()
         """Held while an intent is taken, and until it is queued if it goes alone: what says how the step
         ended is always queued after it."""
-        self._birth: Birth | None = None
-        if birth is not None:
-            self._birth = Birth(self, birth)
-            engine.flusher.watch(self._birth)
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
+        self.birth = None if birth is None else Birth(self, birth)
 
     # From command to events
 
@@ -157,10 +154,11 @@ class Execution:
 
     def forget_birth(self) -> None:
         """The run has ended, and nothing of it is to be recorded."""
-        birth, self._birth = self._birth, None
+        birth = self.birth
         if birth is not None:
-            birth.taken = True
             self.engine.flusher.unwatch(birth)
+            birth.taken = True
+            self.birth = None
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
@@ -168,8 +166,8 @@ class Execution:
             with self._lock:
                 riding, self._riding = self._riding, []
             append.events = (*riding, *append.events)
-        if self._birth is not None:
-            first = self._birth.append
+        if self.birth is not None:
+            first = self.birth.append
             self.forget_birth()
             append.begins, append.events = first.begins, (*first.events, *append.events)
             append.blobs = (*first.blobs, *append.blobs)

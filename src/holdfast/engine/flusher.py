@@ -52,6 +52,7 @@ class Flusher:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._looked = 0.0
         self._written: deque[Append] = deque()
         """What was flushed and the program's callback is still to be told of."""
@@ -72,10 +73,12 @@ class Flusher:
         self._tell()
 
     def _start(self) -> None:
-        self._ticking = True
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="holdfast-flush", daemon=True)
-            self._thread.start()
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="holdfast-flush", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._ticking = True
         self._wake.set()
 
     def _run(self) -> None:
@@ -106,16 +109,40 @@ class Flusher:
         for one in list(self._watched.values()):
             age = now - one.since
             if age >= self._after_s and not one.taken:
-                one.flush(_Told(one, self._written))
+                self._flush(one)
             if age >= _LOOK_EVERY_S:
                 long.append(one)
         if long and now - self._looked >= _LOOK_EVERY_S:
             self._looked = now
             self._look(long)
 
+    def _flush(self, one: Beginning) -> None:
+        try:
+            one.flush(_Told(one, self))
+        except Exception as error:  # what cannot be written of one run is no reason to leave the others
+            one.execution.lose(error)
+
+    def written(self, append: Append) -> None:
+        """What the program's callback is to be told of soon. Waits for nothing."""
+        if self._engine.on_event is not None:
+            self._written.append(append)
+
+    def tell_of(self, run_id: str) -> None:
+        """Tell what is still to be told of this run: something later is about to be."""
+        for append in [one for one in self._written if one.stream == run_id]:
+            try:
+                self._written.remove(append)
+            except ValueError:
+                continue  # another thread tells it
+            self._engine.tell_now(append)
+
     def _tell(self) -> None:
         while self._written:
-            self._engine.tell(self._written.popleft())
+            try:
+                append = self._written.popleft()
+            except IndexError:
+                return
+            self._engine.tell_now(append)
 
     def _look(self, beginnings: list[Beginning]) -> None:
         for run in {one.execution for one in beginnings}:
@@ -124,21 +151,21 @@ class Flusher:
             except StoreError as error:
                 run.lose(error)
                 continue
-            if row is None or row.epoch != run.epoch:
+            if row is not None and row.epoch != run.epoch:  # a run that is not in the log is nobody else's
                 run.lose(OwnershipLost(run.id))
 
 
 class _Told:
     """Called in the thread that commits: it must not wait for anything, a program's callback least."""
 
-    __slots__ = ("_one", "_written")
+    __slots__ = ("_flusher", "_one")
 
-    def __init__(self, one: Beginning, written: deque[Append]) -> None:
+    def __init__(self, one: Beginning, flusher: Flusher) -> None:
         self._one = one
-        self._written = written
+        self._flusher = flusher
 
     def __call__(self, append: Append) -> None:
         if append.error is not None:
             self._one.execution.lose(append.error)
-        elif self._one.execution.engine.on_event is not None:
-            self._written.append(append)
+        else:
+            self._flusher.written(append)

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, give_back, leave, release
+from holdfast.engine.claim import Claimed, give_back, leave, release_quietly
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.scope import Scope, current
-from holdfast.errors import (
-    HoldfastError,
-    NotStorable,
-    RunCancelled,
-)
+from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import rebuild
 from holdfast.kernel.identity import Counters
@@ -106,6 +102,8 @@ def _enlist(
         execution.interrupt(closing)
     steps.live_runs.add(execution)
     leave(engine, run.id)
+    if execution.birth is not None:
+        engine.flusher.watch(execution.birth)
     return execution
 
 
@@ -114,11 +112,24 @@ def _follow(run: Run[Any], attached: Run[Any]) -> None:
     attached._when_ended(lambda: run.finish(attached._outcome))
 
 
-def _dismiss(engine: Engine, execution: Execution) -> None:
-    execution.forget_birth()
-    steps.live_runs.discard(execution)
+def _dismiss(engine: Engine, run_id: str) -> None:
+    leave(engine, run_id)
     with engine.lock:
-        engine.live.pop(execution.id, None)
+        live = engine.live.pop(run_id, None)
+    if live is not None:
+        live[0].forget_birth()
+        steps.live_runs.discard(live[0])
+
+
+def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
+    """Something, Ctrl-C most likely, came outside the function: before it began, or while its end was
+    written. Whatever of it is written, the run is released."""
+    release_quietly(engine, run_id)
+    if isinstance(by, Exception):
+        return Outcome(None, by)
+    error = RunInterrupted(run_id, f"it was interrupted ({type(by).__name__})")
+    error.__cause__ = by
+    return Outcome(None, error)
 
 
 def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> Arguments:
@@ -149,14 +160,16 @@ def execute(
     if state.ended:
         run.finish(ended(engine, run.id, state))
         return
-    execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
-    alias = codes.enter(state.code)
-    outcome = Outcome(None, HoldfastError("the driver died"))
+    outcome, alias = Outcome(None, HoldfastError("the driver died")), None
     try:
+        execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
+        alias = codes.enter(state.code)
         outcome = _execute(execution, workflow, arguments, deadline)
+    except BaseException as error:
+        outcome = _cut_off(engine, run.id, error)
     finally:
         codes.leave(alias)
-        _dismiss(engine, execution)
+        _dismiss(engine, run.id)
         run.finish(outcome)
 
 
@@ -206,14 +219,17 @@ async def execute_async(
         run.finish(await asyncio.to_thread(ended, engine, run.id, state))
         return
     install_task_factory(asyncio.get_running_loop())
-    execution = _enlist(engine, run, claimed, is_async=True)
-    alias = codes.enter(state.code)
-    outcome = Outcome(None, HoldfastError("the driver died"))
+    outcome, alias = Outcome(None, HoldfastError("the driver died")), None
     try:
+        execution = _enlist(engine, run, claimed, is_async=True)
+        alias = codes.enter(state.code)
         outcome = await _execute_async(execution, workflow, arguments, deadline)
+    except BaseException:
+        give_back(engine, run.id, claimed)
+        raise
     finally:
         codes.leave(alias)
-        _dismiss(engine, execution)
+        _dismiss(engine, run.id)
         run.finish(outcome)
 
 
@@ -296,8 +312,8 @@ def _execute_in_thread(
     )
     try:
         thread.start()
-    except RuntimeError:  # no thread is left: the run goes to whoever has one
-        release(engine, engine.owner_id, run.id)
+    except BaseException:  # no thread is left, or Ctrl-C: the run goes to whoever has one
+        release_quietly(engine, run.id)
         leave(engine, run.id)
         raise
 

@@ -157,7 +157,7 @@ class Call(InsideStep):
         """Say that it began, without waiting for the disk, if nobody has."""
         run = self.execution
         with run.taking:
-            events = self.take()
+            events = self.take() if run.state.owner else ()
             if events:
                 run.engine.store.append_soon(run.append(events, durable=False), done)
 
@@ -222,7 +222,7 @@ def _perform(
             return known
     failures = past.failures if past is not None else 0
     while True:
-        if run.control is not None:
+        if run.control is not None and tried is None:
             raise run.control
         outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
         tried = None

@@ -22,7 +22,7 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
     if state is None:
         raise RunNotFound(run_id, engine.nearest(run_id))
     if state.status == "completed":
-        return Claimed(state, False)
+        return Claimed(state)
     doubtful = [step for step in state.in_doubt() if not step.verifiable]
     if doubtful:
         raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)

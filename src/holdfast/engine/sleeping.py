@@ -33,12 +33,7 @@ class Sleep:
         run = scope.execution
         key, ordinal, past = _recall(scope)
         if past is None:
-            entry = run.entry([_start(run, key, ordinal, duration)])
-            try:
-                run.engine.store.append(entry)
-            except Exception as error:
-                raise run.lose(error) from None
-            run.engine.tell(entry)
+            drive.commit(run, run.entry([_start(run, key, ordinal, duration)]))
         sleeping = run.state.steps[key]
         if sleeping.status != "completed":
             drive.pause(run, _end(sleeping, scope.deadline))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.errors import OwnershipLost, Refused, RunExists, RunHeld, RunNotFound, StepNotFound
+from holdfast.errors import Refused, RunExists, RunHeld, RunNotFound, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.state import RunState, StepState
@@ -217,12 +217,6 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
     if state.ended:
         raise Refused(f"the run has ended ({state.status})")
     return [e.RunCancelled(command.reason)]
-
-
-def check_epoch(state: RunState, run_id: str, epoch: int) -> None:
-    """A stale owner is refused: somebody else has the run."""
-    if state.epoch != epoch:
-        raise OwnershipLost(run_id)
 
 
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.kernel import events as e
+from holdfast.kernel.evolve import Impossible, evolve
+from holdfast.kernel.state import RunState
 from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
@@ -45,28 +50,53 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
     streams = {row[0]: row[1:] for row in db.execute(sql.query("all_streams"))}
     created: set[str] = set()
     ends: dict[int, tuple[int, bytes]] = {}
-    broken: set[int] = set()
-    for id, version, type, at, payload, hash in db.execute(sql.query("all_events")):
-        name = streams[id][0] if id in streams else ""
+    for id, rows in groupby(db.execute(sql.query("all_events")), key=itemgetter(0)):
         if id not in streams:
-            if id not in broken:
-                yield Fault(f"#{id}", version, "events of a stream that has no head: the stream was dropped")
-            broken.add(id)
+            version = next(rows)[1]
+            yield Fault(f"#{id}", version, "events of a stream that has no head: the stream was dropped")
             continue
-        last, previous = ends.get(id, (0, GENESIS))
-        if id not in broken:
-            if version != last + 1:
-                yield Fault(name, last + 1, f"missing: the next event is version {version}")
-                broken.add(id)
-            elif hash != chain(previous, name.encode(), version, type, at, payload):
-                yield Fault(name, version, f"{type} was changed: it does not match its hash")
-                broken.add(id)
-        ends[id] = (version, hash)
-        if name == STORE_STREAM and type == "StreamCreated" and id not in broken:
-            event = e.decode(type, payload)
-            assert isinstance(event, e.StreamCreated)
-            created.add(event.stream)
+        walk = _Walk(streams[id][0], streams[id][1])
+        for _, *row in rows:
+            if (what := walk.fault(*row)) is not None:
+                yield what
+        ends[id] = (walk.version, walk.hash)
+        created |= walk.created
     yield from _verify_heads(streams, ends, created)
+
+
+class _Walk:
+    """Goes through one stream, event by event; after the first fault it only looks for the end."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self._name = name
+        self._is_run = kind == "run"
+        self._sound = True
+        self._state: RunState | None = None
+        self.version = 0
+        self.hash = GENESIS
+        self.created: set[str] = set()
+        """The streams whose creation it records."""
+
+    def fault(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
+        found = self._look(version, type, at, payload, hash) if self._sound else None
+        self._sound = self._sound and found is None
+        self.version, self.hash = version, hash
+        return found
+
+    def _look(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
+        if version != self.version + 1:
+            return Fault(self._name, self.version + 1, f"missing: the next event is version {version}")
+        if hash != chain(self.hash, self._name.encode(), version, type, at, payload):
+            return Fault(self._name, version, f"{type} was changed: it does not match its hash")
+        try:
+            event = e.decode(type, payload)
+            if self._is_run:
+                self._state = evolve(self._state, event, version, at)
+        except (Impossible, msgspec.DecodeError) as error:
+            return Fault(self._name, version, f"{type} cannot follow what is before it: {error}")
+        if isinstance(event, e.StreamCreated):
+            self.created.add(event.stream)
+        return None
 
 
 def _verify_heads(

@@ -11,7 +11,7 @@ and the others are not touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -74,7 +74,7 @@ class Command:
 
 Submission = Append | Command
 
-# Versions after which an owner is done with its run: its head need not be remembered.
+# Events after which an owner is done with its run: its head need not be remembered.
 _LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
 # Events that no trigger of projections.sql looks at.
 _LOGGED = frozenset({"StepRan", "ValueRecorded", "OutputCaptured"})
@@ -106,27 +106,30 @@ class _Sorted:
 class Committer:
     """Writes batches through one connection. Remembers the heads of the streams that it appends to."""
 
-    def __init__(self, db: apsw.Connection, *, always_synced: bool) -> None:
+    def __init__(self, db: apsw.Connection, *, waits: bool) -> None:
         self._db = db
-        self._always_synced = always_synced
-        self._full = True
+        self._waits = waits
+        """Whether durable submissions wait for the disk; if not, all count as synced."""
+        self._full: bool | None = None
+        """What SQLite was told last; None if that is not known."""
         self._heads: dict[str, Head] = {}
 
     def write(self, batch: Sequence[Submission]) -> None:
         """Commit the batch. Refusals are left in `error`; raises only if nothing was committed."""
-        synced = self._always_synced
+        synced = not self._waits
         for item in batch:
             synced = synced or item.durable
-        if (synced and not self._always_synced) != self._full:
-            self._wait_for_disk(not self._full)
-        sorted = self._sort(batch)
+        full = synced and self._waits
+        if full is not self._full:
+            self._wait_for_disk(full)
+        parts = self._sort(batch)
         try:
-            if sorted.is_one_statement():
+            if parts.is_one_statement():
                 # A statement outside a transaction is one: it takes the write lock at its beginning,
                 # as BEGIN IMMEDIATE would, and commits at its end.
-                self._write_appends(sorted, synced)
+                self._write_appends(parts, synced)
             else:
-                self._transact(sorted, synced)
+                self._transact(parts, synced)
         except apsw.ConstraintError:
             self._heads.clear()
             self._transact(_Sorted(singly=list(batch)), synced)
@@ -136,46 +139,47 @@ class Committer:
 
     def _wait_for_disk(self, full: bool) -> None:
         # Never OFF: a checkpoint after an unsynced commit must still sync the WAL first.
+        self._full = None
         self._db.execute("PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL")
         self._full = full
 
     def _sort(self, batch: Sequence[Submission]) -> _Sorted:
         """What goes which way, so that each stream's own order is kept."""
         heads = self._heads
-        sorted = _Sorted()
+        parts = _Sorted()
         behind: set[str] = set()
         for item in batch:
             stream = item.stream
             if type(item) is not Append or item.blobs:
-                sorted.singly.append(item)
+                parts.singly.append(item)
                 behind.add(stream)
                 continue
             head = heads.get(stream)
             if head is None and item.begins and stream not in behind:
-                sorted.begun.append(item)
+                parts.begun.append(item)
                 behind.add(stream)
             elif head is None or head.epoch != item.epoch or item.begins:
-                sorted.singly.append(item)
+                parts.singly.append(item)
                 behind.add(stream)
             elif stream in behind:
-                singly = any(one.stream == stream for one in sorted.singly)
-                (sorted.singly if singly else sorted.others).append(item)
+                singly = any(one.stream == stream for one in parts.singly)
+                (parts.singly if singly else parts.others).append(item)
             elif item.events and (
                 item.events[0].type in _LOGGED if len(item.events) == 1 else _are_only_logged(item.events)
             ):
-                sorted.logged.append(item)
-                sorted.rows += len(item.events)
+                parts.logged.append(item)
+                parts.rows += len(item.events)
             else:
-                sorted.others.append(item)
+                parts.others.append(item)
                 behind.add(stream)
-        return sorted
+        return parts
 
-    def _transact(self, sorted: _Sorted, synced: bool) -> None:
+    def _transact(self, parts: _Sorted, synced: bool) -> None:
         db = self._db
-        db.execute("BEGIN IMMEDIATE")
         try:
-            self._write_appends(sorted, synced)
-            for item in sorted.singly:
+            db.execute("BEGIN IMMEDIATE")
+            self._write_appends(parts, synced)
+            for item in parts.singly:
                 self._write_one(item, synced)
             db.execute("COMMIT")
         except BaseException:
@@ -186,10 +190,10 @@ class Committer:
 
     # Appends on remembered heads
 
-    def _write_appends(self, sorted: _Sorted, synced: bool) -> None:
+    def _write_appends(self, parts: _Sorted, synced: bool) -> None:
         heads = self._heads
         values: list[Any] = []
-        for item in sorted.logged:
+        for item in parts.logged:
             head = heads[item.stream]
             name = item.stream.encode()
             for event in item.events:
@@ -199,25 +203,25 @@ class Committer:
             item.version = head.version
         if values:
             self._insert("logged", _LOGGED_COLUMNS, values)
-        if not (sorted.begun or sorted.others):
+        if not (parts.begun or parts.others):
             return
         values = []
-        log = self._log_head() if sorted.begun else None
-        for item in sorted.begun:
+        log = self._log_head() if parts.begun else None
+        for item in parts.begun:
             assert log is not None
             head = heads[item.stream] = self._begin(
                 log, item.stream, item.begins, item.events[0].at, synced, values
             )
             _chain(item.stream, head, item.events, synced, values, fence=item.epoch)
             item.version = head.version
-        for item in sorted.others:
+        for item in parts.others:
             head = heads[item.stream]
             if item.events:
                 _chain(item.stream, head, item.events, synced, values)
             item.version = head.version
         if values:
             self._insert("appended", _APPENDED_COLUMNS, values)
-        for item in (*sorted.begun, *sorted.others):
+        for item in (*parts.begun, *parts.others):
             if item.events and item.events[-1].type in _LAST:
                 heads.pop(item.stream, None)
 
@@ -321,7 +325,7 @@ _APPENDED_COLUMNS = 11
 _MOST_ROWS = 2_500
 
 
-@cache
+@lru_cache(maxsize=256)
 def _statement(view: str, columns: int, rows: int) -> str:
     row = "(" + ",".join("?" * columns) + ")"
     return f"INSERT INTO {view} VALUES " + ",".join([row] * rows)

@@ -184,6 +184,9 @@ def _fail(batch: list[Any]) -> None:
     for item in batch:
         if item.error is None:
             item.error = StoreInDoubt("the commit was interrupted; resume to see its outcome")
+        fate = getattr(item, "fate", None)
+        if fate is not None and fate.error is None:
+            fate.error = item.error
 
 
 def _log_error(what: str) -> None:

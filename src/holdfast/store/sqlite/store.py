@@ -94,7 +94,12 @@ class SqliteStore:
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
-        self._group.submit_soon(append, done)  # type: ignore[arg-type]
+        try:
+            self._group.submit_soon(append, done)  # type: ignore[arg-type]
+        except BaseException as error:
+            if append.fate is not None:
+                append.fate.error = append.fate.error or error
+            raise
 
     def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
         command = Command(stream, decide, after, durable)
@@ -102,8 +107,22 @@ class SqliteStore:
         return command.version
 
     def _commit(self, batch: list[Submission]) -> None:
-        """Write one batch and make sure that it is where the next process will look for it."""
-        error: BaseException | None = None
+        """Write one batch; whatever goes wrong, everybody in it is told."""
+        try:
+            error = self._write(batch)
+            if error is not None:
+                self._fail(batch, error)
+            for item in batch:
+                if item.error is not None:
+                    _doom(item)
+        except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
+            self._fail(
+                batch, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
+            )
+            raise
+
+    def _write(self, batch: list[Submission]) -> BaseException | None:
+        """Write the batch and make sure that it is where the next process will look for it."""
         try:
             if self._closed:
                 raise StoreClosed(f"the store {self.path} is {self._closed}")
@@ -111,21 +130,12 @@ class SqliteStore:
                 self._writer().write(_without_doomed(batch))
                 self._check_file()
         except apsw.IOError as io_error:
-            error = self._after_io_error(batch, io_error)
+            return self._after_io_error(batch, io_error)
         except apsw.Error as sqlite_error:
-            error = translate(sqlite_error, self.path)
+            return translate(sqlite_error, self.path)
         except Exception as other:
-            error = other
-        except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
-            self._fail(
-                batch, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
-            )
-            raise
-        if error is not None:
-            self._fail(batch, error)
-        for item in batch:
-            if item.error is not None:
-                _doom(item)
+            return other
+        return None
 
     @staticmethod
     def _fail(batch: list[Submission], error: BaseException) -> None:
@@ -200,9 +210,14 @@ class SqliteStore:
                 self._check_file()
                 self._connect()
             assert self._db is not None
-            prepare_to_write(self._db)
-            self._wal = _inode(self._file + "-wal")
-            self._committer = Committer(self._db, always_synced=self._durability == "process")
+            try:
+                prepare_to_write(self._db)
+                self._wal = _inode(self._file + "-wal")
+                self._committer = Committer(self._db, waits=self._durability == "full")
+            except BaseException:  # Ctrl-C: a connection that is half prepared is no use
+                with self._reading:
+                    self._disconnect()
+                raise
         return self._committer
 
     # Opening and closing
@@ -214,6 +229,9 @@ class SqliteStore:
             if self._db.pragma("user_version") < sql.migrations()[-1][0]:
                 with self._gate:
                     migrate(self._db)
+            elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
+                with self._gate:
+                    self._db.pragma("journal_mode", "wal")
             if self._db.execute(sql.query("incarnation")).get is None:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
