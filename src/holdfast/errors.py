@@ -31,6 +31,7 @@ HoldfastError
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
 └── StoreError              the store cannot be used
     ├── StoreVanished       its file is gone from under a live process
+    ├── StoreHeld           a live process uses it, so it cannot be replaced
     ├── StoreCorrupt        it is damaged, or its chain does not verify
     ├── StoreForeign        the file is a database, but not ours
     ├── StoreNewer          a newer holdfast wrote it
@@ -341,6 +342,18 @@ class StoreError(HoldfastError):
 
 class StoreVanished(StoreError):
     code = "store_vanished"
+
+
+class StoreHeld(StoreError):
+    code = "store_held"
+    exit_code = 4
+
+    def __init__(self, home: object, pid: int = 0, host: str = "") -> None:
+        self.home = home
+        self.pid = pid
+        self.host = host
+        who = f"the live process {pid}" + (f" on {host}" if host else "") if pid else "another live process"
+        super().__init__(f"the store in {home} is in use by {who}; wait for it or stop it, then try again")
 
 
 class StoreCorrupt(StoreError):

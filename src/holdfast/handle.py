@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -39,7 +40,7 @@ class Holdfast:
 
     home        the store's directory (default: the project's, as the CLI finds it)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
-    on_event    called with every event of the runs that this Holdfast executes, once it is durable,
+    on_event    called with every event of the runs that this Holdfast executes, once it is in the log,
                 redacted as `events()` gives it
     """
 
@@ -57,9 +58,13 @@ class Holdfast:
         self._place = wiring.find_place(flags)
         self.home = self._place.home
         self._store = wiring.open_store(self._place)
-        self._engine = wiring.open_engine(
-            self._place, self._store, clock=clock, on_event=on_event, on_output=on_output
-        )
+        try:
+            self._engine = wiring.open_engine(
+                self._place, self._store, clock=clock, on_event=on_event, on_output=on_output
+            )
+        except BaseException:
+            self._store.close()
+            raise
         self._reading = Reading(self._store, self.home, lambda: self._engine.redactor)
 
     # Executing
@@ -148,6 +153,19 @@ class Holdfast:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
+
+    # Keeping
+
+    def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
+        """Copy the store while runs go on, verify the copy, and return its path.
+
+        `path` is a directory or a file; without it the backup goes to the backup directory, and the
+        oldest ones there are removed. A file that is there and is no backup is overwritten only with
+        `force`. Raises `StoreFull` if there is no room; then there is no file.
+        """
+        refuse_in_loop("hf.backup() copies the store", "await hf.aio.backup(...)")
+        made, _ = wiring.back_up(self._place, self._store, path, force=force, clock=self._engine.clock)
+        return made.path
 
     @property
     def aio(self) -> AsyncHoldfast:
@@ -240,3 +258,6 @@ class AsyncHoldfast:
 
     async def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
         return await self._call(self._holdfast.logs, run_id, step)
+
+    async def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
+        return await self._call(self._holdfast.backup, path, force=force)

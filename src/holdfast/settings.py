@@ -67,6 +67,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     crash_loop_after: Annotated[
         int, Meta(ge=1, description="Takeovers without progress after which recovery leaves a run alone.")
     ] = 5
+    backup_on_start: Annotated[
+        bool, Meta(description="Whether the store is backed up when it is opened to execute runs.")
+    ] = False
+    backup_keep: Annotated[
+        int,
+        Meta(ge=1, description="How many backups are kept in the backup directory; older ones are removed."),
+    ] = 10
+    backup_dir: Annotated[
+        _Text | None,
+        Meta(description="Where backups go (none: `backups` in the store's directory).", extra=_PATH),
+    ] = None
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import project
-from holdfast.clock import Clock, SystemClock
+from holdfast.clock import Clock, SystemClock, instant
 from holdfast.errors import NotFound
 from holdfast.settings import Resolved, load
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent
     from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.backup import Backup, Progress
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -32,10 +33,13 @@ class Place(msgspec.Struct, frozen=True):
     resolved: Resolved
 
 
-def find_place(flags: Mapping[str, Any] | None = None, *, create: bool = True) -> Place:
+def find_place(
+    flags: Mapping[str, Any] | None = None, *, create: bool = True, needs_store: bool = True
+) -> Place:
     """As the CLI and `Holdfast()` both resolve it, so that both see the same store.
 
-    With `create=False` nothing is written; raises `NotFound` if there is no store yet.
+    With `create=False` nothing is written; raises `NotFound` if there is no store yet, and without
+    `needs_store` only if nothing says where it would be.
     """
     environ = os.environ
     cwd = Path.cwd()
@@ -43,9 +47,11 @@ def find_place(flags: Mapping[str, Any] | None = None, *, create: bool = True) -
     resolved = load(root=root, environ=environ, flags=flags or {})
     chosen = resolved.settings.home
     if chosen is not None:
-        if not create and not (project.expand(chosen, environ=environ, cwd=cwd) / "holdfast.db").exists():
+        home = project.expand(chosen, environ=environ, cwd=cwd)
+        if not create and needs_store and not (home / "holdfast.db").exists():
             raise NotFound(f"there is no store in {chosen} yet; `holdfast run` makes one")
-        home = project.explicit_home(chosen, environ=environ, cwd=cwd)
+        if create or needs_store:
+            home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     else:
         home = project.open_project(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
@@ -76,6 +82,8 @@ def open_engine(
     from holdfast.engine.engine import Engine, Options
 
     settings = place.resolved.settings
+    if settings.backup_on_start:
+        back_up_changes(place, store, clock)
     options = Options(
         flush_after_s=settings.flush_after_ms / 1000,
         blob_over=settings.blob_over_bytes,
@@ -85,3 +93,52 @@ def open_engine(
     return Engine(
         store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output
     )
+
+
+def backup_directory(place: Place) -> Path:
+    """Where backups go that nobody named a place for."""
+    chosen = place.resolved.settings.backup_dir
+    if chosen is None:
+        return place.home / "backups"
+    return project.expand(chosen, environ=os.environ, cwd=Path.cwd())
+
+
+def back_up(
+    place: Place,
+    store: SqliteStore,
+    to: str | os.PathLike[str] | None = None,
+    *,
+    force: bool = False,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> tuple[Backup, list[Path]]:
+    """Make a backup at `to`, a directory or a file; without it, in the backup directory, from which those
+    beyond `backup_keep` are removed: the second value."""
+    from holdfast.store.sqlite import backup
+
+    store.tail()  # of a store that is closed, or a forked child has, this says so
+    directory = backup_directory(place)
+    if to is None:
+        with backup.explained(directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+    elif os.fspath(to).endswith(os.sep) and not Path(to).is_dir():
+        raise NotFound(f"there is no directory {os.fspath(to)} for the backup; make it, or name another")
+    made = backup.create(
+        store.path,
+        directory if to is None else Path(to),
+        instant((clock or SystemClock()).now_us()),
+        force=force,
+        incarnation=store.incarnation,
+        progress=progress or backup.silent,
+    )
+    keep = place.resolved.settings.backup_keep
+    return made, backup.rotate(directory, keep, made.path) if to is None else []
+
+
+def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None) -> None:
+    """Make a backup if there is something in the log that the newest one does not have."""
+    from holdfast.store.sqlite import backup
+
+    newest = backup.find(backup_directory(place))[:1]
+    if store.tail() and not any(backup.holds(path, store.path) for path in newest):
+        back_up(place, store, clock=clock)

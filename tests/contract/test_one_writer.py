@@ -1,11 +1,13 @@
-"""One writer at a time, and each on what the one before wrote."""
+"""One writer at a time, each on what the one before wrote; and nothing is read that was not written."""
 
 import fcntl
+import hashlib
 import os
 
+import apsw
 import pytest
 
-from holdfast.errors import StoreFull
+from holdfast.errors import StoreClosed, StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Decision, new_event
 from holdfast.store.sqlite import SqliteStore
@@ -70,3 +72,66 @@ def test_a_large_append_is_whole_or_not_there(store):
     store.append(Append("r", 1, many))
     assert len(store.load("r", output=True)) == 10_003
     assert list(store.verify()) == []
+
+
+def test_a_forked_child_of_a_process_with_the_store_open_is_refused(store, home):
+    """SQLite's memory of the parent's locks would be the child's: it would write without holding any."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            SqliteStore(home)
+            os.write(write, b"opened")
+        except StoreClosed as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    assert b"was open in the process that this one was forked from" in os.read(read, 1000)
+    os.close(read)
+    store.append(step_append("r", "a#1"))
+
+
+def test_a_history_that_ends_before_its_head_is_not_loaded(store, home):
+    """Steps behind the cut were done, and would be done again."""
+    for n in range(3):
+        store.append(step_append("r", f"a#{n}"))
+    db = apsw.Connection(str(home / "holdfast.db"))
+    for after in (4, 0):
+        db.execute("DELETE FROM events WHERE version > ? AND stream = 2", (after,))
+        with pytest.raises(StoreCorrupt, match=f"at version {after + 1}"):
+            store.load("r")
+    db.close()
+
+
+def test_a_changed_blob_is_not_given(store, home):
+    data = b"large" * 9
+    name = hashlib.sha256(data).hexdigest()
+    append = step_append("r", "a#1")
+    append.blobs = [(name, data)]
+    store.append(append)
+    db = apsw.Connection(str(home / "holdfast.db"))
+    db.execute("UPDATE blobs SET data = x'00'")
+    db.close()
+    with pytest.raises(StoreCorrupt, match="was changed"):
+        store.blob(name)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET epoch = 5 WHERE name = 'r'",
+        "UPDATE streams SET time = 5 WHERE name = 'r'",
+        "UPDATE streams SET kind = 'plan' WHERE name = 'r'",
+        "UPDATE events SET position = 900 WHERE stream = 2 AND version = 2",
+        "UPDATE events SET synced = 7 WHERE stream = 2 AND version = 2",
+    ],
+)
+def test_verify_looks_at_every_column(store, home, damage):
+    """What no hash covers is compared with what the log says."""
+    assert list(store.verify()) == []
+    db = apsw.Connection(str(home / "holdfast.db"))
+    db.execute(damage)
+    db.close()
+    assert list(store.verify())

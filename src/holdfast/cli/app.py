@@ -7,13 +7,16 @@ below are all that `holdfast --help` needs.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from holdfast.cli import terminal
 from holdfast.errors import HoldfastError
 from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 OUR_FAULT = 70
 INTERRUPTED = 130
@@ -32,11 +35,14 @@ COMMANDS = {
     "list": _Entry("listing", "List runs, the newest first."),
     "show": _Entry("showing", "Show one run: status, steps, result."),
     "logs": _Entry("logs", "Print what a run's commands printed."),
+    "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     "audit": _Entry("audit", "Check the log against its hashes."),
     "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
+    "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
     "doctor": _Entry("doctor", "Check the store and the machine under it."),
     "config": _Entry("config", "Show the settings and where each came from."),
     "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
+    "completion": _Entry("completion", "Print the script that completes in your shell."),
 }
 
 
@@ -55,7 +61,22 @@ class Commands(click.Group):
         command = getattr(import_module(f"holdfast.cli.{entry.module}"), entry.name or f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         _add_common_options(command)
+        if "_HOLDFAST_COMPLETE" in os.environ:
+            from holdfast.cli.completion import teach
+
+            teach(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click's own, which imports every command to describe it."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

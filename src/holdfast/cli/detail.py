@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from holdfast.redaction import Redactor
 
 
+_NAMED = 3  # so many steps are named, the others counted
+
+
 class Detail:
     """A run, its steps in the order of their first start, and its outcome."""
 
@@ -34,7 +37,8 @@ class Detail:
         self.state: RunState = state
         self._redactor: Redactor = opened.reading.redactor
         self._store = opened.store
-        self.steps = [self._view(step) for step in state.steps.values()]
+        # A recorded value has a place among the steps, and is none to a reader.
+        self.steps = [self._view(step) for step in state.steps.values() if step.kind != "value"]
 
     @property
     def status(self) -> str:
@@ -77,15 +81,20 @@ class Detail:
         resume = f"holdfast resume {run_id}"
         doubtful = self.state.in_doubt()
         if doubtful and not self.state.ended:
-            for step in doubtful:
+            for step in doubtful[:_NAMED]:
                 settle = f"holdfast settle {run_id} {shlex.quote(step.key)}"
                 yield f"{settle} --done VALUE", "it happened, and this is its result"
                 yield f"{settle} --retry", "it did not happen: run it"
                 yield f"{settle} --fail", "it failed"
+            if len(doubtful) > _NAMED:
+                yield f"holdfast show {run_id} --all", f"names {len(doubtful) - _NAMED:,} more in doubt"
         elif self.info.interrupted:
             yield resume, "goes on where it stopped"
         elif status == "failed":
-            again = ", ".join(self.state.failed_steps)
+            failed = self.state.failed_steps
+            again = ", ".join(failed[:_NAMED])
+            if len(failed) > _NAMED:
+                again += f" and {len(failed) - _NAMED:,} more"
             yield (
                 resume,
                 f"tries {again} again"
@@ -100,7 +109,7 @@ class Detail:
             yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
 
     def _view(self, step: StepState) -> StepView:
-        note = self._redactor.redact(step.why)
+        note = self._redactor.redact(step.why) if step.why else ""
         if step.error is not None:
             note = self.sentence(step.error)
         return StepView(

@@ -72,6 +72,7 @@ def examine() -> Iterator[Check]:
         with access.open_to_read() as opened:
             yield from _owners(opened)
             yield from _runs(opened)
+        yield from _backups(place)
     except HoldfastError as error:
         yield Check("store", "bad", str(error), error.exit_code)
 
@@ -84,7 +85,7 @@ def _disk(place: Place) -> Iterator[Check]:
     free = disk_usage(place.home).free
     kind = filesystem(place.home) or "unknown filesystem"
     verdict: Literal["good", "bad"] = "good" if free > _LITTLE_ROOM else "bad"
-    yield Check("disk", verdict, f"{_bytes(free)} free on {kind}", StoreError.exit_code)
+    yield Check("disk", verdict, f"{amount(free)} free on {kind}", StoreError.exit_code)
     mode = place.home.stat().st_mode & 0o777
     if mode & 0o077:
         yield Check("privacy", "note", f"{place.home} can be read by others; `chmod 700` it")
@@ -102,7 +103,7 @@ def _file(place: Place) -> Iterator[Check]:
     else:
         yield Check("integrity", "good", "quick check found nothing; `holdfast audit verify` checks the log")
     size = extent(path)
-    held = f"{_bytes(known.size)}, {size.streams} streams, {size.events} events"
+    held = f"{amount(known.size)}, {size.streams} streams, {size.events} events"
     yield Check("store", "good", f"{path} ({held})")
     schema = f"schema {known.schema}"
     if known.schema < known.newest_schema:
@@ -131,7 +132,22 @@ def _runs(opened: Opened) -> Iterator[Check]:
         yield Check("runs", "good", "none is interrupted")
 
 
-def _bytes(count: int) -> str:
+def _backups(place: Place) -> Iterator[Check]:
+    from holdfast import wiring
+    from holdfast.cli import moments
+    from holdfast.store.sqlite import backup
+
+    directory = wiring.backup_directory(place)
+    made = backup.find(directory)
+    if not made:
+        yield Check("backups", "good", "none yet; `holdfast backup create` makes one")
+        return
+    newest = f"{moments.ago(backup.time_of(made[0]))}, {amount(made[0].stat().st_size)}"
+    yield Check("backups", "good", f"the newest {newest}; {len(made)} in {directory}")
+
+
+def amount(count: int) -> str:
+    """A number of bytes as people read it."""
     size = float(count)
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024:

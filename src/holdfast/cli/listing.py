@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli import access, moments
+from holdfast.cli.selection import complete_statuses, read_since, read_statuses, read_until
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad, say
-from holdfast.errors import NotFound
+from holdfast.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from holdfast.engine.reading import Reading
     from holdfast.engine.records import RunInfo
 
-STATUSES = (
-    "pending",
-    "running",
-    "waiting",
-    "sleeping",
-    "paused",
-    "needs_attention",
-    "completed",
-    "failed",
-    "cancelled",
-    "interrupted",
-)
 STYLES = {
     "running": "cyan",
     "sleeping": "blue",
@@ -42,47 +32,79 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 
 
 @click.command("list")
-@click.option("--status", multiple=True, type=click.Choice(STATUSES), help="Only runs with this status.")
+@click.option(
+    "--status",
+    multiple=True,
+    callback=read_statuses,
+    shell_complete=complete_statuses,
+    metavar="STATUS",
+    help="Only runs with this status, also `interrupted`; several with commas, or given again.",
+)
+@click.option("--workflow", metavar="GLOB", help="Only runs of such workflows: `report`, `make *`.")
+@click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
+@click.option("--until", callback=read_until, metavar="TIME", help="Only runs that were created until then.")
 @click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would move on.")
+@click.option("--parent", metavar="RUN", help="The child runs of this run.")
+@click.option("--children", is_flag=True, help="Child runs too.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-def list_command(status: tuple[str, ...], resumable: bool, limit: int, as_json: bool) -> None:
-    """List runs, the newest first."""
+def list_command(
+    status: list[str],
+    workflow: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    resumable: bool,
+    parent: str | None,
+    children: bool,
+    limit: int,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """List runs, the newest first; child runs with --children, or by their --parent.
+
+    TIME is how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), or a date and time
+    (2026-01-31T12:00). A date counts whole.
+    """
+    if since is not None and until is not None and since >= until:
+        raise BadInput("--since is not before --until, so no run can be between them")
     try:
         with access.open_to_read() as opened:
-            runs = select(opened.reading, status, resumable, limit)
-            _print(runs, as_json)
+            of = None if children else ""
+            if parent is not None:
+                of = opened.run(parent).id
+            page = opened.reading.page(
+                status=status,
+                resumable=resumable,
+                workflow=workflow,
+                parent=of,
+                since=since,
+                until=until,
+                limit=None if everything else limit or None,
+            )
+            _print(page.runs, as_json)
+            if page.total > len(page.runs):
+                more = f"{page.total - len(page.runs):,} more"
+                say([(f"{more}, {page.total:,} in all; --all lists them, --limit N so many", "dim")])
             point_out_interrupted(opened.reading)
     except NotFound as error:
+        if parent is not None:
+            raise
         # A project without a store has no runs; that is no mistake.
         if as_json:
             out.json([])
         say(f"no runs yet: {error}")
 
 
-def select(reading: Reading, status: Sequence[str], resumable: bool, limit: int) -> list[RunInfo]:
-    """`interrupted` is no status of the store: it is an unfinished run without a live owner."""
-    wanted = tuple(one for one in status if one != "interrupted")
-    if "interrupted" not in status:
-        return reading.runs(status=wanted, resumable=resumable or None, limit=limit or None)
-    from holdfast.engine.reading import UNFINISHED
-
-    found = reading.runs(status=(*wanted, *UNFINISHED), resumable=resumable or None)
-    found = [run for run in found if run.interrupted or run.status in wanted]
-    return found[: limit or None]
-
-
 def point_out_interrupted(reading: Reading, but: str = "") -> None:
     """One line on stderr if there are runs that stopped without an end."""
-    from holdfast.engine.reading import UNFINISHED
-
-    runs = [
-        run for run in reading.runs(status=UNFINISHED) if run.interrupted and not run.parent and run.id != but
-    ]
+    page = reading.page(status=("interrupted",), parent="", limit=_NAMED + 1)
+    runs = [run for run in page.runs if run.id != but]
+    count = page.total - (len(page.runs) - len(runs))
     if runs:
-        named = ", ".join(run.id for run in runs[:_NAMED]) + (", ..." if len(runs) > _NAMED else "")
-        many = "1 interrupted run" if len(runs) == 1 else f"{len(runs)} interrupted runs"
-        one = runs[0].id if len(runs) == 1 else "ID"
+        named = ", ".join(run.id for run in runs[:_NAMED]) + (", ..." if count > _NAMED else "")
+        many = "1 interrupted run" if count == 1 else f"{count:,} interrupted runs"
+        one = runs[0].id if count == 1 else "ID"
         say([(f"{many}: {named}; `holdfast resume {one}` goes on", "yellow")])
 
 

@@ -1,45 +1,117 @@
-"""`holdfast logs`: what a run's commands printed."""
+"""`holdfast logs`: what a run's commands printed, and what they print."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli import access
 from holdfast.cli.terminal import out, say
 from holdfast.engine.reading import matches
-from holdfast.errors import StepNotFound
+from holdfast.errors import RunNotFound, StepNotFound
+from holdfast.kernel.state import ENDED
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+    from holdfast.engine.reading import Reading
+    from holdfast.engine.records import LogLine, RunInfo
+
+_LOOK_EVERY_S = 0.05
 
 
 @click.command("logs")
 @click.argument("run")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is printed, until the run ends or stops.")
 @click.option("--step", metavar="STEP", help="Only this step: its whole name, or just `build`.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of pieces of output.")
-def logs_command(run: str, step: str | None, as_json: bool) -> None:
+@click.option(
+    "--since-version",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Only what came after this version of the run (`version` in --json).",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON list of pieces of output; with -f one on each line."
+)
+def logs_command(run: str, follow: bool, step: str | None, since_version: int, as_json: bool) -> None:
     """Print what a run's commands printed, redacted."""
     with access.open_to_read() as opened:
         info = opened.run(run)
-        if step is not None:
-            known = [one.key for one in opened.reading.steps(info.id)]
-            if not any(matches(key, step) for key in known):
-                raise StepNotFound(info.id, step, get_close_matches(step, known, n=3, cutoff=0.4))
-        lines = [line for _, line in opened.reading.logs(info.id, step)]
-        if as_json:
-            out.json(
-                [
-                    {
-                        "step": line.step,
-                        "attempt": line.attempt,
-                        "source": line.source,
-                        "text": line.text,
-                        "at": line.at.isoformat(),
-                    }
-                    for line in lines
-                ]
-            )
+        if step is not None and not (follow and _goes_on(info)):
+            _check_step(opened, info.id, step)
+        if follow:
+            for version, line in _follow(opened.reading, info.id, since_version):
+                if step is None or matches(line.step, step):
+                    _print_line(version, line, as_json)
             return
-        for line in lines:
+        lines = list(opened.reading.logs(info.id, step, since_version))
+        if as_json:
+            out.json([_fields(version, line) for version, line in lines])
+            return
+        for _, line in lines:
             out.text(line.text)
         if not lines:
-            say(f"the commands of run {info.id} printed nothing")
+            since = f" after version {since_version}" if since_version else ""
+            say(f"the commands of run {info.id} printed nothing{since}")
+
+
+def _check_step(opened: Opened, run_id: str, step: str) -> None:
+    """Raises StepNotFound with the nearest names."""
+    known = [one.key for one in opened.reading.steps(run_id)]
+    if not any(matches(key, step) for key in known):
+        from difflib import get_close_matches
+
+        raise StepNotFound(run_id, step, get_close_matches(step, known, n=3, cutoff=0.4))
+
+
+def _follow(reading: Reading, run_id: str, after: int) -> Iterator[tuple[int, LogLine]]:
+    """Output as it comes, until nobody adds to it any more; then a word on why."""
+    while True:
+        info = reading.run(run_id)  # before its output: what it printed at its end is still to be read
+        if info is None:
+            raise RunNotFound(run_id)
+        for version, line in reading.logs(run_id, after=after):
+            yield version, line
+            after = version
+        if not _goes_on(info):
+            say(_end(info))
+            return
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _goes_on(info: RunInfo) -> bool:
+    """Whether the run may print more without anybody resuming it."""
+    return info.status not in (*ENDED, "needs_attention") and not info.interrupted
+
+
+def _end(info: RunInfo) -> str:
+    if info.interrupted:
+        return f"run {info.id} is interrupted; `holdfast resume {info.id}` goes on"
+    if info.status == "completed":
+        return f"run {info.id} is completed"
+    status = {"needs_attention": "needs attention"}.get(info.status, f"is {info.status}")
+    return f"run {info.id} {status}; `holdfast show {info.id}` says why"
+
+
+def _print_line(version: int, line: LogLine, as_json: bool) -> None:
+    if not as_json:
+        out.text(line.text)
+        return
+    import msgspec
+
+    out.text(msgspec.json.encode(_fields(version, line)).decode() + "\n")
+
+
+def _fields(version: int, line: LogLine) -> dict[str, Any]:
+    """The stable fields of a piece of output in JSON."""
+    return {
+        "version": version,
+        "step": line.step,
+        "attempt": line.attempt,
+        "source": line.source,
+        "text": line.text,
+        "at": line.at.isoformat(),
+    }

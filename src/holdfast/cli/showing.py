@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,14 @@ import msgspec
 from holdfast.cli import access, moments
 from holdfast.cli.detail import Detail, run_fields, step_fields
 from holdfast.cli.listing import STYLES
-from holdfast.cli.steps import Look, tree
+from holdfast.cli.scopes import Folding
+from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, wrap
+from holdfast.errors import RunNotFound
+from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
     from holdfast.engine.records import LogEvent
 
 _FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
@@ -25,24 +29,61 @@ _PACKAGE = str(Path(__file__).parent.parent)
 _PLUMBING = ("/concurrent/futures/", "/asyncio/", "/threading.py")
 _INDENT = 10
 _RESULT_CHARS = 4000
+_RESULT_LINES = 8  # on a terminal
+_MEMBERS = 5  # so many errors of a group
+_TRACEBACK_LINES = 40
+_WAITS = 3  # so many steps that wait are named above the tree
 
 
 @click.command("show")
 @click.argument("run")
+@click.option("--all", "everything", is_flag=True, help="Every step of a long run, and every branch.")
+@click.option(
+    "--depth",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Child runs inside child runs to show (default: 1). With --json it adds `children`.",
+)
 @click.option("--events", "with_events", is_flag=True, help="Everything that happened, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def show_command(run: str, with_events: bool, as_json: bool) -> None:
-    """Show one run: status, steps, result. The beginning of an id is enough."""
+def show_command(run: str, everything: bool, depth: int | None, with_events: bool, as_json: bool) -> None:
+    """Show one run: status, steps, result. The beginning of an id is enough.
+
+    Of a long run the middle is folded, and branches that completed are counted.
+    """
     with access.open_to_read() as opened:
         detail = Detail(opened, run)
         events = list(opened.reading.events(detail.info.id)) if with_events else []
         if as_json:
-            out.json(
-                fields(detail) | ({"events": [_event(event) for event in events]} if with_events else {})
-            )
+            shown = fields(detail) | ({"events": [_event(event) for event in events]} if with_events else {})
+            out.json(shown | ({"children": _children(opened, detail, depth)} if depth else {}))
             return
-        for line in (*describe(detail), *timeline(events)):
-            out.line(line)
+        folding = None if everything else Folding()
+        children = Children(opened)
+        lines = [*describe(detail, children, folding, 1 if depth is None else depth), *timeline(events)]
+        out.text("".join(out.paint(line) + "\n" for line in lines))
+
+
+class Children(Mapping[str, Sequence[StepView]]):
+    """The steps of child runs by the run's id, each loaded when it is asked for."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._known: dict[str, list[StepView]] = {}
+
+    def __getitem__(self, run_id: str) -> list[StepView]:
+        if run_id not in self._known:
+            try:
+                self._known[run_id] = Detail(self._opened, run_id).steps
+            except RunNotFound:  # its step began, and nothing of the run was written
+                self._known[run_id] = []
+        return self._known[run_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def fields(detail: Detail) -> dict[str, Any]:
@@ -56,25 +97,46 @@ def fields(detail: Detail) -> dict[str, Any]:
     }
 
 
-def describe(detail: Detail) -> Iterator[Line]:
+def _children(opened: Opened, detail: Detail, depth: int) -> list[dict[str, Any]]:
+    """The child runs, each as its own `show --json`."""
+    found = []
+    for step in detail.steps:
+        if step.child:
+            try:
+                child = Detail(opened, step.child)
+            except RunNotFound:
+                continue
+            below = {"children": _children(opened, child, depth - 1)} if depth > 1 else {}
+            found.append(fields(child) | below)
+    return found
+
+
+def describe(
+    detail: Detail,
+    children: Mapping[str, Sequence[StepView]] | None = None,
+    folding: Folding | None = None,
+    depth: int = 1,
+) -> Iterator[Line]:
     """The run for people."""
     info = detail.info
     yield _row("run", [(info.id, "bold")])
     yield from _rows("workflow", clean(f"{info.workflow} ({detail.place})"))
-    yield _row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_owner(detail)])
+    yield _row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
     if info.reason:
         yield from _rows("", clean(info.reason))
-    created = f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"
-    yield _row("created", [created])
+    yield _row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
     yield _row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
     if info.parent:
         yield _row("parent", [info.parent])
+    yield from _waits(detail)
     yield from _ways_on(detail)
     if detail.steps:
-        yield _row("steps", [_counts(detail)])
         live = detail.status in ("running", "sleeping", "pending")
-        yield from tree(detail.steps, look(stopped=not live))
-    yield from _outcome(detail)
+        drawn = tree(detail.steps, look(stopped=not live), children, folding, depth)
+        hint = "; --all shows each" if folding and len(drawn) < len(detail.steps) else ""
+        yield from _rows("steps", _counts(detail) + hint)
+        yield from drawn
+    yield from _outcome(detail, whole=folding is None)
 
 
 def look(*, stopped: bool) -> Look:
@@ -128,9 +190,29 @@ def _event(event: LogEvent) -> dict[str, Any]:
     }
 
 
-def _owner(detail: Detail) -> list[Piece]:
-    pid = detail.info.owner_pid
-    return [(f"  in process {pid}", "dim")] if pid is not None else []
+def _since(detail: Detail) -> Iterator[Piece]:
+    """How long it took, or has been going on, and where."""
+    info = detail.info
+    if info.status in ENDED:
+        word = "in" if info.status == "completed" else "after"
+        yield f" {word} {moments.between(info.created_at, info.updated_at)}", "dim"
+    elif info.owner_pid is not None:
+        yield f" for {moments.between(info.created_at, datetime.now(UTC))}", "dim"
+        yield f" in process {info.owner_pid}", "dim"
+
+
+def _waits(detail: Detail) -> Iterator[Line]:
+    """What the run waits for by itself, the soonest first."""
+    due = [step for step in detail.steps if step.due is not None and step.status in ("sleeping", "retrying")]
+    due.sort(key=lambda step: step.due or datetime.now(UTC))
+    for n, step in enumerate(due[:_WAITS]):
+        assert step.due is not None
+        left = (step.due - datetime.now(UTC)).total_seconds()
+        when = f"in {moments.duration(left)}" if left > 0 else f"since {moments.stamp(step.due)}"
+        what = "wakes" if step.status == "sleeping" else f"attempt {step.attempt + 1}"
+        yield _row("waits" if n == 0 else "", [clean(step.key), (f"  {what} {when}", "dim")])
+    if len(due) > _WAITS:
+        yield _row("", [(f"and {len(due) - _WAITS:,} more", "dim")])
 
 
 def _ways_on(detail: Detail) -> Iterator[Line]:
@@ -149,20 +231,43 @@ def _counts(detail: Detail) -> str:
     counts: dict[str, int] = {}
     for step in detail.steps:
         counts[step.status] = counts.get(step.status, 0) + 1
-    listed = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in counts.items())
-    return f"{len(detail.steps)}: {listed}" if len(counts) > 1 else listed
+    listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts.items())
+    text = f"{len(detail.steps):,}: {listed}" if len(counts) > 1 else listed
+    attempts = sum(step.attempt for step in detail.steps)
+    return f"{text}; {attempts:,} attempts" if attempts > len(detail.steps) else text
 
 
-def _outcome(detail: Detail) -> Iterator[Line]:
+def _outcome(detail: Detail, *, whole: bool) -> Iterator[Line]:
     error = detail.error()
     if error is not None and detail.state.error is not None:
         yield from _rows("error", clean(detail.sentence(detail.state.error)), "red")
-        for member in error["members"]:
+        most = None if whole else _MEMBERS
+        for member in error["members"][:most]:
             yield from _rows("", clean(member), "red")
-        for text in _own_frames(error["traceback"]):
-            yield [" " * _INDENT, (clean(text), "dim")]
+        yield from _cut("errors", len(error["members"]), most)
+        lines = list(_own_frames(error["traceback"]))
+        most = None if whole else _TRACEBACK_LINES
+        for text in lines[:most]:
+            room = max(out.width - _INDENT, 20)  # a line that wraps is no longer where it belongs
+            yield [" " * _INDENT, (fit(clean(text), room), "dim")]
+        yield from _cut("lines", len(lines), most)
     elif detail.info.status == "completed" and not detail.state.code.argv:
-        yield from _rows("result", clean(fit(as_text(detail.result()), _RESULT_CHARS)))
+        yield from _result(as_text(detail.result()))
+
+
+def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
+    if most is not None and count > most:
+        yield _row("", [(f"... {count - most:,} more {what}; --all shows all", "dim")])
+
+
+def _result(text: str) -> Iterator[Line]:
+    """The result, cut where it is long: `--json` has all of it."""
+    most = _RESULT_CHARS
+    if out.is_terminal:
+        most = min(most, _RESULT_LINES * max(min(out.width, 160) - _INDENT, 20))
+    yield from _rows("result", clean(fit(text, most)))
+    if len(text) > most:
+        yield _row("", [(f"({len(text):,} characters; --json shows all)", "dim")])
 
 
 def _own_frames(traceback: str) -> Iterator[str]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from holdfast.cli.moments import duration
+from holdfast.cli.scopes import INNER, Branches, Folded, Folding, Scope, arrange, by_scope, steps_in
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit
+
+if TYPE_CHECKING:
+    from holdfast.cli.scopes import Item
 
 _NOTE_MIN = 12
 
@@ -40,78 +45,129 @@ class Look(msgspec.Struct, frozen=True):
 
 
 _GLYPHS = {
-    # status: with Unicode, without, style
-    "completed": ("✓", "+", "green"),
+    # status: with Unicode, without, style; the worst first
     "failed": ("✗", "x", "red"),
-    "running": ("▶", ">", "cyan"),
+    "in_doubt": ("?", "?", "magenta"),
     "cut off": ("◌", "o", "yellow"),
     "retrying": ("↻", "~", "yellow"),
-    "in_doubt": ("?", "?", "magenta"),
-    "sleeping": ("◷", "z", "blue"),
     "reopened": ("○", "o", "yellow"),
+    "running": ("▶", ">", "cyan"),
+    "sleeping": ("◷", "z", "blue"),
+    "completed": ("✓", "+", "green"),
 }
 
 
 def tree(
-    steps: Iterable[StepView], look: Look, children: dict[str, list[StepView]] | None = None
+    steps: Iterable[StepView],
+    look: Look,
+    children: Mapping[str, Sequence[StepView]] | None = None,
+    folding: Folding | None = None,
+    depth: int = 99,
 ) -> list[Line]:
-    """One line for each step, and for each scope that holds some. `children` are the steps of child
-    runs, by the run's id: they are drawn below the step that started it."""
-    root = _Branch("")
-    for step in steps:
-        branch = root
-        *scopes, _ = step.key.split("/")
-        for scope in scopes:
-            branch = branch.below(scope)
-        branch.items.append(step)
-    widest = max((cells(label) for label in root.labels(0, children or {})), default=0)
+    """One line for each step, and for each scope that holds some; with `folding` a long run is short.
+    `children` are the steps of child runs, by the run's id: they are drawn below the step that started
+    it, `depth` levels deep."""
+    rows = list(
+        _Drawing(look, {} if children is None else children).scope(by_scope(steps), None, folding, depth)
+    )
+    widest = max((row.width for row in rows if row.sign[0]), default=0)
     column = min(widest, max(look.width // 2, 16))
-    return list(root.draw(look, "  ", "", column, children or {}))
+    return [_line(row, look, column) for row in rows]
 
 
-class _Branch:
-    """A scope: steps and inner scopes in the order in which they came."""
+class _Row(NamedTuple):
+    """A line before it is known how wide the others are. Without a sign it has no facts either."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.items: list[StepView | _Branch] = []
-        self._inner: dict[str, _Branch] = {}
+    guide: str
+    sign: tuple[str, str]
+    label: str
+    style: str = ""
+    facts: Iterable[tuple[str, str]] = ()
 
-    def below(self, name: str) -> _Branch:
-        inner = self._inner.get(name)
-        if inner is None:
-            inner = self._inner[name] = _Branch(name)
-            self.items.append(inner)
-        return inner
+    @property
+    def width(self) -> int:
+        """Of what stands before the facts."""
+        return cells(self.guide) + cells(self.sign[0]) + 1 + cells(self.label)
 
-    def labels(self, depth: int, children: dict[str, list[StepView]]) -> Iterator[str]:
-        for item in self.items:
-            if isinstance(item, _Branch):
-                yield from item.labels(depth + 1, children)
+
+class _Drawing:
+    def __init__(self, look: Look, children: Mapping[str, Sequence[StepView]]) -> None:
+        self._look = look
+        self._children = children
+
+    def scope(self, scope: Scope, guide: str | None, folding: Folding | None, depth: int) -> Iterator[_Row]:
+        """What a scope holds; `guide` is None for the root scope, whose items no line leads to."""
+        items = folding.fold(scope.items) if folding else arrange(scope.items)
+        yield from self._items(items, guide, folding, depth)
+
+    def _items(
+        self, items: Sequence[Item], guide: str | None, folding: Folding | None, depth: int
+    ) -> Iterator[_Row]:
+        for n, item in enumerate(items):
+            here, below = ("", "") if guide is None else _guides(self._look, guide, n == len(items) - 1)
+            if isinstance(item, Folded):
+                yield _Row(here, ("", ""), self._counted(item), "dim")
+            elif isinstance(item, Branches):
+                yield _Row(here, *self._heading(item))
+                yield from self._items(folding.unfold(item) if folding else (), below, folding, depth)
+            elif not isinstance(item, Scope):
+                yield from self._step(item, label(item), here, below, folding, depth)
+            elif len(item.items) == 1 and isinstance(only := item.items[0], StepView):
+                name = f"{clean(item.name)}/{label(only)}"
+                yield from self._step(only, name, here, below, folding, depth)
             else:
-                yield " " * 3 * depth + label(item)
-                if item.child in children:
-                    yield from (" " * 3 * (depth + 1) + label(step) for step in children[item.child])
+                yield _Row(here, ("", ""), clean(item.name), "bold")
+                yield from self.scope(item, below, folding, depth)
 
-    def draw(
-        self, look: Look, first: str, guide: str, column: int, children: dict[str, list[StepView]]
-    ) -> Iterator[Line]:
-        for n, item in enumerate(self.items):
-            last = n == len(self.items) - 1
-            here, below = _guides(look, guide, last) if self.name else ("", "")
-            if isinstance(item, _Branch):
-                yield [first, (here, "dim"), (clean(item.name), "bold")]
-                yield from item.draw(look, first, below or " ", column, children)
-                continue
-            yield [first, *_step(item, look, here, column)]
-            inner = _Branch(item.child)
-            inner.items = list(children.get(item.child, ()))
-            yield from inner.draw(look, first, below or " ", column, children)
+    def _step(
+        self, step: StepView, name: str, here: str, below: str, folding: Folding | None, depth: int
+    ) -> Iterator[_Row]:
+        look = self._look
+        status = shown_status(step, look)
+        yield _Row(here, glyph(status, look), name, "", _facts(step, status, look))
+        inner = self._children.get(step.child, ()) if step.child and depth > 0 else ()
+        if inner:
+            yield from self.scope(by_scope(inner), below, INNER if folding else None, depth - 1)
+
+    def _counted(self, folded: Folded) -> str:
+        states = [self._state(item) for item in folded.items]
+        what = " branches" if all(isinstance(item, Scope) for item in folded.items) else ""
+        counts = [(status, states.count(status)) for status in _GLYPHS if status in states]
+        said = [f"{n:,}{what} {_plainly(status)}" for status, n in reversed(counts)]
+        took, *retried = self._span(folded)
+        said += (text for text, _ in retried)
+        spent = took[0].strip()
+        return f"... {', '.join(said)}{f' in {spent}' if spent else ''} ..."
+
+    def _heading(self, branches: Branches) -> tuple[tuple[str, str], str, str, list[tuple[str, str]]]:
+        """Sign, label, style and facts of branches that are drawn as one."""
+        sign = glyph(self._state(branches), self._look)
+        took, *retried = self._span(branches)
+        many = f"{len(branches.scopes):,} branches", "dim"
+        return sign, clean(branches.name), "bold", [took, many, *retried]
+
+    def _state(self, item: Item) -> str:
+        """The worst status of its steps."""
+        if isinstance(item, StepView):
+            return shown_status(item, self._look)
+        found = {shown_status(step, self._look) for step in steps_in(item)}
+        return next((status for status in _GLYPHS if status in found), "completed")
+
+    def _span(self, item: Item) -> Iterator[tuple[str, str]]:
+        """How long it took from the first start to the last end, and how many steps were retried."""
+        steps = list(steps_in(item))
+        started = [step.started for step in steps if step.started]
+        ended = [step.ended for step in steps if step.ended]
+        whole = bool(started) and len(ended) == len(steps)
+        spent = duration((max(ended) - min(started)).total_seconds()) if whole else ""
+        yield spent.rjust(8), "dim"
+        retried = sum(step.attempt > 1 for step in steps)
+        if retried:
+            yield f"{retried:,} retried", "yellow"
 
 
 def _guides(look: Look, guide: str, last: bool) -> tuple[str, str]:
     """What stands before an item of an inner scope, and before what is below it."""
-    guide = guide if guide != " " else ""
     if look.unicode:
         return guide + ("└─ " if last else "├─ "), guide + ("   " if last else "│  ")
     return guide + ("`- " if last else "|- "), guide + ("   " if last else "|  ")
@@ -133,20 +189,24 @@ def shown_status(step: StepView, look: Look) -> str:
     return "cut off" if step.status == "running" and look.stopped else step.status
 
 
-def _step(step: StepView, look: Look, guide: str, column: int) -> list[Piece]:
-    status = shown_status(step, look)
-    name = label(step)
-    room = max(column - cells(guide), 4)
-    pieces: list[Piece] = [(guide, "dim"), glyph(status, look), " ", fit(name, room)]
-    pieces.append(" " * max(room - cells(name), 0))
-    used = 2 + cells(guide) + 2 + max(room, min(cells(name), room))
-    for text, style in _facts(step, status, look):
+def _line(row: _Row, look: Look, column: int) -> Line:
+    sign = row.sign[0]
+    if not sign:
+        room = max(look.width - 2 - cells(row.guide), 4)
+        return ["  ", (row.guide, "dim"), (fit(row.label, room), row.style)]
+    room = max(column - cells(row.guide) - cells(sign) - 1, 4)
+    name = fit(row.label, room)
+    pieces: list[Piece] = ["  ", (row.guide, "dim"), row.sign, " ", (name, row.style)]
+    used = 2 + cells(row.guide) + cells(sign) + 1 + room
+    gap = room - cells(name)
+    for text, style in row.facts:
         left = look.width - used - 2
         if left < min(_NOTE_MIN, cells(text)):
             break
         text = fit(text, left)
-        pieces += ["  ", (text, style)]
+        pieces += [" " * (gap + 2), (text, style)]
         used += 2 + cells(text)
+        gap = 0
     return pieces
 
 
@@ -156,10 +216,13 @@ def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]
     end = step.ended if status not in ("running", "sleeping") else look.now
     if step.started is not None and end is not None and status != "cut off":
         yield duration((end - step.started).total_seconds()).rjust(8), "dim"
-    if status not in ("completed", "running"):
+    else:
+        yield " " * 8, ""
+    if status not in ("completed", "running") and not (status == "failed" and step.note):
         yield _words(step, status, look), style
     if step.attempt > 1:
-        yield f"attempt {step.attempt}", "yellow"
+        over = status in ("completed", "failed")
+        yield (f"{step.attempt} attempts" if over else f"attempt {step.attempt}"), "yellow"
     if step.effect == "once":
         yield "once", "dim"
     if step.child:
@@ -174,4 +237,8 @@ def _words(step: StepView, status: str, look: Look) -> str:
         return f"again in {duration(left)}" if left > 0.05 else "again now"
     if status == "sleeping" and step.due is not None:
         return f"until {step.due.astimezone():%Y-%m-%d %H:%M:%S}"
+    return _plainly(status)
+
+
+def _plainly(status: str) -> str:
     return {"in_doubt": "in doubt", "reopened": "to be tried again"}.get(status, status)

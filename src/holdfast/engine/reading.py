@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.clock import instant
-from holdfast.engine.ownership import is_alive
-from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
+from holdfast.clock import EPOCH, instant
+from holdfast.engine.ownership import is_alive, lock_path
+from holdfast.engine.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
 from holdfast.errors import AmbiguousRunId, RunNotFound
-from holdfast.store.port import RunRow, StepRow, Store
+from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor
+    from holdfast.store.statistics import Statistics
 
 UNFINISHED = ("pending", "running", "sleeping")
-RESUMABLE = (*UNFINISHED, "waiting", "paused", "needs_attention", "failed")
+STOPPED = ("waiting", "paused", "needs_attention", "failed")
+RESUMABLE = (*UNFINISHED, *STOPPED)
+_MANY = 100
 
 
 class Reading:
@@ -45,25 +48,91 @@ class Reading:
     ) -> list[RunInfo]:
         """Runs, the newest first. Resumable: what `resume` would move on, not what a live owner executes."""
         self._alive.clear()
-        wanted = tuple(status)
         if resumable:
-            wanted = tuple(s for s in RESUMABLE if not status or s in status)
-        rows = self._store.runs(status=wanted, limit=None if resumable is not None else limit)
-        found = [self._info(row) for row in rows]
-        if resumable is not None:
-            found = [run for run in found if self.is_resumable(run) is resumable][:limit]
-        return found
+            return self._find(self._resumable(status), limit)
+        found = self._find(RunFilter(status=tuple(status)), limit if resumable is None else None)
+        if resumable is None:
+            return found
+        return [run for run in found if not self.is_resumable(run)][:limit]
+
+    def page(
+        self,
+        *,
+        status: Sequence[str] = (),
+        resumable: bool = False,
+        workflow: str | None = None,
+        parent: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> RunPage:
+        """The newest runs that fit, and how many fit.
+
+        status        any of these; `interrupted` is no status of the store, and can be asked for too
+        resumable     what `resume` would move on
+        workflow      a pattern with `*`, `?` and `[...]`
+        parent        the children of that run; empty: runs that are no children
+        since, until  runs that changed since, that were created before
+        """
+        self._alive.clear()
+        which = self._resumable(status) if resumable else self._of_status(status)
+        if which is None:
+            return RunPage([], 0)
+        which = msgspec.structs.replace(
+            which,
+            workflow=workflow,
+            parent=parent,
+            changed_since=None if since is None else _us(since),
+            created_before=None if until is None else _us(until),
+        )
+        found = self._find(which, limit)
+        whole = limit is None or len(found) < limit
+        return RunPage(found, len(found) if whole else self._store.count_runs(which))
+
+    def _find(self, which: RunFilter | None, limit: int | None) -> list[RunInfo]:
+        if which is None:
+            return []
+        found = [self._info(row) for row in self._store.find_runs(which, limit)]
+        # An owner that was born since the living were counted is not among them: its runs are not orphans.
+        return [run for run in found if run.status in which.status or not which.orphaned or run.interrupted]
+
+    def _of_status(self, status: Sequence[str]) -> RunFilter:
+        stored = tuple(one for one in status if one != "interrupted")
+        if len(stored) == len(status):
+            return RunFilter(status=stored)
+        orphaned = tuple(one for one in UNFINISHED if one not in stored)
+        return RunFilter(status=stored, orphaned=orphaned, live=self._living(orphaned))
+
+    def _resumable(self, status: Sequence[str]) -> RunFilter | None:
+        """None where nothing of these statuses can be resumed."""
+        every = not status or "interrupted" in status
+        orphaned = tuple(one for one in UNFINISHED if every or one in status)
+        stopped = tuple(one for one in STOPPED if not status or one in status)
+        if not orphaned and not stopped:
+            return None
+        return RunFilter(status=stopped, orphaned=orphaned, live=self._living(orphaned))
+
+    def _living(self, status: Sequence[str]) -> tuple[str, ...]:
+        """The owners of such runs that live: looked up once each, however many runs they have."""
+        named = self._store.owners_named(status) if status else []
+        if len(named) > _MANY:  # most of them dead: one that has no lock file any more needs no look
+            there = _with_a_lock_file(self._home)
+            named = [owner for owner in named if owner in there]
+        return tuple(owner for owner in named if self._is_alive(owner))
 
     @staticmethod
     def is_resumable(run: RunInfo) -> bool:
         return run.status in RESUMABLE and (run.status not in UNFINISHED or run.interrupted)
 
     def find(self, text: str) -> str:
-        """The id that `text` is, or is the only possible beginning of. Raises `RunNotFound` with the
-        nearest ids, `AmbiguousRunId`."""
+        """The id that `text` is, or is the only possible beginning of; a child's id begins with its
+        parent's, and is meant only if no other can be. Raises `RunNotFound` with the nearest ids,
+        `AmbiguousRunId`."""
         if self._store.run(text) is not None:
             return text
-        matches = self._store.run_ids(text, 9) if text else []
+        matches = self._store.run_ids(text, 9, parent="") if text else []
+        if text and not matches:
+            matches = self._store.run_ids(text, 9)
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -88,9 +157,7 @@ class Reading:
 
     def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[tuple[int, LogLine]]:
         """(version, piece of output) of the run's commands, in order."""
-        for entry in self._store.entries(run_id, after=after):
-            if entry.type != "OutputCaptured":
-                continue
+        for entry in self._store.entries(run_id, after=after, type="OutputCaptured"):
             data: dict[str, Any] = msgspec.json.decode(entry.payload)
             if step is None or matches(data["key"], step):
                 text = self.redactor.redact(data["text"])
@@ -98,6 +165,16 @@ class Reading:
                     entry.version,
                     LogLine(data["key"], data["attempt"], data["source"], text, instant(entry.at)),
                 )
+
+    def statistics(self, since: datetime | None = None) -> Statistics:
+        """What the runs that changed since then add up to."""
+        found = self._store.statistics(0 if since is None else _us(since))
+        replace = msgspec.structs.replace
+        return replace(
+            found,
+            workflows=[replace(one, workflow=self._shown(one.workflow)) for one in found.workflows],
+            failing=[replace(one, workflow=self._shown(one.workflow)) for one in found.failing],
+        )
 
     def _info(self, row: RunRow) -> RunInfo:
         alive = bool(row.owner) and self._is_alive(row.owner)
@@ -126,6 +203,12 @@ class Reading:
         return known
 
 
+def _with_a_lock_file(home: Path) -> set[str]:
+    """The owners that may be alive."""
+    directory = lock_path(home, "any").parent
+    return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
+
+
 def matches(key: str, wanted: str) -> bool:
     """Whether a step's identity is what a person typed: whole, or its name, `ask` of `ask#1` and `ask@7`."""
     last = key.rpartition("/")[2]
@@ -146,6 +229,10 @@ def _step_info(row: StepRow) -> StepInfo:
         _at(row.due_at),
         row.child,
     )
+
+
+def _us(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def _at(us: int) -> datetime | None:

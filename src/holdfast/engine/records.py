@@ -56,3 +56,10 @@ class RunInfo(msgspec.Struct, frozen=True):
     parent: str
     created_at: datetime
     updated_at: datetime
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """The newest of the runs that were asked for, and how many there are in all."""
+
+    runs: list[RunInfo]
+    total: int

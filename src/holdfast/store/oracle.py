@@ -11,6 +11,7 @@ import heapq
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -31,11 +32,13 @@ from holdfast.store.port import (
     OwnerRow,
     Recorded,
     Resync,
+    RunFilter,
     RunRow,
     StepRow,
     chain,
     new_event,
 )
+from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
 
 
 class Stream:
@@ -153,10 +156,11 @@ class OracleStore:
     def history(self, stream: str, *, after: int = 0, output: bool = False) -> Iterator[Recorded]:
         return iter(self.load(stream, after=after, output=output))
 
-    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
+    def entries(self, stream: str, *, after: int = 0, type: str = "") -> Iterator[Entry]:
         with self._lock:
             found = self._open(stream)
-            return iter([entry for entry in found.log if entry.version > after] if found else [])
+            log = found.log if found else []
+            return iter([entry for entry in log if entry.version > after and type in ("", entry.type)])
 
     def blob(self, hash: str) -> bytes:
         with self._lock:
@@ -184,10 +188,32 @@ class OracleStore:
             ]
             return rows[:limit]
 
-    def run_ids(self, prefix: str, limit: int) -> list[str]:
+    def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
+        return [row for row in self.runs() if _passes(row, which)][:limit]
+
+    def count_runs(self, which: RunFilter) -> int:
+        return len(self.find_runs(which))
+
+    def owners_named(self, status: Sequence[str]) -> list[str]:
+        return sorted({row.owner for row in self.runs() if row.owner and row.status in status})
+
+    def statistics(self, changed_since: int = 0) -> Statistics:
+        with self._lock:
+            rows = [row for row in self.runs() if row.updated_at >= changed_since]
+            outcomes = [_outcome(row) for row in rows]
+            steps = [(row.workflow, step) for row in rows for step in self.steps(row.id)]
+            events = sum(stream.version for stream in self.streams.values())
+            return Statistics(*of_runs(outcomes), _step_totals(steps), _failing(steps), events, 0)
+
+    def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
         with self._lock:
             self._open("")
-            names = (stream.name for stream in self.streams.values() if stream.kind == "run")
+            names = (
+                stream.name
+                for stream in self.streams.values()
+                if stream.kind == "run"
+                and (parent is None or (stream.state and stream.state.parent == parent))
+            )
             return sorted(name for name in names if name.startswith(prefix))[:limit]
 
     def steps(self, run_id: str) -> list[StepRow]:
@@ -313,6 +339,42 @@ def _breaks(stream: Stream) -> Iterator[int]:
             return
     if (version, hash) != (stream.version, stream.hash):
         yield version + 1
+
+
+def _passes(row: RunRow, which: RunFilter) -> bool:
+    by_status = which.status or which.orphaned
+    orphaned = row.status in which.orphaned and row.owner not in which.live
+    return (
+        (not by_status or row.status in which.status or orphaned)
+        and (which.workflow is None or fnmatchcase(row.workflow, which.workflow.replace("[^", "[!")))
+        and (which.parent is None or row.parent == which.parent)
+        and (which.changed_since is None or row.updated_at >= which.changed_since)
+        and (which.created_before is None or row.created_at < which.created_before)
+    )
+
+
+def _outcome(row: RunRow) -> Outcomes:
+    took = [row.updated_at - row.created_at] if row.status == "completed" else []
+    return Outcomes(row.workflow, row.status, 1, took)
+
+
+def _step_totals(steps: Sequence[tuple[str, StepRow]]) -> StepTotals:
+    by_status: dict[str, int] = {}
+    for _, step in steps:
+        by_status[step.status] = by_status.get(step.status, 0) + 1
+    attempts = sum(step.attempt for _, step in steps)
+    return StepTotals(attempts, sum(step.attempt > 1 for _, step in steps), by_status)
+
+
+def _failing(steps: Sequence[tuple[str, StepRow]]) -> list[FailingStep]:
+    found: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for workflow, step in steps:
+        lost = step.attempt - (step.status not in ("failed", "retrying", "reopened"))
+        if lost:
+            n, losses, failed = found.get((workflow, step.name), (0, 0, 0))
+            found[workflow, step.name] = n + 1, losses + lost, failed + (step.status == "failed")
+    listed = [FailingStep(*of, *counts) for of, counts in found.items()]
+    return sorted(listed, key=lambda one: (-one.lost_attempts, one.workflow, one.name))[:MOST_FAILING]
 
 
 def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:

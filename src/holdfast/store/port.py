@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.errors import Resync as Resync
 from holdfast.kernel import events as e
+
+if TYPE_CHECKING:
+    from holdfast.store.statistics import Statistics
 
 STORE_STREAM = "@store"
 """The stream that records every stream's creation; no run can have this id."""
@@ -148,6 +151,24 @@ class RunRow(msgspec.Struct, frozen=True):
     version: int
 
 
+class RunFilter(msgspec.Struct, frozen=True):
+    """Which runs. What is left as it is lets all through.
+
+    status    any of these; and those of `orphaned` whose owner is none of `live`
+    workflow  a pattern with `*`, `?` and `[...]`; case counts
+    parent    the children of that run; empty: runs that are no children
+    changed_since, created_before  microseconds
+    """
+
+    status: tuple[str, ...] = ()
+    orphaned: tuple[str, ...] = ()
+    live: tuple[str, ...] = ()
+    workflow: str | None = None
+    parent: str | None = None
+    changed_since: int | None = None
+    created_before: int | None = None
+
+
 class StepRow(msgspec.Struct, frozen=True):
     """A step as `show` lists it; `version` is that of the event that last changed it."""
 
@@ -215,8 +236,8 @@ class Store(Protocol):
         """The same one by one, for a fold that keeps none of them: a long run's events are many."""
         ...
 
-    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
-        """A stream's events as they are stored."""
+    def entries(self, stream: str, *, after: int = 0, type: str = "") -> Iterator[Entry]:
+        """A stream's events as they are stored, of one type if it is named."""
         ...
 
     def blob(self, hash: str) -> bytes: ...
@@ -233,7 +254,26 @@ class Store(Protocol):
         """Runs, the newest first."""
         ...
 
-    def run_ids(self, prefix: str, limit: int) -> list[str]: ...
+    def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
+        """The runs that the filter lets through, the newest first. What it costs to find those that have
+        not ended for good does not grow with those that have."""
+        ...
+
+    def count_runs(self, which: RunFilter) -> int:
+        """How many `find_runs` finds without a limit."""
+        ...
+
+    def owners_named(self, status: Sequence[str]) -> list[str]:
+        """The ids of the owners that runs of these statuses name, in order, each once."""
+        ...
+
+    def statistics(self, changed_since: int = 0) -> Statistics:
+        """What the runs that changed since then add up to."""
+        ...
+
+    def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
+        """Ids with that beginning, in order; of the children of that run, or (empty) of no children."""
+        ...
 
     def steps(self, run_id: str) -> list[StepRow]: ...
 

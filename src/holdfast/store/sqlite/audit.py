@@ -37,9 +37,16 @@ def verify(path: Path) -> Iterator[Fault]:
         for (problem,) in db.execute("PRAGMA integrity_check"):
             if problem != "ok":
                 yield Fault("", 0, f"the database file is damaged: {problem}")
-        yield from _verify_log(db)
+        whole = True
+        for fault in _verify_log(db):
+            whole = False
+            yield fault
+        if whole:  # an event that is missing has no place
+            yield from _verify_positions(db)
         yield from _verify_blobs(db)
         yield from _verify_projections(path)
+    except (UnicodeDecodeError, TypeError, AttributeError) as error:
+        yield Fault("", 0, f"the database file is damaged: {error}")
     except apsw.Error as error:
         raise translate(error, path) from None
     finally:
@@ -48,20 +55,19 @@ def verify(path: Path) -> Iterator[Fault]:
 
 def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
     streams = {row[0]: row[1:] for row in db.execute(sql.query("all_streams"))}
-    created: set[str] = set()
-    ends: dict[int, tuple[int, bytes]] = {}
+    created: dict[str, str] = {STORE_STREAM: "store"}
+    walks: dict[int, _Walk] = {}
     for id, rows in groupby(db.execute(sql.query("all_events")), key=itemgetter(0)):
         if id not in streams:
             version = next(rows)[1]
             yield Fault(f"#{id}", version, "events of a stream that has no head: the stream was dropped")
             continue
-        walk = _Walk(streams[id][0], streams[id][1])
+        walk = walks[id] = _Walk(streams[id][0], streams[id][1])
         for _, *row in rows:
             if (what := walk.fault(*row)) is not None:
                 yield what
-        ends[id] = (walk.version, walk.hash)
         created |= walk.created
-    yield from _verify_heads(streams, ends, created)
+    yield from _verify_heads(streams, walks, created)
 
 
 class _Walk:
@@ -70,23 +76,29 @@ class _Walk:
     def __init__(self, name: str, kind: str) -> None:
         self._name = name
         self._is_run = kind == "run"
-        self._sound = True
+        self.is_sound = True
         self._state: RunState | None = None
         self.version = 0
         self.hash = GENESIS
-        self.created: set[str] = set()
-        """The streams whose creation it records."""
+        self.epoch = 0
+        self.at = 0
+        self.created: dict[str, str] = {}
+        """The streams whose creation it records, and their kinds."""
 
     def fault(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
-        found = self._look(version, type, at, payload, hash) if self._sound else None
-        self._sound = self._sound and found is None
-        self.version, self.hash = version, hash
+        found = self._look(version, type, at, payload, hash) if self.is_sound else None
+        self.is_sound = self.is_sound and found is None
+        self.version, self.hash, self.at = version, hash, at
         return found
 
     def _look(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
         if version != self.version + 1:
             return Fault(self._name, self.version + 1, f"missing: the next event is version {version}")
-        if hash != chain(self.hash, self._name.encode(), version, type, at, payload):
+        try:
+            sound = hash == chain(self.hash, self._name.encode(), version, type, at, payload)
+        except (TypeError, AttributeError):  # a damaged page can make a number of a text
+            sound = False
+        if not sound:
             return Fault(self._name, version, f"{type} was changed: it does not match its hash")
         try:
             event = e.decode(type, payload)
@@ -95,23 +107,42 @@ class _Walk:
         except (Impossible, msgspec.DecodeError) as error:
             return Fault(self._name, version, f"{type} cannot follow what is before it: {error}")
         if isinstance(event, e.StreamCreated):
-            self.created.add(event.stream)
+            self.created[event.stream] = event.kind
+        elif isinstance(event, e.RunClaimed):
+            self.epoch = event.epoch
         return None
 
 
 def _verify_heads(
-    streams: dict[int, Any], ends: dict[int, tuple[int, bytes]], created: set[str]
+    streams: dict[int, Any], walks: dict[int, _Walk], created: dict[str, str]
 ) -> Iterator[Fault]:
-    for id, (name, _, version, hash) in streams.items():
-        last, last_hash = ends.get(id, (0, GENESIS))
-        if last < version:
-            yield Fault(name, last + 1, f"cut off: the head is at version {version}, the log ends at {last}")
-        elif (last, last_hash) != (version, hash):
-            yield Fault(name, last, f"the head (version {version}) does not match the log (version {last})")
-        if name != STORE_STREAM and name not in created:
+    for id, (name, kind, version, hash, epoch, at) in streams.items():
+        end = walks.get(id) or _Walk(name, kind)
+        if end.version < version:
+            text = f"cut off: the head is at version {version}, the log ends at {end.version}"
+            yield Fault(name, end.version + 1, text)
+        elif (end.version, end.hash) != (version, hash):
+            text = f"the head (version {version}) does not match the log (version {end.version})"
+            yield Fault(name, end.version, text)
+        elif end.is_sound and (end.epoch, end.at) != (epoch, at):
+            yield Fault(name, version, f"the head (epoch {epoch}, time {at}) does not match the log")
+        if name not in created:
             yield Fault(name, 0, "the store has no record of this stream's creation")
-    for name in sorted(created - {row[0] for row in streams.values()}):
+        elif kind != created[name]:
+            yield Fault(name, 0, f"it was created as a {created[name]}, and is a {kind} now")
+    for name in sorted(created.keys() - {row[0] for row in streams.values()} - {STORE_STREAM}):
         yield Fault(name, 0, "dropped: the stream was created, and now it is gone")
+
+
+def _verify_positions(db: apsw.Connection) -> Iterator[Fault]:
+    """Every event in its place among all: what the feed's order is made of."""
+    count, last = db.execute("SELECT count(*), coalesce(max(position), 0) FROM events").fetchall()[0]
+    if count != last:
+        yield Fault("", 0, f"there are {count} events, and the last one is at position {last}")
+    for name, version in db.execute(sql.query("out_of_order")):
+        yield Fault(name, version, "the event is not in its place among the others")
+    for name, version in db.execute(sql.query("odd_synced")):
+        yield Fault(name, version, "whether the event was synced is neither yes nor no")
 
 
 def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:

@@ -14,8 +14,10 @@ INSERT OR IGNORE INTO blobs (hash, data) VALUES (?, ?);
 SELECT data FROM blobs WHERE hash = ?;
 
 -- name: load
-SELECT e.version, e.type, e.time, e.payload, e.hash FROM events AS e
-WHERE e.stream = (SELECT id FROM streams WHERE name = ?1) AND e.version > ?2
+-- With the head's version, in one snapshot: a row without an event says that there is none behind ?2.
+SELECT e.version, e.type, e.time, e.payload, e.hash, s.version
+FROM streams AS s LEFT JOIN events AS e ON e.stream = s.id AND e.version > ?2
+WHERE s.name = ?1
 ORDER BY e.version;
 
 -- name: load_by_id
@@ -27,7 +29,7 @@ WHERE e.stream = (SELECT id FROM streams WHERE name = ?1) AND e.version = ?2;
 
 -- name: entries
 SELECT e.position, ?1, e.version, e.type, e.time, e.payload, e.hash FROM events AS e
-WHERE e.stream = (SELECT id FROM streams WHERE name = ?1) AND e.version > ?2
+WHERE e.stream = (SELECT id FROM streams WHERE name = ?1) AND e.version > ?2 AND (?3 = '' OR e.type = ?3)
 ORDER BY e.version;
 
 -- name: run
@@ -36,17 +38,77 @@ SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owne
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
 
--- name: runs
+-- name: find_runs
+-- `chosen` is `runs`, or `open_runs` where none that ended for good is wanted.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
        r.parent, r.created_at, s.time, s.version
+FROM (
+    SELECT r.stream FROM chosen AS r
+    WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
+           OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))))
+      AND (?4 IS NULL OR r.workflow GLOB ?4) AND (?5 IS NULL OR r.parent = ?5)
+      AND (?6 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?6)
+      AND (?7 IS NULL OR r.created_at < ?7)
+    ORDER BY r.stream DESC
+    LIMIT ?8
+) AS found JOIN runs AS r ON r.stream = found.stream JOIN streams AS s ON s.id = found.stream
+ORDER BY r.stream DESC;
+
+-- name: count_runs
+SELECT count(*) FROM chosen AS r
+WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
+       OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))))
+  AND (?4 IS NULL OR r.workflow GLOB ?4) AND (?5 IS NULL OR r.parent = ?5)
+  AND (?6 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?6)
+  AND (?7 IS NULL OR r.created_at < ?7);
+
+-- name: owners_named
+SELECT DISTINCT owner FROM chosen
+WHERE status IN (SELECT value FROM json_each(?1)) AND owner <> '' ORDER BY owner;
+
+-- name: outcomes
+SELECT r.workflow, r.status, count(*), json_group_array(s.time - r.created_at) FILTER (WHERE r.status = 'completed')
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
-WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR r.parent = ?2)
-ORDER BY r.stream DESC
-LIMIT ?3;
+WHERE s.time >= ?1
+GROUP BY r.workflow, r.status;
+
+-- name: step_totals
+-- Steps that have a row. Of a rewound run, those of its live generation.
+SELECT coalesce(sum(attempt), 0), coalesce(sum(attempt > 1), 0),
+       coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'retrying'), 0),
+       coalesce(sum(status = 'sleeping'), 0), coalesce(sum(status = 'completed'), 0),
+       coalesce(sum(status = 'failed'), 0), coalesce(sum(status = 'in_doubt'), 0),
+       coalesce(sum(status = 'reopened'), 0)
+FROM step_rows AS t
+WHERE (t.run NOT IN (SELECT stream FROM runs WHERE generation > 0)
+       OR t.generation = (SELECT generation FROM runs WHERE stream = t.run))
+  AND (?1 = 0 OR t.run IN (SELECT id FROM streams WHERE time >= ?1));
+
+-- name: steps_that_ran
+SELECT count(*) FROM events AS e
+WHERE e.type = 'StepRan'
+  AND (e.stream NOT IN (SELECT stream FROM runs WHERE generation > 0)
+       OR coalesce(e.payload ->> '$.generation', 0) = (SELECT generation FROM runs WHERE stream = e.stream))
+  AND (?1 = 0 OR e.stream IN (SELECT id FROM streams WHERE time >= ?1));
+
+-- name: failing_steps
+-- An attempt is lost that failed, or was cut off so that another one followed.
+SELECT r.workflow, t.name, count(*), sum(t.lost), sum(t.status = 'failed')
+FROM (SELECT run, generation, name, status, attempt - (status NOT IN ('failed', 'retrying', 'reopened')) AS lost
+      FROM step_rows) AS t
+JOIN runs AS r ON r.stream = t.run AND r.generation = t.generation
+WHERE t.lost > 0 AND (?1 = 0 OR t.run IN (SELECT id FROM streams WHERE time >= ?1))
+GROUP BY r.workflow, t.name
+ORDER BY sum(t.lost) DESC, r.workflow, t.name
+LIMIT ?2;
+
+-- name: count_events
+SELECT coalesce(sum(version), 0) FROM streams;
 
 -- name: run_ids
 SELECT s.name FROM streams AS s
 WHERE s.kind = 'run' AND s.name >= ?1 AND s.name < ?1 || char(1114111)
+  AND (?3 IS NULL OR ?3 = (SELECT parent FROM runs WHERE stream = s.id))
 ORDER BY s.name
 LIMIT ?2;
 
@@ -68,7 +130,7 @@ SELECT id, host, boot, pid, started_at FROM owners ORDER BY started_at, id;
 
 -- name: idle_owners
 SELECT id, host, boot, pid, started_at FROM owners
-WHERE id NOT IN (SELECT owner FROM runs WHERE owner <> '')
+WHERE id NOT IN (SELECT owner FROM open_runs WHERE owner <> '')
 ORDER BY started_at, id
 LIMIT ?;
 
@@ -106,8 +168,17 @@ INSERT INTO projected SELECT stream, version, type, time, payload FROM events OR
 INSERT INTO main.events SELECT * FROM live.events AS e
 WHERE e.type = 'StepRan' AND e.stream IN (SELECT stream FROM live.events WHERE type = 'Rewound');
 
+-- name: out_of_order
+SELECT s.name, later.version FROM events AS later
+JOIN events AS earlier ON earlier.stream = later.stream AND earlier.version = later.version - 1
+JOIN streams AS s ON s.id = later.stream
+WHERE later.position <= earlier.position;
+
+-- name: odd_synced
+SELECT s.name, e.version FROM events AS e JOIN streams AS s ON s.id = e.stream WHERE e.synced NOT IN (0, 1);
+
 -- name: all_streams
-SELECT id, name, kind, version, hash FROM streams ORDER BY id;
+SELECT id, name, kind, version, hash, epoch, time FROM streams ORDER BY id;
 
 -- name: all_events
 SELECT stream, version, type, time, payload, hash FROM events ORDER BY stream, version;

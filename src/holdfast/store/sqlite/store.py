@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import base64
 import errno
+import hashlib
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
-import msgspec
 
 from holdfast.errors import (
     StoreClosed,
@@ -40,15 +40,19 @@ from holdfast.store.port import (
     OwnerRow,
     Recorded,
     Resync,
+    RunFilter,
     RunRow,
     StepRow,
     chain,
 )
-from holdfast.store.sqlite import audit, sql
+from holdfast.store.sqlite import audit, choice, sql
 from holdfast.store.sqlite.commit import Command, Committer, Submission
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
+
+if TYPE_CHECKING:
+    from holdfast.store.statistics import Statistics
 
 DATABASE = "holdfast.db"
 WAL_LOOK_S = 1.0
@@ -236,11 +240,19 @@ class SqliteStore:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
+        except UnicodeDecodeError as error:
+            self._disconnect()
+            raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
         except apsw.Error as error:
             self._disconnect()
             raise translate(error, self.path) from None
 
     def _connect(self, *, create: bool = False) -> None:
+        if _inode(self._file) in _inherited - {None}:
+            raise StoreClosed(
+                f"the store {self.path} was open in the process that this one was forked from, and cannot be "
+                "used safely here: open it only after the fork, or start the process anew (spawn, exec)"
+            )
         self._db = connect(self.path, create=create)
         self._inode = _inode(self._file)
         self._db.execute("PRAGMA synchronous=FULL")
@@ -273,10 +285,14 @@ class SqliteStore:
         self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
         self._gate.close()  # or this child would keep the gate shut after its parent's death
         _abandoned.append((self._db, self._reader))
+        _inherited.add(self._inode)
 
     # Reading
 
-    def _read(self, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _read(self, name: str, values: Sequence[Any] = (), chosen: str = "") -> list[tuple[Any, ...]]:
+        text = sql.query(name)
+        if chosen:
+            text = text.replace("FROM chosen", f"FROM {chosen}")
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         with self._reading:
@@ -284,9 +300,11 @@ class SqliteStore:
                 if self._reader is None:
                     self._check_file()
                     self._reader = connect(self.path)
-                return self._reader.execute(sql.query(name), values).fetchall()
+                return self._reader.execute(text, values).fetchall()
             except UnicodeEncodeError:
                 return []  # half a character, as a terminal can give it: nothing in the store is named so
+            except UnicodeDecodeError as error:
+                raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
             except apsw.Error as error:
                 raise translate(error, self.path) from None
 
@@ -302,26 +320,39 @@ class SqliteStore:
             found = self._read("hash_at", (stream, after))
             previous = found[0][0] if found else b""
         decode, link, name = e.decode, chain, stream.encode()
-        expected = after
-        for version, type, at, payload, hash in rows:
+        head, expected = rows[0][5], after
+        if rows[0][0] is None:
+            rows = []
+        for version, type, at, payload, hash, _ in rows:
             expected += 1
-            if version != expected or hash != link(previous, name, version, type, at, payload):
-                raise StoreCorrupt(
-                    f"the history of {stream} does not verify at version {expected}; "
-                    "`holdfast audit verify` lists every place"
-                )
+            try:
+                sound = version == expected and hash == link(previous, name, version, type, at, payload)
+            except (TypeError, AttributeError):  # a damaged page can make a number of a text
+                sound = False
+            if not sound:
+                raise self._damaged(stream, expected)
             previous = hash
             if output or type != "OutputCaptured":
                 yield Recorded(decode(type, payload), version, at)
+        if expected < head:
+            raise self._damaged(stream, expected + 1)
 
-    def entries(self, stream: str, *, after: int = 0) -> Iterator[Entry]:
-        return (Entry(*row) for row in self._read("entries", (stream, after)))
+    def _damaged(self, stream: str, version: int) -> StoreCorrupt:
+        return StoreCorrupt(
+            f"the history of {stream} does not verify at version {version}; "
+            "`holdfast audit verify` lists every place"
+        )
+
+    def entries(self, stream: str, *, after: int = 0, type: str = "") -> Iterator[Entry]:
+        return (Entry(*row) for row in self._read("entries", (stream, after, type)))
 
     def blob(self, hash: str) -> bytes:
         rows = self._read("blob", (hash,))
         if not rows:
             raise StoreCorrupt(f"a large value ({hash[:12]}) is missing from the store")
         data: bytes = rows[0][0]
+        if hashlib.sha256(data).hexdigest() != hash:
+            raise StoreCorrupt(f"a large value ({hash[:12]}) was changed: it does not match its hash")
         return data
 
     def run(self, run_id: str) -> RunRow | None:
@@ -331,12 +362,32 @@ class SqliteStore:
     def runs(
         self, *, status: Sequence[str] = (), limit: int | None = None, parent: str | None = None
     ) -> list[RunRow]:
-        wanted = msgspec.json.encode(list(status)).decode() if status else None
-        rows = self._read("runs", (wanted, parent, -1 if limit is None else limit))
-        return [RunRow(*row) for row in rows]
+        return self.find_runs(RunFilter(status=tuple(status), parent=parent), limit)
 
-    def run_ids(self, prefix: str, limit: int) -> list[str]:
-        return [row[0] for row in self._read("run_ids", (prefix, limit))]
+    def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
+        table = choice.table(which.status, which.orphaned)
+        values = (*choice.values(which), -1 if limit is None else limit)
+        return [RunRow(*row) for row in self._read("find_runs", values, table)]
+
+    def count_runs(self, which: RunFilter) -> int:
+        table = choice.table(which.status, which.orphaned)
+        found = self._read("count_runs", choice.values(which), table)
+        return found[0][0] if found else 0
+
+    def owners_named(self, status: Sequence[str]) -> list[str]:
+        found = self._read("owners_named", (choice.array(status),), choice.table(status))
+        return [row[0] for row in found]
+
+    def statistics(self, changed_since: int = 0) -> Statistics:
+        from holdfast.store.sqlite.statistics import statistics
+
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        self._check_file()
+        return statistics(self.path, changed_since)
+
+    def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
+        return [row[0] for row in self._read("run_ids", (prefix, limit, parent))]
 
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
@@ -464,6 +515,10 @@ def _open_gate(home: Path) -> WriteGate:
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _open_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _abandoned: list[object] = []
+_inherited: set[tuple[int, int] | None] = set()
+"""The databases that were open in the process that this one was forked from. SQLite keeps what it knows of a
+file's locks in memory, and a forked child has the parent's: a new connection would believe to hold locks
+that it does not hold."""
 
 
 def _abandon_all() -> None:

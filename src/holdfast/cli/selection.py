@@ -1,0 +1,73 @@
+"""How runs are chosen on the command line: by status, and by time."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+STATUSES = (
+    "pending",
+    "running",
+    "waiting",
+    "sleeping",
+    "paused",
+    "needs_attention",
+    "completed",
+    "failed",
+    "cancelled",
+    "interrupted",
+)
+_AGO = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)")
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def read_statuses(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """The statuses that were named, with commas between or one by one."""
+    words = [word.strip().replace("-", "_") for value in values for word in value.split(",")]
+    for word in words:
+        if word not in STATUSES:
+            raise click.BadParameter(f"there is no status {word!r}; {_nearest(word)}")
+    return words
+
+
+def complete_statuses(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    before, comma, word = incomplete.rpartition(",")
+    return [before + comma + one for one in STATUSES if one.startswith(word)]
+
+
+def _nearest(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, STATUSES, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(STATUSES)}"
+
+
+def read_since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """A point in time: how long ago, or a date, or a date and time (here, unless it names its offset)."""
+    return None if value is None else _moment(value, end=False)
+
+
+def read_until(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """The same; a date alone is the end of that day."""
+    return None if value is None else _moment(value, end=True)
+
+
+def _moment(value: str, *, end: bool) -> datetime:
+    text = value.strip()
+    try:
+        ago = _AGO.fullmatch(text)
+        if ago:
+            return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _SECONDS[ago[2]])
+        if text in ("today", "yesterday"):
+            text = (datetime.now() - timedelta(days=text == "yesterday")).date().isoformat()
+        at = datetime.fromisoformat(text)
+        if end and len(text) <= len("2026-01-31"):
+            at += timedelta(days=1)
+        return at.astimezone(UTC)  # without an offset: the time here
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{value!r} is no time; write how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), "
+            "or a date and time (2026-01-31T12:00)"
+        ) from None

@@ -1,0 +1,363 @@
+"""Backups: copies of a live store, read back from the disk and checked before they get their name.
+
+A backup is one SQLite file with nothing beside it and a seal at its end (`seal.py`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import apsw
+
+from holdfast.errors import (
+    BadInput,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreVanished,
+)
+from holdfast.store.sqlite import audit, sql
+from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.seal import is_whole, read_seal, seal
+
+Progress = Callable[[str, int, int], None]
+"""Told now and then: what is being done, how much of it is done, of how much."""
+
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite puts beside a database; the write-ahead log first."""
+
+_NAME: Final = re.compile(r"holdfast-(\d{8}T\d{6}Z)(?:-(\d+))?\.db", re.ASCII)
+_STAMP: Final = "%Y%m%dT%H%M%SZ"
+_PAGES_AT_ONCE: Final = 4096
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_OFFERED: Final = (errno.EINVAL, errno.ENOTSUP)
+
+
+class Backup(NamedTuple):
+    """A backup as its file tells. `fault` says why it cannot be relied on; empty if it can."""
+
+    path: Path
+    at: datetime
+    size: int
+    events: int
+    fault: str = ""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress that nobody looks at."""
+
+
+# Making one
+
+
+def create(
+    store: Path,
+    to: Path,
+    at: datetime,
+    *,
+    force: bool = False,
+    incarnation: str = "",
+    progress: Progress = silent,
+) -> Backup:
+    """Copy the database `store` as it is at one moment, while others go on writing to it.
+
+    `to` is a directory, where the backup is named by its time, or a file; one that is there is
+    overwritten only if it is a backup, or by `force`. The backup appears under its name with mode 0600,
+    synced and verified, or not at all. Raises BadInput for a place that cannot be taken, NotFound for a
+    directory that is not there, StoreFull, StoreCorrupt if the copy does not verify, and StoreVanished
+    if the store has another `incarnation` than the given one.
+    """
+    with explained(to.parent):
+        to = to.resolve()
+        directory = to if to.is_dir() else to.parent
+        if not directory.is_dir():
+            raise NotFound(f"there is no directory {directory} for the backup; make it, or name another")
+        if directory is not to:
+            _refuse_target(store, to, force)
+    with alone(store.parent), explained(directory):
+        # One at a time for each store: what has this name now was left behind by a process that died.
+        partial = directory / f".holdfast-{_tag(store)}.partial"
+        remove(partial)
+        try:
+            events = _copy_store(store, partial, incarnation, progress)
+            seal(partial, events)
+            _check(partial, store, events, progress)
+            if directory is to:
+                target = _free_name(directory, at)
+            else:
+                _refuse_target(store, to, force)
+                target = to
+            partial.replace(target)
+            sync_directory(directory)
+        finally:
+            remove(partial)
+        return Backup(target, at, target.stat().st_size, events)
+
+
+def _refuse_target(store: Path, target: Path, force: bool) -> None:
+    """A backup takes the place of no store, and of no other file unless it is told to."""
+    home = store.parent.resolve()
+    if target.parent == home and target.name.startswith(store.name):
+        raise BadInput(f"{target} belongs to the store itself; name another file for the backup")
+    if not os.path.lexists(target):
+        return
+    if not target.is_file():
+        raise BadInput(f"{target} is no regular file; name another one for the backup")
+    # Before the file is opened: that is not for the file of a store.
+    if target.samefile(store) or any(beside(target, suffix).exists() for suffix in BESIDE):
+        raise BadInput(f"{target} is a store in use; name another file for the backup")
+    if read_seal(target) is None and (target.parent == home or not force):
+        way_out = "" if target.parent == home else ", or overwrite it with --force"
+        raise BadInput(f"{target} exists and is no backup; name another file{way_out}")
+
+
+def _copy_store(store: Path, partial: Path, incarnation: str, progress: Progress) -> int:
+    source = connect(store)
+    try:
+        if incarnation and source.execute(sql.query("incarnation")).get != incarnation:
+            raise StoreVanished(f"the store {store} was replaced while it was open; nothing was copied")
+        return copy(source, partial, progress)
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise translate(error, store) from None
+    finally:
+        source.close()
+
+
+def copy(source: apsw.Connection, target: Path, progress: Progress = silent) -> int:
+    """Put one snapshot of `source` into a new file of mode 0600 that needs no file beside it; how many
+    events it has. Writers of the source go on; its log does not begin anew until this has ended."""
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    source.execute("BEGIN")
+    try:
+        events = count_events(source)
+        _refuse_without_room(target.parent, source.pragma("page_count") * source.pragma("page_size"))
+        db = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            # Nobody else knows the file, and after a crash it is thrown away.
+            db.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
+            with db.backup("main", source, "main") as pages:
+                while not pages.done:
+                    pages.step(_PAGES_AT_ONCE)
+                    # Bit by bit: a commit that meets the sync of 200 MB waits up to 440 ms for the disk.
+                    os.fsync(fd)
+                    progress("copying", pages.page_count - pages.remaining, pages.page_count)
+            db.pragma("journal_mode", "delete")
+        finally:
+            db.close(True)
+    finally:
+        os.close(fd)
+        source.execute("ROLLBACK")
+    return events
+
+
+def count_events(db: apsw.Connection) -> int:
+    count: int = db.execute("SELECT count(*) FROM events").get
+    return count
+
+
+def _refuse_without_room(directory: Path, needed: int) -> None:
+    """Before the first byte: a disk that is filled up to the last one stops the runs on it."""
+    found = os.statvfs(directory)
+    free = found.f_bavail * found.f_frsize
+    if free < needed:
+        raise StoreFull(
+            f"no room on the disk of {directory}: {needed / 2**20:.1f} MB are needed, {free / 2**20:.1f} MB "
+            "are free; nothing was changed: free some space, or name another place"
+        )
+
+
+def _check(partial: Path, store: Path, events: int, progress: Progress) -> None:
+    progress("checking", 0, events)
+    fault = "" if is_whole(partial) else "it is not what was written"
+    fault = fault or first_fault(partial)
+    if not fault:
+        db = connect(partial)
+        try:
+            fault = "" if count_events(db) == events else f"it does not have the {events} events of the store"
+        finally:
+            db.close()
+    if fault:
+        raise StoreCorrupt(
+            f"the copy of {store} does not hold ({fault}), so no backup was made; `holdfast audit verify` "
+            "says whether the store itself is damaged"
+        )
+
+
+def first_fault(path: Path) -> str:
+    """The first place of a copy that does not hold, in words; empty if all of it does."""
+    try:
+        fault = next(audit.verify(path), None)
+    except (StoreFull, StoreReadOnly):
+        raise
+    except StoreError as error:
+        # What SQLite says; the advice around it is for a store.
+        return str(error.__context__ or error)
+    if fault is None:
+        return ""
+    return f"{fault.stream}: {fault.what}" if fault.stream else fault.what
+
+
+# The backups of a directory
+
+
+def find(directory: Path) -> list[Path]:
+    """The files that have a name of ours, the newest first."""
+    try:
+        named = [(_parsed(path), path) for path in directory.iterdir() if path.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise StoreError(f"the backups in {directory} cannot be listed: {error.strerror}") from None
+    return [path for parsed, path in sorted(named, reverse=True) if parsed]
+
+
+def examine(path: Path) -> Backup:
+    """Read the whole file: is it what was written?"""
+    size, events, fault = 0, 0, ""
+    try:
+        size = path.stat().st_size
+        found = read_seal(path)
+        if found is None:
+            fault = "not whole: it has no seal at its end"
+        else:
+            events = found.events
+            fault = "" if is_whole(path) else "damaged: it is not what was written"
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    return Backup(path, time_of(path), size, events, fault)
+
+
+def rotate(directory: Path, keep: int, made: Path) -> list[Path]:
+    """Remove all but the newest `keep` backups; those removed. The one just made stays, whatever the
+    clock said when the others were made."""
+    others = [path for path in find(directory) if path.name != made.name]
+    old = others[max(keep - 1, 0) :]
+    with explained(directory):
+        for path in old:
+            path.unlink(missing_ok=True)
+    return old
+
+
+def holds(path: Path, store: Path) -> bool:
+    """Whether this backup is whole and has all of the store's log."""
+    if examine(path).fault:
+        return False
+    try:
+        return _end(path) == _end(store)
+    except (StoreError, apsw.Error):
+        return False
+
+
+def _end(path: Path) -> object:
+    db = connect(path)
+    try:
+        last = db.execute("SELECT position, hash FROM events ORDER BY position DESC LIMIT 1").get
+        return last, db.execute(sql.query("incarnation")).get
+    finally:
+        db.close()
+
+
+def time_of(path: Path) -> datetime:
+    """When a backup was made: by its name, or else by the file's own time."""
+    parsed = _parsed(path)
+    try:
+        return _instant(parsed[0]) if parsed else datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def stamp(at: datetime) -> str:
+    """A time as it stands in the names of files; their order is that of time."""
+    return at.astimezone(UTC).strftime(_STAMP)
+
+
+def _parsed(path: Path) -> tuple[str, int] | tuple[()]:
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        return ()
+    try:
+        _instant(match[1])
+    except ValueError:
+        return ()
+    return match[1], int(match[2] or 1)
+
+
+def _instant(stamped: str) -> datetime:
+    return datetime.strptime(stamped, _STAMP).replace(tzinfo=UTC)
+
+
+def _free_name(directory: Path, at: datetime) -> Path:
+    target, number = directory / f"holdfast-{stamp(at)}.db", 1
+    while os.path.lexists(target):
+        number += 1
+        target = directory / f"holdfast-{stamp(at)}-{number}.db"
+    return target
+
+
+# The disk
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """One backup or restore of a store at a time; the next one waits."""
+    with explained(home):
+        fd = os.open(home / "backup.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Turn an error of the disk under `directory` into the sentence that says what to do."""
+    try:
+        yield
+    except (OSError, apsw.Error) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        if code in _FULL or isinstance(error, apsw.FullError):
+            raise StoreFull(
+                f"no room left on the disk of {directory}; nothing was changed: free some space, or name "
+                "another place"
+            ) from None
+        kind = StoreReadOnly if code in _FORBIDDEN else StoreError
+        what = error.strerror if isinstance(error, OSError) else error
+        raise kind(f"{directory} cannot be used ({what}); put that right, or name another place") from None
+
+
+def remove(path: Path) -> None:
+    """Remove a file of ours, and what SQLite put beside it."""
+    for suffix in ("", *BESIDE):
+        beside(path, suffix).unlink(missing_ok=True)
+
+
+def beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NOT_OFFERED:  # by this kind of filesystem
+            raise
+    finally:
+        os.close(fd)
+
+
+def _tag(store: Path) -> str:
+    return hashlib.sha256(os.fsencode(store.resolve())).hexdigest()[:12]

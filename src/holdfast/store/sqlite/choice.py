@@ -1,0 +1,55 @@
+"""A filter of runs as the queries take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.store.port import RunFilter
+
+_NOT_OPEN: Final = frozenset({"completed", "cancelled"})
+
+
+def table(*status: Sequence[str]) -> str:
+    """Which table has all runs of these statuses: the small one, unless one of them is not in it."""
+    wanted = {one for some in status for one in some}
+    return "open_runs" if wanted and not wanted & _NOT_OPEN else "runs"
+
+
+def values(which: RunFilter) -> tuple[Any, ...]:
+    """The first seven values of `find_runs` and `count_runs`."""
+    by_status = which.status or which.orphaned
+    return (
+        array(which.status) if by_status else None,
+        array(which.orphaned),
+        array(which.live),
+        None if which.workflow is None else glob(which.workflow),
+        which.parent,
+        which.changed_since,
+        which.created_before,
+    )
+
+
+def array(texts: Sequence[str]) -> str:
+    return msgspec.json.encode(list(texts)).decode()
+
+
+def glob(pattern: str) -> str:
+    """The pattern in SQLite's words: `[!a]` is `[^a]`, and a bracket without its end is just one."""
+    written, at = "", 0
+    while at < len(pattern):
+        letter, at = pattern[at], at + 1
+        if letter != "[":
+            written += letter
+            continue
+        inverted = pattern[at : at + 1] in ("!", "^") and at < len(pattern)
+        start = at + inverted
+        end = pattern.find("]", start + 1)  # right after the opening one it is a letter of the set
+        if end < 0:
+            written += "[[]"
+            continue
+        written += f"[{'^' * inverted}{pattern[start:end]}]"
+        at = end + 1
+    return written

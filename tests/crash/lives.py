@@ -1,0 +1,303 @@
+"""Several lives of one store: what the bodies of steps said, against the log before and after each.
+
+Shares no code with the engine. What a workload's code does is its `Plan`; what it says while it does it
+are lines that outlive it, because somebody else holds the other end of the pipe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.crash.history import History, RunHistory, StepHistory, Violation, digest, require
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run's code does: what must be there when it has ended."""
+
+    steps: tuple[str, ...]
+    """The keys of all its steps."""
+    result_json: str
+    """Its result, canonical."""
+    once: frozenset[str] = frozenset()
+    failures: Mapping[str, range] = field(default_factory=dict)
+    """How many attempts of a step can have failed when it has ended, whatever happened in between."""
+    fails: frozenset[str] = frozenset()
+    """Steps that end as failures, which the code catches."""
+    silent: frozenset[str] = frozenset()
+    """Steps whose bodies say no lines: child runs."""
+    values: tuple[str, ...] = ()
+    """Recorded values."""
+
+
+Plan = Mapping[str, RunPlan]
+Place = tuple[str, str]
+"""A run and a key."""
+
+
+@dataclass
+class Said:
+    """What the lines of one life say."""
+
+    began: Counter[Place] = field(default_factory=Counter)
+    ended: Counter[Place] = field(default_factory=Counter)
+    told: dict[Place, str] = field(default_factory=dict)
+    valued: dict[Place, str] = field(default_factory=dict)
+    happened: set[Place] = field(default_factory=set)
+    results: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Said:
+        said = cls()
+        for line in lines:
+            verb, *words = line.split(" ", 3)
+            place = (words[0], words[1] if len(words) > 1 else "")
+            step = f"step {place[1]} of {place[0]}"
+            if verb == "began":
+                require(place not in said.told, f"{step} began after it was acknowledged")
+                require(place not in said.happened, f"{step} began after its hook said that it had happened")
+                said.began[place] += 1
+            elif verb == "ended":
+                said.ended[place] += 1
+            elif verb == "told":
+                before = said.told.setdefault(place, words[2])
+                require(before == words[2], f"{line!r}: it was {before} before")
+            elif verb == "value":
+                said.valued[place] = words[2]  # until it is in the log, it may be another
+            elif verb == "happened":
+                said.happened.add(place)
+            elif verb == "result":
+                said.results[words[0]] = words[1]
+        return said
+
+
+class Lives:
+    """The lives of one store, one after the other: what bodies said, against the log before and after.
+
+        lives = Lives(plan)
+        lives.add(lines_of_a_life, check_store(home), cut=True)     # killed, or ended with an error
+        lives.add(lines_of_the_next, check_store(home), cut=False)
+        lives.finish()                                              # "completed" or "needs_attention"
+
+    Lines, in the order in which they were said (a cut line at the end is ignored by who reads the pipe):
+
+        began RUN KEY           a body begins
+        ended RUN KEY           it is about to return or to raise
+        happened RUN KEY        its `verify` hook says that it did
+        told RUN KEY DIGEST     the workflow has the step's value (`digest` of its JSON; `-`: not compared)
+        value RUN KEY DIGEST    the workflow has a recorded value
+        result RUN DIGEST       the caller has the run's result
+    """
+
+    def __init__(self, plan: Plan, before: History | None = None) -> None:
+        self.plan = plan
+        self.first = self.last = before or History()
+        self.begun: Counter[Place] = Counter()
+        self.cut_off: Counter[Place] = Counter()
+        self.happened: set[Place] = set()
+        self.results: dict[str, str] = {}
+        self.lost = 0
+        """How often something acknowledged was not in the log."""
+
+    def add(
+        self,
+        lines: Iterable[str],
+        after: History,
+        *,
+        cut: bool,
+        tries: int = 1,
+        survives: Literal["all", "synced"] = "all",
+    ) -> None:
+        """One more life has ended. `cut`: by a kill or by an error; `tries`: how often it began the run.
+        `survives` is what the log must still have of its past: all of it, or, after a power cut, what was
+        synced."""
+        before, self.last = self.last, after
+        said = Said.of(lines)
+        self._check_past(before, after, survives)
+        self._check_acknowledged(said, after)
+        for place in sorted(said.began.keys() | said.ended.keys()):
+            self._check_bodies(place, said, before, after, tries if cut else 0)
+        self._check_new_ends(said, before, after)
+        self._check_once(after)
+        self.happened |= said.happened
+
+    def finish(self) -> str:
+        """After a life without faults: every run has its result, or shows the step that is in doubt."""
+        doubtful = False
+        for run_id, plan in self.plan.items():
+            run = self.last.runs.get(run_id)
+            if run is None or run.status != "completed":
+                doubtful = self._check_attention(run_id) or doubtful
+                continue
+            require(run.result_json == plan.result_json, f"run {run_id}: another result")
+            told = self.results.get(run_id)
+            require(told in (None, digest(run.result_json)), f"run {run_id}: the caller got another result")
+            self._check_complete(run, plan)
+        require(self.last.runs.keys() <= self.plan.keys(), f"runs that nobody planned: {[*self.last.runs]}")
+        return "needs_attention" if doubtful else "completed"
+
+    def _check_past(self, before: History, after: History, survives: str) -> None:
+        for run_id, run in before.runs.items():
+            kept = run.events
+            if survives == "synced":
+                kept = [event for event in kept if event.position <= before.last_synced]
+            now = after.runs[run_id].events if run_id in after.runs else []
+            if now[: len(kept)] != kept:
+                self.lost += 1
+                raise Violation(f"run {run_id}: what was in the log before this life is not there after it")
+
+    def _check_acknowledged(self, said: Said, after: History) -> None:
+        for (run_id, key), told in said.told.items():
+            run = after.runs.get(run_id)
+            step = run.step(key) if run else None
+            if step is None or step.status not in ("completed", "failed"):
+                self.lost += 1
+                raise Violation(
+                    f"step {key} of {run_id} was acknowledged, and the log has it as "
+                    f"{step.status if step else 'nothing'}"
+                )
+            require(step.synced, f"step {key} of {run_id} was acknowledged by a commit that was not synced")
+            found = digest(step.result_json)
+            require(
+                told in ("-", found),
+                f"step {key} of {run_id}: the workflow got another value than the log has",
+            )
+        for (run_id, key), told in said.valued.items():
+            run = after.runs.get(run_id)
+            value = run.values.get((run.generation, key)) if run else None
+            require(value is None or digest(value) == told, f"{key} of {run_id} was another value")
+        for run_id, told in said.results.items():
+            run = after.runs.get(run_id)
+            if run is None or run.status != "completed":
+                self.lost += 1
+                raise Violation(f"run {run_id} gave a result, and the log has none")
+            require(digest(run.result_json) == told, f"run {run_id} gave another result than the log has")
+            self.results.setdefault(run_id, told)
+
+    def _check_bodies(self, place: Place, said: Said, before: History, after: History, most: int) -> None:
+        """Bodies that began in this life and the ends that it recorded: `most` may have been cut off."""
+        run_id, key = place
+        require(
+            key in self.plan[run_id].steps if run_id in self.plan else False, f"{place}: nobody planned it"
+        )
+        past = _step(before, run_id, key)
+        if past is not None and past.status in ("completed", "failed"):
+            raise Violation(f"step {key} of {run_id} began, although it had {past.status} before this life")
+        known = place in self.happened
+        require(not known, f"step {key} of {run_id} began after its hook said that it had happened")
+        began, ended = said.began[place], said.ended[place]
+        require(ended <= began, f"{place} ended {ended} times and began {began} times")
+        now = _step(after, run_id, key)
+        recorded = (now.by_body if now else 0) - (past.by_body if past else 0)
+        cut = began - recorded
+        require(
+            0 <= cut <= most,
+            f"step {key} of {run_id} began {began} times in one life, which recorded {recorded} ends"
+            + (f"; at most {most} can have been cut off" if most else ", and was not cut off"),
+        )
+        self.begun[place] += began
+        self.cut_off[place] += cut
+
+    def _check_new_ends(self, said: Said, before: History, after: History) -> None:
+        """No end without a body that said so."""
+        for run_id, run in after.runs.items():
+            silent = self.plan[run_id].silent if run_id in self.plan else frozenset()
+            for step in run.steps.values():
+                if step.generation != run.generation or step.key in silent or step.kind == "sleep":
+                    continue
+                past = _step(before, run_id, step.key)
+                recorded = step.by_body - (past.by_body if past else 0)
+                require(
+                    recorded <= said.ended[run_id, step.key],
+                    f"step {step.key} of {run_id}: the log has an end that no body came to in this life",
+                )
+
+    def _check_once(self, after: History) -> None:
+        for run_id, plan in self.plan.items():
+            for key in plan.once - plan.silent:
+                begun = self.begun[run_id, key]
+                if not begun:
+                    continue
+                step = _step(after, run_id, key)
+                require(step is not None, f"once step {key} of {run_id} began, and the log does not know")
+                assert step is not None
+                require(step.effect == "once", f"step {key} of {run_id} is recorded as {step.effect}")
+                require(
+                    begun <= step.intents,
+                    f"once step {key} of {run_id} began {begun} times on {step.intents} synced intents",
+                )
+                require(
+                    begun <= 1 + step.again,
+                    f"once step {key} of {run_id} began {begun} times; the log allowed {1 + step.again}",
+                )
+
+    def _check_attention(self, run_id: str) -> bool:
+        """A run that has not completed shows the `once` step that was cut off, in itself or in a child."""
+        run = self.last.runs.get(run_id)
+        if run is None:
+            parents = [
+                parent for parent, plan in self.plan.items() if parent != run_id and self._waits(parent)
+            ]
+            require(parents, f"run {run_id} is not there after a life without faults")
+            return True
+        if run.status == "pending":
+            raise Violation(f"run {run_id} is pending after a life without faults")
+        require(run.status == "needs_attention", f"run {run_id} is {run.status} ({run.error or run.reason})")
+        step = run.step(run.attention_step)
+        require(step is not None, f"run {run_id} needs attention at {run.attention_step!r}, no step of it")
+        assert step is not None
+        if step.kind == "child":
+            require(
+                self._waits(step.child), f"run {run_id} blames its child {step.child}, which needs nobody"
+            )
+        else:
+            require(step.status == "in_doubt", f"run {run_id} blames {step.key}, which is {step.status}")
+            require(step.key in self.plan[run_id].once, f"step {step.key} of {run_id} is no once step")
+        return True
+
+    def _waits(self, run_id: str) -> bool:
+        run = self.last.runs.get(run_id)
+        return run is not None and run.status == "needs_attention"
+
+    def _check_complete(self, run: RunHistory, plan: RunPlan) -> None:
+        keys = {step.key for step in run.steps.values() if step.generation == run.generation}
+        require(keys == set(plan.steps), f"run {run.id}: other steps than planned: {keys ^ set(plan.steps)}")
+        values = {key for generation, key in run.values if generation == run.generation}
+        require(
+            values == set(plan.values), f"run {run.id}: other recorded values: {values ^ set(plan.values)}"
+        )
+        for key in plan.steps:
+            step = run.step(key)
+            assert step is not None
+            expected = "failed" if key in plan.fails else "completed"
+            require(step.status == expected, f"step {key} of {run.id} is {step.status} in a completed run")
+            require(
+                step.failures in plan.failures.get(key, range(1)),
+                f"step {key} of {run.id} failed {step.failures} times",
+            )
+            if key in plan.silent:
+                continue
+            begun, cut = self.begun[run.id, key], self.cut_off[run.id, key]
+            first = _step(self.first, run.id, key)
+            ends = step.by_body - (first.by_body if first else 0)
+            require(
+                begun == ends + cut, f"step {key} of {run.id} began {begun} times: {ends} ends, {cut} cut off"
+            )
+
+
+def _step(history: History, run_id: str, key: str) -> StepHistory | None:
+    run = history.runs.get(run_id)
+    return run.step(key) if run else None
+
+
+def whole_lines(data: bytes) -> list[str]:
+    """The lines of a pipe whose writer was killed: what follows the last line feed was not said."""
+    return data.decode(errors="replace").split("\n")[:-1]
+
+
+def said_of(lines: Sequence[str], verb: str) -> list[str]:
+    """The rest of every line that begins with this verb."""
+    return [line.partition(" ")[2] for line in lines if line.startswith(f"{verb} ")]
