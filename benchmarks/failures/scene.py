@@ -92,7 +92,8 @@ class Scene:
         """A life of this script, in a process of its own; its output goes to `life.log`."""
         with (self.home / "life.log").open("a") as log:
             command = [sys.executable, sys.argv[0], life, str(self.home), *arguments]
-            return subprocess.Popen(command, stdout=log, stderr=log)
+            _started.append(subprocess.Popen(command, stdout=log, stderr=log))
+        return _started[-1]
 
     def live(self, life: str, *arguments: str) -> None:
         """A whole life, however it ends."""
@@ -113,9 +114,8 @@ class Scene:
             self.note("died")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    @property
-    def log(self) -> str:
-        return (self.home / "life.log").read_text() if (self.home / "life.log").exists() else ""
+
+_started: list[subprocess.Popen[bytes]] = []
 
 
 def times(count: int) -> str:
@@ -143,6 +143,10 @@ def play(judge: Callable[[Scene], Verdict], **lives: Callable[..., None]) -> Non
         try:
             found = judge(scene)
         except BaseException:
-            sys.stderr.write(scene.log)
+            for log in sorted(scene.home.rglob("life.log")):
+                sys.stderr.write(log.read_text())
             raise
+        finally:
+            for process in _started:
+                kill(process)
         print(f"{found.outcome}: {found.how}")

@@ -36,4 +36,7 @@ def survey(directory: Path, *, variants: bool = True, only: str = "") -> Survey:
             found.peers.append(entry.start(directory))
         except Unavailable as reason:
             found.missing.append(Missing(entry.name, str(reason)))
+        except BaseException:
+            found.close()
+            raise
     return found

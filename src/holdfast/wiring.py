@@ -139,6 +139,6 @@ def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None
     """Make a backup if there is something in the log that the newest one does not have."""
     from holdfast.store.sqlite import backup
 
-    newest = backup.find(backup_directory(place))[:1]
+    newest = backup.find_of(store.path, backup_directory(place))[:1]
     if store.tail() and not any(backup.holds(path, store.path) for path in newest):
         back_up(place, store, clock=clock)

@@ -365,6 +365,19 @@ def test_the_backup_just_made_stays_whatever_the_clock_says(store, shelf):
     assert rotate(shelf, 1, made) == []
 
 
+def test_stores_that_share_a_directory_do_not_remove_each_others_backups(store, shelf, tmp_path):
+    """Nor what is damaged, so that it is not known whose it is."""
+    other = SqliteStore(tmp_path / "other")
+    own(other, "q")
+    theirs = [create(other.path, shelf, AT + timedelta(days=n)).path for n in range(2)]
+    other.close()
+    damaged = create(store.path, shelf, AT - timedelta(days=1)).path
+    flip(damaged, 0)
+    ours = [create(store.path, shelf, AT + timedelta(days=n)).path for n in range(2, 5)]
+    assert rotate(shelf, 2, ours[-1]) == ours[:1]
+    assert find(shelf) == [*ours[:0:-1], *theirs[::-1], damaged]
+
+
 def test_a_directory_that_is_not_there_has_no_backups(tmp_path):
     assert find(tmp_path / "nowhere") == []
 

@@ -97,7 +97,7 @@ WAYS = (
         strikes=Kind.WRITE,
         pairs=True,
     ),
-    Way("EIO once", "one file operation fails", 900, _fail),
+    Way("EIO once", "one file operation fails", 1000, _fail),
     Way("EIO, then a kill", "a sync fails, and SIGKILL soon after", 250, _fail_and_kill, strikes=Kind.SYNC),
     Way("EIO on read", "one read fails", 150, _fail_to_read, strikes=Kind.READ, counts=Kind.READ),
     Way("ENOSPC from", "the disk is full from there on", 650, _fill, strikes=_FILLING),

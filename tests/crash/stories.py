@@ -166,8 +166,8 @@ def tell_point(point: Point) -> Verdict:
         try:
             _tell(point, told, verdict)
         except Violation as violation:
-            verdict.violation = f"{violation}; last lines: {told.lines[-6:]}"
-            verdict.lost = max(told.lives.lost, 0)
+            verdict.violation = f"{violation}; last lines: {[line[:80] for line in told.lines[-6:]]}"
+            verdict.lost = told.lives.lost
     return verdict
 
 
@@ -309,7 +309,7 @@ def tell_aim(aim: Aim) -> Verdict:
             )
             require(told.lives.finish() == "completed", "it did not complete")
         except Violation as violation:
-            verdict.violation = f"{violation}; last lines: {told.lines[-6:]}"
+            verdict.violation = f"{violation}; last lines: {[line[:80] for line in told.lines[-6:]]}"
             verdict.lost = told.lives.lost
     return verdict
 

@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,8 +26,12 @@ from tests.crash.workloads import WORKLOADS, commands_are_over
 ROOT = Path(__file__).parents[2]
 CALLS = {"pwrite64": 60, "fdatasync": 8, "unlink": 3, "ftruncate": 2}
 """A system call → about how many the shortest undisturbed life makes."""
+Point = tuple[str, str, int]
+"""A workload, a system call, and which of its calls."""
 _KILL = Score("kill by strace", "SIGKILL at a system call")
 _FAIL = Score("EIO by strace", "a system call fails")
+_preparing = threading.Lock()
+"""A store is prepared in this process, which has one side."""
 
 
 def run(budget: Budget) -> list[Score]:
@@ -39,12 +45,26 @@ def run(budget: Budget) -> list[Score]:
     for score, count in zip(scores, (budget.of(20), budget.of(10)), strict=True):
         for _ in range(3):  # a call that another thread makes is not always counted
             points = [_choose(chance) for _ in range(count - score.points)]
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(lambda point: _point(score, *point), points))  # noqa: B023
+            _try(score, points)
     return scores
 
 
-def _choose(chance: random.Random) -> tuple[str, str, int]:
+def _try(score: Score, points: Sequence[Point]) -> None:
+    what = "signal=SIGKILL" if score.kind == _KILL.kind else "error=EIO"
+    with ThreadPoolExecutor(2) as pool:
+        told = pool.map(lambda point: _tell(point, what), points)
+        for point, (struck, lost, violation) in zip(points, told, strict=True):
+            if not struck:
+                score.notes["missed"] = score.notes.get("missed", 0) + 1
+                continue
+            score.points += 1
+            score.lost += lost
+            if violation:
+                name, call, number = point
+                score.violations.append(f"{score.kind}: {name}, {call} number {number}: {violation}")
+
+
+def _choose(chance: random.Random) -> Point:
     name, call = chance.choice(sorted(WORKLOADS)), chance.choice(sorted(CALLS))
     return name, call, chance.randrange(1, CALLS[call] + 1)
 
@@ -61,29 +81,29 @@ def _missing() -> str:
     return f"strace cannot trace here: {tried.stderr.strip()[:200]}" if tried.returncode else ""
 
 
-def _point(score: Score, name: str, call: str, number: int) -> None:
+def _tell(point: Point, what: str) -> tuple[bool, int, str]:
+    """(struck, acknowledged things lost, violation) of a life with that fault and those after it."""
+    name, call, number = point
     workload = WORKLOADS[name]
-    what = "signal=SIGKILL" if score.kind == _KILL.kind else "error=EIO"
     inject = ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={number}"]
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory, "home")
         home.mkdir()
-        workload.prepare(home)
+        with _preparing:
+            workload.prepare(home)
         lives = Lives(workload.plan, check_store(home))
         try:
             status, lines, errors = _live(name, Path(directory), inject)
-            if score.kind == _KILL.kind and not status:
-                score.notes["missed"] = score.notes.get("missed", 0) + 1
-                return
-            score.points += 1
-            ended = status != 0 or bool(said_of(lines, "error"))
-            lives.add(lines, check_store(home), cut=ended or bool(said_of(lines, "attention")))
-            if score.kind == _FAIL.kind:
+            if not status and "INJECTED" not in Path(directory, "trace").read_text():
+                return False, 0, ""
+            if not what.startswith("signal"):
                 _check_orderly(status, lines, errors)
+            cut = status != 0 or bool(said_of(lines, "error") or said_of(lines, "attention"))
+            lives.add(lines, check_store(home), cut=cut)
             _finish(name, Path(directory), lives)
         except Violation as violation:
-            score.lost += lives.lost
-            score.violations.append(f"{score.kind}: {name}, {call} number {number}: {violation}")
+            return True, lives.lost, str(violation)
+    return True, 0, ""
 
 
 def _finish(name: str, directory: Path, lives: Lives) -> None:
@@ -118,7 +138,7 @@ def _live(
     past.touch()
     life = [sys.executable, "-m", "tests.crash.workloads", name, str(directory / "home")]
     life += ["--past", str(past), "--commands", str(commands), *(settle or ())]
-    strace = ["strace", "-f", "-qq", "-o", os.devnull, *inject] if inject else []
+    strace = ["strace", "-f", "-qq", "-o", str(directory / "trace"), *inject] if inject else []
     ended = subprocess.run([*strace, *life], cwd=ROOT, capture_output=True, timeout=60)
     require(commands_are_over(directory / "home"), "a command outlived its owner")
     lines = whole_lines(ended.stdout)

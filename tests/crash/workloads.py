@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tests.crash.checker import (
     APPLICATION_ID,
@@ -45,6 +45,8 @@ from tests.crash.history import Event, Fold
 import holdfast
 from holdfast import Holdfast, Retry, command, gather, idempotency_key, parallel, sleep, step, workflow
 from holdfast.errors import HoldfastError, InDoubt, StoreError
+
+T = TypeVar("T")
 
 LONG_S = 1.4 * float(os.environ.get("HOLDFAST_FLUSH_AFTER_MS", 5)) / 1000
 """A body that takes so long has its beginning in the log before its result."""
@@ -97,7 +99,7 @@ def body() -> Iterator[int]:
     side.say("ended", run, key)
 
 
-def told(run: str, key: str, value: Any) -> Any:
+def told(run: str, key: str, value: T) -> T:
     """The workflow has the value of a step."""
     side.say("told", run, key, digest(canonical(value)))
     return value
@@ -245,7 +247,8 @@ def tree() -> int:
 
 @workflow
 def shell() -> str:
-    """Commands: one that must not happen twice, one that may."""
+    """Commands: one that must not happen twice, one that may. A fault strikes the run's own process, never
+    the supervisor or the command: they start unarmed."""
     lines = os.fspath(side.lines_of_commands)
     said = command(_script("say#1", "printf hello"), name="say", env={"LINES_TO": lines})
     side.say("told", "shell", "say#1", "-")
@@ -499,7 +502,7 @@ def live(
     except HoldfastError as error:
         here.say("error" if isinstance(error, StoreError) else "stopped", *_words(error))
     except BaseException:
-        here.say("crash", traceback.format_exc().replace("\n", " | "))
+        here.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
     finally:
         if hf is not None:
             hf.close()

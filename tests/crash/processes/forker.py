@@ -8,14 +8,17 @@ Its lines are those of `program.py`, and:
     used WHAT               it was not
     elsewhere RESULT        it has done a run in a store of its own
     closed                  the parent has closed its Holdfast
+    hangs PID               a child had to be killed
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import program
@@ -24,6 +27,7 @@ from program import HELD, SIDE, body, chain, let_go, perform, say, told, turns, 
 from holdfast import Holdfast, step, workflow
 from holdfast.errors import StoreClosed
 
+CHILD_S = 5.0
 inherited: Holdfast
 """The parent's, as its children have it."""
 
@@ -193,15 +197,26 @@ def busily(way: str, child: str, times: int) -> None:
     global inherited
     with Holdfast() as hf:
         inherited = hf
-        runs = [hf.with_id(f"busy-{n}").start(chain, f"busy-{n}", 150) for n in range(4)]
+        runs = [hf.with_id(f"busy-{n}").start(chain, f"busy-{n}", 4 * times) for n in range(4)]
         for _ in range(times):
             pid = fork(way, child)
-            if child == "lasts":
-                continue
-            until(lambda pid=pid: os.waitpid(pid, os.WNOHANG)[0] == pid, f"the end of child {pid}")  # type: ignore[misc]
+            if child != "lasts":
+                _reap(pid)
         say("forked")
         for run in runs:
             say("result", run.id, run.result())
+
+
+def _reap(pid: int) -> None:
+    """Wait for the end of a child; one that hangs is killed, and said to."""
+    deadline = time.monotonic() + CHILD_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            say("hangs", pid)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(0.001)
 
 
 def _has_begun(what: str) -> bool:

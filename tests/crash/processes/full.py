@@ -50,7 +50,7 @@ def small_disk() -> Iterator[Path | None]:
     if os.geteuid() != 0:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="crash-disk-") as directory:
+    with tempfile.TemporaryDirectory(prefix="crash-processes-disk-") as directory:
         options = ["-t", "tmpfs", "-o", f"size={SIZE},mode=700", "crash", directory]
         mounted = subprocess.run(["mount", *options], capture_output=True, check=False)
         if mounted.returncode != 0:

@@ -114,7 +114,9 @@ class Stage:
 
     def __init__(self, home: Path | None = None) -> None:
         fast = Path("/dev/shm")
-        self.directory = Path(tempfile.mkdtemp(prefix="crash-", dir=fast if fast.is_dir() else None))
+        self.directory = Path(
+            tempfile.mkdtemp(prefix="crash-processes-", dir=fast if fast.is_dir() else None)
+        )
         self.home = home or self.directory / "home"
         self.side = self.directory / "side"
         self.actors: list[Actor] = []
@@ -266,7 +268,7 @@ def is_alive(pid: int) -> bool:
 @functools.cache
 def _pycache() -> str:
     """Cached bytecode makes a process start in half the time; beside the sources it has no place."""
-    directory = tempfile.mkdtemp(prefix="crash-pycache-")
+    directory = tempfile.mkdtemp(prefix="crash-processes-pycache-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import apsw
 
@@ -223,6 +223,19 @@ def find(directory: Path) -> list[Path]:
     return [path for parsed, path in sorted(named, reverse=True) if parsed]
 
 
+def find_of(store: Path, directory: Path) -> list[Path]:
+    """Those whose log began with the same event as that of `store`; several stores may share a directory."""
+    beginning = _end(store, "ASC")[0]
+    return [path for path in find(directory) if beginning is not None and _begins(path, beginning)]
+
+
+def _begins(path: Path, event: object) -> bool:
+    try:
+        return _end(path, "ASC")[0] == event
+    except (StoreError, apsw.Error):
+        return False  # damaged: whose it is, is not known
+
+
 def examine(path: Path) -> Backup:
     """Read the whole file: is it what was written?"""
     size, events, fault = 0, 0, ""
@@ -240,9 +253,9 @@ def examine(path: Path) -> Backup:
 
 
 def rotate(directory: Path, keep: int, made: Path) -> list[Path]:
-    """Remove all but the newest `keep` backups; those removed. The one just made stays, whatever the
-    clock said when the others were made."""
-    others = [path for path in find(directory) if path.name != made.name]
+    """Remove all but the newest `keep` backups of the store that `made` is of; those removed. That one
+    stays, whatever the clock said when the others were made, and so do those of other stores."""
+    others = [path for path in find_of(made, directory) if path.name != made.name]
     old = others[max(keep - 1, 0) :]
     with explained(directory):
         for path in old:
@@ -255,16 +268,17 @@ def holds(path: Path, store: Path) -> bool:
     if examine(path).fault:
         return False
     try:
-        return _end(path) == _end(store)
+        return _end(path, "DESC") == _end(store, "DESC")
     except (StoreError, apsw.Error):
         return False
 
 
-def _end(path: Path) -> object:
+def _end(path: Path, order: Literal["ASC", "DESC"]) -> tuple[object, object]:
+    """The first or the last event of a log, and its incarnation."""
     db = connect(path)
     try:
-        last = db.execute("SELECT position, hash FROM events ORDER BY position DESC LIMIT 1").get
-        return last, db.execute(sql.query("incarnation")).get
+        event = db.execute(f"SELECT position, hash FROM events ORDER BY position {order} LIMIT 1").get
+        return event, db.execute(sql.query("incarnation")).get
     finally:
         db.close()
 
@@ -299,7 +313,10 @@ def _instant(stamped: str) -> datetime:
 
 
 def _free_name(directory: Path, at: datetime) -> Path:
-    target, number = directory / f"holdfast-{stamp(at)}.db", 1
+    """A name behind all of the same second: one that rotation has freed would pass for an older one."""
+    here = [parsed for parsed in map(_parsed, directory.iterdir()) if parsed and parsed[0] == stamp(at)]
+    number = max((number for _, number in here), default=0) + 1
+    target = directory / f"holdfast-{stamp(at)}{f'-{number}' if number > 1 else ''}.db"
     while os.path.lexists(target):
         number += 1
         target = directory / f"holdfast-{stamp(at)}-{number}.db"

@@ -213,7 +213,7 @@ def _log_emptied(path: Path) -> Iterator[bool]:
     then that may be the log of the new one.
     """
     if not path.exists():
-        yield True
+        yield not beside(path, "-wal").exists()
         return
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:

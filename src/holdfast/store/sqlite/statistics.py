@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
@@ -31,6 +32,8 @@ def statistics(path: Path, changed_since: int) -> Statistics:
         events: int = db.execute(sql.query("count_events")).get
     except apsw.Error as error:
         raise translate(error, path) from None
+    except UnicodeDecodeError as error:
+        raise StoreCorrupt(f"{path} is damaged ({error}); restore a backup") from None
     finally:
         db.close()
         ran.join()
