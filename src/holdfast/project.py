@@ -80,7 +80,7 @@ def explicit_home(path: str | os.PathLike[str], *, environ: Mapping[str, str], c
     A directory that exists keeps its mode. Raises SettingsError for what cannot be a directory.
     """
     home = expand(path, environ=environ, cwd=cwd)
-    with _explained(home):
+    with explained(home):
         if home.exists() and not home.is_dir():
             raise SettingsError(f"the home {home} is not a directory; name another")
         _make_private(home)
@@ -128,7 +128,7 @@ def open_project(root: Path, data_home: Path, *, mint: Callable[[], str], create
     digits. Raises StoreReadOnly or StoreFull when the data directory cannot be written.
     """
     root = root.resolve()
-    with _explained(data_home):
+    with explained(data_home):
         found = _look(root, data_home)
         if found.project is None and not create:
             raise NotFound(f"there is no project in {root} yet; `holdfast run` makes one")
@@ -397,7 +397,7 @@ def _locked(data_home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(directory: Path) -> Iterator[None]:
+def explained(directory: Path) -> Iterator[None]:
     """Turn an OSError about `directory` into the StoreError that says what to do."""
     try:
         yield

@@ -3,7 +3,7 @@
 The operations of an undisturbed life are listed first; then each point strikes one of them in a life of its
 own (`tests.crash.stories`), told by two processes with the shim. Where there are more operations than the
 budget has points, a random sample; where there are fewer, all of them, and the rest goes to pairs: killed,
-and killed again in the life that goes on.
+and killed again in the life that goes on (I/O errors: to other cuts and lengths at the same operations).
 
     python -m tests.crash.points JSON      tells one point again, as a violation's text names it
 """
@@ -143,23 +143,23 @@ def choose(
         for name, found in operations.items()
     }
     points: list[Point] = []
-    for name, count in _spread(budget.of(way.points), places, pairs=way.pairs).items():
+    for name, count in _spread(budget.of(way.points), places).items():
         here = places[name]
         chosen = chance.sample(here, min(count, len(here)))
         for at in sorted(chosen):
             fault, tries = way.make(at, chance)
             points.append(Point(name, (fault,), chance.randrange(1 << 30), tries))
         for _ in range(count - len(chosen)):
-            first, tries = way.make(chance.choice(here), chance)
-            second, _ = way.make(chance.choice(here[: len(here) // 2]), chance)
-            points.append(Point(name, (first, second), chance.randrange(1 << 30), tries))
+            fault, tries = way.make(chance.choice(here), chance)
+            again = (way.make(chance.choice(here[: len(here) // 2]), chance)[0],) if way.pairs else ()
+            points.append(Point(name, (fault, *again), chance.randrange(1 << 30), tries))
     chance.shuffle(points)
     return points
 
 
-def _spread(count: int, places: dict[str, list[int]], *, pairs: bool) -> dict[str, int]:
+def _spread(count: int, places: dict[str, list[int]]) -> dict[str, int]:
     """How many points each workload gets: by its share, at least one; what is more than it has places goes
-    to the others first, and to pairs only when all have enough."""
+    to the others, and what is more than all have is spread evenly."""
     room = {name: len(found) for name, found in places.items() if found}
     given = dict.fromkeys(room, 0)
     open_ones = set(room)
@@ -175,9 +175,8 @@ def _spread(count: int, places: dict[str, list[int]], *, pairs: bool) -> dict[st
         open_ones = {name for name in open_ones if given[name] < room[name]}
         if left == before:
             break
-    if pairs and left:
-        for number in range(left):
-            given[sorted(room)[number % len(room)]] += 1
+    for number in range(left):
+        given[sorted(room)[number % len(room)]] += 1
     return given
 
 

@@ -175,7 +175,7 @@ def _claim(
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
             attempt.tell(version)
-            if dead and not ownership.is_alive(engine.home, dead):
+            if dead:
                 ownership.bury(engine.home, engine.store, dead)
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import fcntl
 import os
 
+from holdfast.errors import StoreError
+
 StrPath = str | os.PathLike[str]
 
 
 def is_held(path: StrPath) -> bool:
-    """Whether anybody alive holds the lock of that file; never blocks. No file: nobody does."""
+    """Whether anybody alive holds the lock of that file; never blocks. No file: nobody does; one that cannot
+    be opened tells nothing, and nobody may go on as if it did."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise StoreError(f"whether {path} is locked cannot be told: {error.strerror}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -15,6 +15,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.engine.lockfile import is_held
 from holdfast.errors import StoreError
+from holdfast.project import explained
 from holdfast.store.port import OwnerRow, Store
 
 _BURIED_AT_ONCE = 20
@@ -28,14 +29,15 @@ class Owner:
         self.id = clock.uuid().hex[:16]
         self._store = store
         self._path = lock_path(home, self.id)
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with explained(self._path.parent):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _held.add(self)
         try:
             store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
         except BaseException:  # nobody gets this owner: its lock would be held until the process ends
-            self._path.unlink(missing_ok=True)
+            self._unlink()
             self._drop()
             raise
 
@@ -47,8 +49,14 @@ class Owner:
             self._store.drop_owner(self.id)
         except StoreError:
             pass  # a full or vanished store: the row stays, without a lock, and so reads as dead
-        self._path.unlink(missing_ok=True)
+        self._unlink()
         self._drop()
+
+    def _unlink(self) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            pass  # a file without a row means nothing
 
     def _drop(self) -> None:
         """Close the descriptor. In a forked child this leaves the parent's lock alone: it ends with
@@ -69,9 +77,14 @@ def is_alive(home: Path, owner_id: str) -> bool:
 
 
 def bury(home: Path, store: Store, owner_id: str) -> None:
-    """Remove what a dead owner left behind, once nothing refers to it."""
-    store.drop_owner(owner_id)
-    lock_path(home, owner_id).unlink(missing_ok=True)
+    """Remove what a dead owner left behind, once nothing refers to it. What cannot be removed now can wait
+    for the next birth, and what is wrong with the store, the next commit says."""
+    try:
+        if not is_alive(home, owner_id):
+            store.drop_owner(owner_id)
+            lock_path(home, owner_id).unlink(missing_ok=True)
+    except (StoreError, OSError):
+        pass
 
 
 def _bury_idle(home: Path, store: Store) -> None:
@@ -82,10 +95,9 @@ def _bury_idle(home: Path, store: Store) -> None:
     """
     try:
         for owner in store.idle_owners(_BURIED_AT_ONCE):
-            if not is_alive(home, owner.id):
-                bury(home, store, owner.id)
-    except (StoreError, OSError):
-        pass  # they can wait for the next birth; what is wrong with the store, the claim that follows says
+            bury(home, store, owner.id)
+    except StoreError:
+        pass
 
 
 def boot_id() -> str:
