@@ -30,5 +30,16 @@ class WriteGate:
     ) -> None:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
+    @property
+    def marked(self) -> bool:
+        """Whether there was a store here once: a database that is missing or empty now is a loss, not a beginning."""
+        return os.fstat(self._fd).st_size > 0
+
+    def mark(self) -> None:
+        try:
+            os.pwrite(self._fd, b"1", 0)
+        except OSError:
+            pass  # the next one to open the store will try again
+
     def close(self) -> None:
         os.close(self._fd)

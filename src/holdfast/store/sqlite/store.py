@@ -227,6 +227,11 @@ class SqliteStore:
     # Opening and closing
 
     def _open(self) -> None:
+        if self._gate.marked and not self._has_content():
+            raise StoreCorrupt(
+                f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; restore "
+                "a backup, or remove the directory to begin anew"
+            )
         try:
             self._connect(create=True)
             assert self._db is not None
@@ -240,12 +245,20 @@ class SqliteStore:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
+            if not self._gate.marked:
+                self._gate.mark()
         except UnicodeDecodeError as error:
             self._disconnect()
             raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
         except apsw.Error as error:
             self._disconnect()
             raise translate(error, self.path) from None
+
+    def _has_content(self) -> bool:
+        try:
+            return os.stat(self._file).st_size > 0
+        except FileNotFoundError:
+            return False
 
     def _connect(self, *, create: bool = False) -> None:
         if _inode(self._file) in _inherited - {None}:
