@@ -132,6 +132,8 @@ def test_what_the_state_says_of_itself_holds(operations):
         state = history.state
         assert not (state.ended and state.owner)
         assert state.sleepers == sum(step.status == "sleeping" for step in state.steps.values())
+        assert state.waiters == sum(step.status == "waiting" for step in state.steps.values())
+        assert (state.status != "waiting") or state.waiters
         assert set(state.order.values()) <= set(state.steps)
         assert not [key for key, step in state.steps.items() if step.status == "completed" and step.error]
         assert state.version == len(history.log)
@@ -148,7 +150,11 @@ EXAMPLES = {
     "RunNeedsAttention": e.RunNeedsAttention("in_doubt", "look", "a#1"),
     "RunCompleted": e.RunCompleted(msgspec.Raw(b"null")),
     "RunFailed": e.RunFailed(NO, ("a#1",)),
-    "RunCancelled": e.RunCancelled("enough"),
+    "RunCancelled": e.RunCancelled("enough", "ann"),
+    "CancelRequested": e.CancelRequested("enough", "ann"),
+    "PauseRequested": e.PauseRequested("lunch", "ann"),
+    "RunPaused": e.RunPaused("lunch", "ann"),
+    "SignalReceived": e.SignalReceived("go", ONE, "blob", "ann"),
     "Rewound": e.Rewound(1, 0, 7),
     "StepStarted": e.StepStarted("a#1", "a", "d", 1, 2, "once", "command", 1, ONE, "1", 1, "kid"),
     "StepCompleted": e.StepCompleted("a#1", ONE, "", 2, 1, True),
@@ -161,6 +167,11 @@ EXAMPLES = {
     "SleepStarted": e.SleepStarted("sleep#1", 1, 99),
     "SleepEnded": e.SleepEnded("sleep#1"),
     "ValueRecorded": e.ValueRecorded("now#1", 1, ONE),
+    "GateOpened": e.GateOpened("send#1", 1, "approval", "send", "d", ONE, "blob", 99, 1),
+    "GateDecided": e.GateDecided("send#1", "approved", "ann", "fine", ONE, "blob", 7, 1),
+    "CheckpointTaken": e.CheckpointTaken("half#1", 1, "half", ONE, "blob", 1),
+    "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
+    "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
 }
 
@@ -296,7 +307,7 @@ def test_only_the_owner_releases():
     assert history.state.status == "running"
 
 
-@pytest.mark.parametrize("end", [c.CompleteRun(ONE), c.FailRun(NO), c.CancelRun("enough")])
+@pytest.mark.parametrize("end", [c.CompleteRun(ONE), c.FailRun(NO), c.CancelRun("r", "enough")])
 def test_an_ended_run_stays_ended(end):
     """Nothing executes in it, ends it again, or claims it."""
     history = History(CREATE, CLAIM, end)
@@ -307,7 +318,7 @@ def test_an_ended_run_stays_ended(end):
         c.RunStep(e.StepRan("a#1", "a", 1)),
         c.CompleteRun(),
         c.FailRun(NO),
-        c.CancelRun(),
+        c.CancelRun("r"),
         c.AttendRun("x", "y"),
     ):
         with pytest.raises(Refused):
@@ -348,7 +359,7 @@ def test_only_failed_steps_are_reopened():
 
 def test_a_cancelled_run_can_be_reopened():
     """Its reason is gone when it is claimed again."""
-    history = History(CREATE, c.CancelRun("enough"))
+    history = History(CREATE, c.CancelRun("r", "enough"))
     assert (history.state.status, history.state.reason) == ("cancelled", "enough")
     history.do(c.ReopenRun("r"))
     history.do(CLAIM)
@@ -447,7 +458,7 @@ def test_nothing_executes_without_an_owner():
     ):
         with pytest.raises(Refused, match="no owner"):
             history.do(command)
-    assert history.do(c.CancelRun()) == [e.RunCancelled()]
+    assert history.do(c.CancelRun("r")) == [e.RunCancelled()]
 
 
 def test_a_step_must_run_before_it_ends():

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, Failure, StepKind, StepRan
+from holdfast.kernel.events import NOTHING, Code, Effect, Failure, GateKind, GateOutcome, StepKind, StepRan
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -139,4 +139,78 @@ class FailRun(Command, frozen=True, gc=False):
 
 
 class CancelRun(Command, frozen=True, gc=False):
+    """End the run. If a live owner executes it (`live`), it is asked to."""
+
+    run_id: str
     reason: str = ""
+    by: str = ""
+    live: bool = False
+
+
+class PauseRun(Command, frozen=True, gc=False):
+    """Let the run stop where it is. If a live owner executes it (`live`), it is asked to."""
+
+    run_id: str
+    reason: str = ""
+    by: str = ""
+    live: bool = False
+
+
+class OpenGate(Command, frozen=True, gc=False):
+    key: str
+    ordinal: int
+    kind: GateKind
+    name: str
+    digest: str = ""
+    show: msgspec.Raw = NOTHING
+    blob: str = ""
+    until: int = 0
+
+
+class DecideGate(Command, frozen=True, gc=False):
+    """Approve or reject. `gate` is a key, a title, or empty for the only open one; `digest` is what the
+    one who decides has seen, or a beginning of it."""
+
+    run_id: str
+    outcome: GateOutcome
+    gate: str = ""
+    digest: str = ""
+    by: str = ""
+    comment: str = ""
+
+
+class ExpireGate(Command, frozen=True, gc=False):
+    """Its time is over at `now`: it goes on unanswered, if it was not decided meanwhile."""
+
+    key: str
+    now: int
+
+
+class SendSignal(Command, frozen=True, gc=False):
+    run_id: str
+    name: str
+    value: msgspec.Raw = NOTHING
+    blob: str = ""
+    by: str = ""
+
+
+class TakeCheckpoint(Command, frozen=True, gc=False):
+    key: str
+    ordinal: int
+    name: str
+    data: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
+class Emit(Command, frozen=True, gc=False):
+    name: str
+    value: msgspec.Raw
+    key: str = ""
+    ordinal: int = 0
+    step: str = ""
+    attempt: int = 0
+
+
+class SeePatch(Command, frozen=True, gc=False):
+    key: str
+    id: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.errors import Refused, RunExists, RunHeld, RunNotFound, StepNotFound
+import msgspec
+
+from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.state import RunState, StepState
@@ -182,8 +184,7 @@ def _end_sleep(state: RunState, command: c.EndSleep) -> Sequence[e.Event]:
 
 
 def _record_value(state: RunState, command: c.RecordValue) -> Sequence[e.Event]:
-    if command.key in state.steps:
-        raise Refused(f"value {command.key} is recorded already")
+    _new(state, command.key, "value")
     return [e.ValueRecorded(command.key, command.ordinal, command.value, state.generation)]
 
 
@@ -214,9 +215,149 @@ def _fail_run(state: RunState, command: c.FailRun) -> Sequence[e.Event]:
 
 
 def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
+    _not_ended(state, command.run_id)
+    if state.owner and command.live:
+        return [] if state.cancel else [e.CancelRequested(command.reason, command.by)]
+    return [e.RunCancelled(command.reason, command.by)]
+
+
+def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
+    _not_ended(state, command.run_id)
+    if state.status == "paused":
+        return []
+    if state.owner and command.live:
+        return [] if state.pause else [e.PauseRequested(command.reason, command.by)]
+    return [e.RunPaused(command.reason, command.by)]
+
+
+def _not_ended(state: RunState, run_id: str) -> None:
     if state.ended:
-        raise Refused(f"the run has ended ({state.status})")
-    return [e.RunCancelled(command.reason)]
+        raise Refused(f"run {run_id} has ended ({state.status})")
+
+
+# Gates and signals
+
+
+def _open_gate(state: RunState, command: c.OpenGate) -> Sequence[e.Event]:
+    _owned(state)
+    if command.key in state.steps:
+        raise Refused(f"gate {command.key} was opened before")
+    opened = e.GateOpened(
+        command.key,
+        command.ordinal,
+        command.kind,
+        command.name,
+        command.digest,
+        command.show,
+        command.blob,
+        command.until,
+        state.generation,
+    )
+    for version, signal in state.signals.items():
+        if command.kind == "signal" and signal.name == command.name and not signal.taken_by:
+            return [opened, _received(state, command.key, signal.value, signal.blob, version)]
+    return [opened]
+
+
+def _received(state: RunState, key: str, value: msgspec.Raw, blob: str, version: int) -> e.GateDecided:
+    return e.GateDecided(key, "received", value=value, blob=blob, signal=version, generation=state.generation)
+
+
+def _decide_gate(state: RunState, command: c.DecideGate) -> Sequence[e.Event]:
+    _not_ended_at_gate(state, command.run_id)
+    gate = _the_gate(state, command)
+    if gate.status != "waiting":
+        raise GateError(
+            f"gate {gate.key} of run {command.run_id} was decided before: {gate.outcome}"
+            + (f" by {gate.by}" if gate.by else "")
+        )
+    if command.digest and not gate.digest.startswith(command.digest):
+        raise GateError(
+            f"gate {gate.key} of run {command.run_id} shows something else than what you have seen "
+            f"({gate.digest[:6]}, not {command.digest[:6]}); look again: `holdfast show {command.run_id}`"
+        )
+    return [
+        e.GateDecided(gate.key, command.outcome, command.by, command.comment, generation=state.generation)
+    ]
+
+
+def _not_ended_at_gate(state: RunState, run_id: str) -> None:
+    if state.ended:
+        raise GateError(f"run {run_id} has ended ({state.status}); there is nothing to decide")
+
+
+def _the_gate(state: RunState, command: c.DecideGate) -> StepState:
+    """The approval that is meant; an error that names what there is, if that is not clear."""
+    gates = [step for step in state.steps.values() if step.kind == "approval"]
+    waiting = [gate for gate in gates if gate.status == "waiting"]
+    if command.gate:
+        named = [gate for gate in gates if command.gate in (gate.key, gate.name)]
+        found = [gate for gate in named if gate.status == "waiting"] or named[-1:]
+    else:
+        found = waiting
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(f"{gate.key}@{gate.digest[:6]}" for gate in waiting)
+    if not waiting:
+        raise GateError(f"run {command.run_id} has no open gate")
+    if not found:
+        raise GateError(f"run {command.run_id} has no gate {command.gate!r}; open: {names}")
+    raise GateError(f"run {command.run_id} has several open gates, say which: {names}")
+
+
+def _expire_gate(state: RunState, command: c.ExpireGate) -> Sequence[e.Event]:
+    gate = state.steps.get(command.key)
+    if gate is None or gate.status != "waiting" or not gate.due_at or command.now < gate.due_at:
+        return []
+    return [e.GateDecided(command.key, "unanswered", generation=state.generation)]
+
+
+def _send_signal(state: RunState, command: c.SendSignal) -> Sequence[e.Event]:
+    _not_ended(state, command.run_id)
+    received = e.SignalReceived(command.name, command.value, command.blob, command.by)
+    for gate in state.open_gates():
+        if gate.kind == "signal" and gate.name == command.name:
+            return [
+                received,
+                _received(state, gate.key, command.value, command.blob, state.version + 1),
+            ]
+    return [received]
+
+
+def _new(state: RunState, key: str, what: str) -> None:
+    if key in state.steps:
+        raise Refused(f"{what} {key} is recorded already")
+
+
+def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.Event]:
+    _owned(state)
+    _new(state, command.key, "checkpoint")
+    return [
+        e.CheckpointTaken(
+            command.key, command.ordinal, command.name, command.data, command.blob, state.generation
+        )
+    ]
+
+
+def _emit(state: RunState, command: c.Emit) -> Sequence[e.Event]:
+    if command.key:
+        _new(state, command.key, "emission")
+    return [
+        e.Emitted(
+            command.name,
+            command.value,
+            command.key,
+            command.ordinal,
+            command.step,
+            command.attempt,
+            state.generation,
+        )
+    ]
+
+
+def _see_patch(state: RunState, command: c.SeePatch) -> Sequence[e.Event]:
+    _new(state, command.key, "patch")
+    return [e.PatchSeen(command.key, command.id, state.generation)]
 
 
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
@@ -238,4 +379,12 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.CompleteRun: _complete_run,
     c.FailRun: _fail_run,
     c.CancelRun: _cancel_run,
+    c.PauseRun: _pause_run,
+    c.OpenGate: _open_gate,
+    c.DecideGate: _decide_gate,
+    c.ExpireGate: _expire_gate,
+    c.SendSignal: _send_signal,
+    c.TakeCheckpoint: _take_checkpoint,
+    c.Emit: _emit,
+    c.SeePatch: _see_patch,
 }

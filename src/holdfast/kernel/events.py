@@ -14,7 +14,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 Effect = Literal["idempotent", "once", "workspace"]
-StepKind = Literal["step", "command", "child", "sleep", "value"]
+StepKind = Literal[
+    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
+]
+GateKind = Literal["approval", "signal"]
+GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
 
 NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
@@ -131,6 +135,37 @@ class RunFailed(Event, frozen=True, gc=False):
 
 class RunCancelled(Event, frozen=True, gc=False):
     reason: str = ""
+    by: str = ""
+
+
+class CancelRequested(Event, frozen=True, gc=False):
+    """Somebody wants the run to end; its owner ends it as soon as it hears of that."""
+
+    reason: str = ""
+    by: str = ""
+
+
+class PauseRequested(Event, frozen=True, gc=False):
+    """Somebody wants the run to stop at its next step boundary."""
+
+    reason: str = ""
+    by: str = ""
+
+
+class RunPaused(Event, frozen=True, gc=False):
+    """Nobody goes on with it before somebody resumes it."""
+
+    reason: str = ""
+    by: str = ""
+
+
+class SignalReceived(Event, frozen=True, gc=False):
+    """Kept until a `wait_for` of that name takes it."""
+
+    name: str
+    value: msgspec.Raw = NOTHING
+    blob: str = ""
+    by: str = ""
 
 
 class Rewound(Event, frozen=True, gc=False):
@@ -254,6 +289,66 @@ class ValueRecorded(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class GateOpened(Event, frozen=True, gc=False):
+    """The run waits: for a decision on what is shown, whose digest this is, or for a signal. Without an
+    answer until `until` (microseconds, 0 for ever) it goes on unanswered."""
+
+    key: str
+    ordinal: int
+    kind: GateKind
+    name: str
+    digest: str = ""
+    show: msgspec.Raw = NOTHING
+    blob: str = ""
+    until: int = 0
+    generation: int = 0
+
+
+class GateDecided(Event, frozen=True, gc=False):
+    """The first decision, and the only one. `signal` is the version of the signal that gave the value."""
+
+    key: str
+    outcome: GateOutcome
+    by: str = ""
+    comment: str = ""
+    value: msgspec.Raw = NOTHING
+    blob: str = ""
+    signal: int = 0
+    generation: int = 0
+
+
+class CheckpointTaken(Event, frozen=True, gc=False):
+    """A point with a name, to which the run can be rewound."""
+
+    key: str
+    ordinal: int
+    name: str
+    data: msgspec.Raw = NOTHING
+    blob: str = ""
+    generation: int = 0
+
+
+class Emitted(Event, frozen=True, gc=False):
+    """Progress or a piece of a stream, for whoever watches: by the workflow (`key`, `ordinal`), or by an
+    attempt of a step."""
+
+    name: str
+    value: msgspec.Raw
+    key: str = ""
+    ordinal: int = 0
+    step: str = ""
+    attempt: int = 0
+    generation: int = 0
+
+
+class PatchSeen(Event, frozen=True, gc=False):
+    """`patched("id")` was reached by a run that had not passed its place before: the new code counts."""
+
+    key: str
+    id: str
+    generation: int = 0
+
+
 class OutputCaptured(Event, frozen=True, gc=False):
     """A piece of a command's output, redacted; `source` is `stdout` or `stderr`."""
 
@@ -276,6 +371,10 @@ TYPES: Final[dict[str, type[Event]]] = {
         RunCompleted,
         RunFailed,
         RunCancelled,
+        CancelRequested,
+        PauseRequested,
+        RunPaused,
+        SignalReceived,
         Rewound,
         StepStarted,
         StepCompleted,
@@ -288,6 +387,11 @@ TYPES: Final[dict[str, type[Event]]] = {
         SleepStarted,
         SleepEnded,
         ValueRecorded,
+        GateOpened,
+        GateDecided,
+        CheckpointTaken,
+        Emitted,
+        PatchSeen,
         OutputCaptured,
     )
 }

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import RunState, StepState
+from holdfast.kernel.state import RunState, RunStatus, Signal, StepState
 
 
 class Impossible(Exception):
@@ -55,10 +55,22 @@ def _step(state: RunState, key: str, version: int) -> StepState:
 
 def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> None:
     state.owner, state.epoch = event.owner, event.epoch
-    if state.status != "sleeping":
-        state.status = "running"
+    state.status = _going(state)
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
+    state.pause = False
+
+
+def _going(state: RunState) -> RunStatus:
+    """The status of a run that nothing but its own gates and sleeps holds up."""
+    if state.waiters:
+        return "waiting"
+    if state.sleepers:
+        return "sleeping"
+    return "running" if state.owner else "pending"
+
+
+_GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
@@ -86,6 +98,23 @@ def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
+    state.cancel = False
+
+
+def _cancel_requested(state: RunState, event: e.CancelRequested, version: int, at: int) -> None:
+    state.cancel = True
+
+
+def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at: int) -> None:
+    state.pause = True
+
+
+def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
+    state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", False
+
+
+def _signal_received(state: RunState, event: e.SignalReceived, version: int, at: int) -> None:
+    state.signals[version] = Signal(event.name, event.value, event.blob)
 
 
 def _rewound(state: RunState, event: e.Rewound, version: int, at: int) -> None:
@@ -99,6 +128,15 @@ def _rewound(state: RunState, event: e.Rewound, version: int, at: int) -> None:
     }
     state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
     state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
+    state.waiters = len(state.open_gates())
+    state.signals = {
+        received: msgspec.structs.replace(
+            signal, taken_by=signal.taken_by if signal.taken_by in state.steps else ""
+        )
+        for received, signal in state.signals.items()
+        if received <= event.version
+    }
+    state.pause = state.cancel = False
     state.status, state.reason, state.owner = "paused", "rewound", ""
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
 
@@ -208,8 +246,8 @@ def _sleep_started(state: RunState, event: e.SleepStarted, version: int, at: int
         version=version,
     )
     state.order[scope_of(event.key), event.ordinal] = event.key
-    state.status, state.stalls = "sleeping", 0
     state.sleepers += 1
+    state.status, state.stalls = _going(state), 0
 
 
 def _sleep_ended(state: RunState, event: e.SleepEnded, version: int, at: int) -> None:
@@ -217,24 +255,79 @@ def _sleep_ended(state: RunState, event: e.SleepEnded, version: int, at: int) ->
     step.status, step.ended_at, step.version = "completed", at, version
     state.stalls = 0
     state.sleepers -= 1
-    if state.status == "sleeping" and not state.sleepers:
-        state.status = "running"
+    if state.status in _GOING:
+        state.status = _going(state)
 
 
-def _value_recorded(state: RunState, event: e.ValueRecorded, version: int, at: int) -> None:
+def _gate_opened(state: RunState, event: e.GateOpened, version: int, at: int) -> None:
     state.steps[event.key] = StepState(
         event.key,
-        event.key,
+        event.name,
+        "waiting",
+        event.digest,
+        event.ordinal,
+        kind=event.kind,
+        result=event.show,
+        blob=event.blob,
+        started_at=at,
+        first_started_at=at,
+        due_at=event.until,
+        version=version,
+    )
+    if event.ordinal:
+        state.order[scope_of(event.key), event.ordinal] = event.key
+    state.waiters += 1
+    state.status, state.stalls = _going(state), 0
+
+
+def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) -> None:
+    step = _step(state, event.key, version)
+    step.status, step.ended_at, step.version, step.due_at = "completed", at, version, 0
+    step.outcome, step.by, step.comment = event.outcome, event.by, event.comment
+    step.result, step.blob = event.value, event.blob
+    if event.signal in state.signals:
+        state.signals[event.signal].taken_by = event.key
+    state.waiters -= 1
+    state.stalls = 0
+    if state.status in _GOING:
+        state.status = _going(state)
+
+
+def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
+    state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
+
+
+def _emitted(state: RunState, event: e.Emitted, version: int, at: int) -> None:
+    if event.key:
+        _done_at_once(state, event.key, event.name, event.ordinal, "emit", version, at)
+
+
+def _patch_seen(state: RunState, event: e.PatchSeen, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.id, 0, "patch", version, at)
+
+
+def _done_at_once(
+    state: RunState, key: str, name: str, ordinal: int, kind: e.StepKind, version: int, at: int
+) -> None:
+    state.steps[key] = StepState(
+        key,
+        name,
         "completed",
-        ordinal=event.ordinal,
-        kind="value",
-        result=event.value,
+        ordinal=ordinal,
+        kind=kind,
         started_at=at,
         first_started_at=at,
         ended_at=at,
         version=version,
     )
-    state.order[scope_of(event.key), event.ordinal] = event.key
+    if ordinal:
+        state.order[scope_of(key), ordinal] = key
+
+
+def _value_recorded(state: RunState, event: e.ValueRecorded, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.key, event.ordinal, "value", version, at)
+    state.steps[event.key].result = event.value
 
 
 _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = {
@@ -245,6 +338,10 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.RunCompleted: _completed,
     e.RunFailed: _failed,
     e.RunCancelled: _cancelled,
+    e.CancelRequested: _cancel_requested,
+    e.PauseRequested: _pause_requested,
+    e.RunPaused: _paused,
+    e.SignalReceived: _signal_received,
     e.Rewound: _rewound,
     e.StepStarted: _step_started,
     e.StepCompleted: _step_completed,
@@ -257,4 +354,9 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.SleepStarted: _sleep_started,
     e.SleepEnded: _sleep_ended,
     e.ValueRecorded: _value_recorded,
+    e.GateOpened: _gate_opened,
+    e.GateDecided: _gate_decided,
+    e.CheckpointTaken: _checkpoint_taken,
+    e.Emitted: _emitted,
+    e.PatchSeen: _patch_seen,
 }

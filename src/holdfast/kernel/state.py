@@ -26,7 +26,9 @@ RunStatus = Literal[
     "failed",
     "cancelled",
 ]
-StepStatus = Literal["running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened"]
+StepStatus = Literal[
+    "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened"
+]
 
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
@@ -52,7 +54,20 @@ class StepState(msgspec.Struct, gc=False):
     child: str = ""
     why: str = ""
     verifiable: bool = False
+    outcome: str = ""
+    """How a gate was decided, `by` whom and with which comment. Until then `result` is what it shows."""
+    by: str = ""
+    comment: str = ""
     version: int = 0
+
+
+class Signal(msgspec.Struct, gc=False):
+    """A signal that the run has received; `taken_by` is the gate that has it."""
+
+    name: str
+    value: msgspec.Raw
+    blob: str
+    taken_by: str = ""
 
 
 class RunState(msgspec.Struct):
@@ -72,6 +87,13 @@ class RunState(msgspec.Struct):
     stalls: int = 0
     """Claims since anything last moved: what counts a crash loop."""
     sleepers: int = 0
+    waiters: int = 0
+    """Open gates of this generation."""
+    pause: bool = False
+    cancel: bool = False
+    """Somebody has asked its owner for it."""
+    signals: dict[int, Signal] = {}
+    """version → signal, in the order in which they came."""
     result: msgspec.Raw = NOTHING
     blob: str = ""
     error: Failure | None = None
@@ -88,6 +110,9 @@ class RunState(msgspec.Struct):
     @property
     def ended(self) -> bool:
         return self.status in ENDED
+
+    def open_gates(self) -> list[StepState]:
+        return [step for step in self.steps.values() if step.status == "waiting"]
 
     def in_doubt(self) -> list[StepState]:
         return [step for step in self.steps.values() if step.status == "in_doubt"]

@@ -397,7 +397,7 @@ def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
 
 
 def step_rows(state: RunState) -> list[StepRow]:
-    """Steps by the version that last changed them; recorded values are no steps to a reader."""
+    """Steps by the version that last changed them; what is only recorded is no step to a reader."""
     rows = [
         StepRow(
             key=step.key,
@@ -414,6 +414,6 @@ def step_rows(state: RunState) -> list[StepRow]:
             version=step.version,
         )
         for step in state.steps.values()
-        if step.kind != "value"
+        if step.kind not in ("value", "emit", "patch")
     ]
     return sorted(rows, key=lambda row: row.version)

@@ -131,6 +131,23 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.SettleStep("r", "pay#1", "done", abandoned=True),
         c.StartStep("kid#1", "kid", kind="child", child="k"),
     ),
-    (c.CancelRun("enough"),),
+    (
+        c.SendSignal("r", "go", msgspec.Raw(b'"early"')),
+        c.OpenGate("go#1", 7, "signal", "go"),
+        c.OpenGate("send#1", 8, "approval", "send", "d1", msgspec.Raw(b'"text"'), until=500),
+    ),
+    (
+        c.TakeCheckpoint("half#1", 9, "half", msgspec.Raw(b"{}")),
+        c.Emit("tokens", msgspec.Raw(b'"x"'), "tokens#1", 10),
+    ),
+    (c.SeePatch("patched@fix", "fix"), c.Emit("progress", msgspec.Raw(b"1"), step="kid#1", attempt=1)),
+    (
+        c.DecideGate("r", "approved", "send", "d1", "ann", "fine"),
+        c.OpenGate("late#1", 11, "signal", "late", until=1),
+    ),
+    (c.ExpireGate("late#1", 2), c.OpenGate("never#1", 12, "approval", "never", "d2")),
+    (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
+    (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),
+    (c.CancelRun("r", "enough", "ann"),),
 )
 """A history in which every command takes part; every one but the last leaves the run going."""

@@ -62,6 +62,16 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         error=st.none() | FAILURES,
         abandoned=st.booleans(),
     )
+    gate = st.builds(
+        c.OpenGate,
+        KEYS,
+        ORDINALS,
+        st.sampled_from(["approval", "signal"]),
+        NAMES,
+        DIGESTS,
+        RAWS,
+        until=st.sampled_from([0, 0, 50]),
+    )
     return st.one_of(
         st.builds(c.CreateRun, here, st.just(e.Code("flow")), st.sampled_from(["d", "d", "other"]), RAWS),
         claim,
@@ -86,7 +96,21 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.ReopenRun, here),
         st.builds(c.CompleteRun, RAWS),
         st.builds(c.FailRun, FAILURES, st.lists(KEYS, max_size=2, unique=True).map(tuple)),
-        st.builds(c.CancelRun, TEXTS),
+        st.builds(c.CancelRun, here, TEXTS, TEXTS, st.booleans()),
+        st.builds(c.PauseRun, here, TEXTS, TEXTS, st.booleans()),
+        gate,
+        gate,
+        st.builds(
+            c.DecideGate, here, st.sampled_from(["approved", "rejected"]), st.sampled_from(["", "a", "a#1"])
+        ),
+        st.builds(c.ExpireGate, KEYS, TIMES),
+        st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
+        st.builds(c.SendSignal, here, NAMES, RAWS),
+        st.builds(c.TakeCheckpoint, KEYS, ORDINALS, NAMES, RAWS),
+        st.builds(
+            c.Emit, NAMES, RAWS.filter(lambda raw: bytes(raw) != b""), st.sampled_from(["", "a#2"]), ORDINALS
+        ),
+        st.builds(c.SeePatch, KEYS, NAMES),
     )
 
 

@@ -154,7 +154,8 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
     wanted = db.execute(
         "SELECT s.name, v.version, v.payload ->> '$.blob' "
         "FROM events AS v JOIN streams AS s ON s.id = v.stream "
-        "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled') "
+        "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled', "
+        "'SignalReceived', 'GateOpened', 'GateDecided', 'CheckpointTaken') "
         "AND json_valid(v.payload) AND v.payload ->> '$.blob' <> ''"
     )
     for name, version, hash in wanted:

@@ -77,7 +77,7 @@ Submission = Append | Command
 # Events after which an owner is done with its run: its head need not be remembered.
 _LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
 # Events that no trigger of projections.sql looks at.
-_LOGGED = frozenset({"StepRan", "ValueRecorded", "OutputCaptured"})
+_LOGGED = frozenset({"StepRan", "ValueRecorded", "Emitted", "PatchSeen", "OutputCaptured"})
 
 
 class _Sorted:

@@ -21,7 +21,7 @@ END;
 
 -- Not for events that no projection looks at: twenty triggers would each find that out by itself.
 CREATE TEMP TRIGGER project_event INSTEAD OF INSERT ON appended
-WHEN NEW.type NOT IN ('StreamCreated', 'StepRan', 'ValueRecorded', 'OutputCaptured') BEGIN
+WHEN NEW.type NOT IN ('StreamCreated', 'StepRan', 'ValueRecorded', 'Emitted', 'PatchSeen', 'OutputCaptured') BEGIN
     INSERT INTO projected VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 
@@ -49,6 +49,20 @@ CREATE TEMP TRIGGER log_event INSTEAD OF INSERT ON logged BEGIN
     VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
 END;
 
+-- An INSERT into `going` says that what holds a run up has changed: its gates, its sleeps, its owner.
+CREATE TEMP VIEW going AS SELECT 0 AS stream;
+
+CREATE TEMP TRIGGER go INSTEAD OF INSERT ON going BEGIN
+    UPDATE main.runs SET status = CASE
+        WHEN EXISTS (SELECT 1 FROM main.step_rows AS t
+                     WHERE t.run = NEW.stream AND t.generation = runs.generation AND t.status = 'waiting')
+            THEN 'waiting'
+        WHEN sleepers > 0 THEN 'sleeping'
+        WHEN owner <> '' THEN 'running'
+        ELSE 'pending' END
+    WHERE stream = NEW.stream AND status IN ('pending', 'running', 'waiting', 'sleeping');
+END;
+
 -- Runs
 
 CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCreated' BEGIN
@@ -60,8 +74,13 @@ END;
 
 CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunClaimed' BEGIN
     UPDATE main.runs SET
-        owner = NEW.payload ->> '$.owner', reason = '', cause = '', attention_step = '',
-        status = iif(status = 'sleeping', 'sleeping', 'running')
+        owner = NEW.payload ->> '$.owner', reason = '', cause = '', attention_step = '', status = 'running'
+    WHERE stream = NEW.stream;
+    INSERT INTO going VALUES (NEW.stream);
+END;
+
+CREATE TEMP TRIGGER project_run_paused INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunPaused' BEGIN
+    UPDATE main.runs SET status = 'paused', owner = '', reason = coalesce(NEW.payload ->> '$.reason', '')
     WHERE stream = NEW.stream;
 END;
 
@@ -175,14 +194,39 @@ CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NE
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key', 'sleep', 'sleep',
         'idempotent', 'sleeping', 1, NEW.time, 0, NEW.payload ->> '$.until', '', NEW.version
     );
-    UPDATE main.runs SET status = 'sleeping', sleepers = sleepers + 1 WHERE stream = NEW.stream;
+    UPDATE main.runs SET status = 'running', sleepers = sleepers + 1 WHERE stream = NEW.stream;
+    INSERT INTO going VALUES (NEW.stream);
 END;
 
 CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepEnded' BEGIN
     UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
-    UPDATE main.runs SET
-        status = iif(status = 'sleeping' AND sleepers = 1, 'running', status), sleepers = sleepers - 1
-    WHERE stream = NEW.stream;
+    UPDATE main.runs SET sleepers = sleepers - 1 WHERE stream = NEW.stream;
+    INSERT INTO going VALUES (NEW.stream);
+END;
+
+CREATE TEMP TRIGGER project_gate_opened INSTEAD OF INSERT ON projected WHEN NEW.type = 'GateOpened' BEGIN
+    INSERT INTO main.step_rows VALUES (
+        NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
+        NEW.payload ->> '$.name', NEW.payload ->> '$.kind', 'idempotent', 'waiting', 1, NEW.time, 0,
+        coalesce(NEW.payload ->> '$.until', 0), '', NEW.version
+    );
+    UPDATE main.runs SET status = 'running' WHERE stream = NEW.stream;
+    INSERT INTO going VALUES (NEW.stream);
+END;
+
+CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW.type = 'GateDecided' BEGIN
+    UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, due_at = 0, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+    INSERT INTO going VALUES (NEW.stream);
+END;
+
+CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected WHEN NEW.type = 'CheckpointTaken' BEGIN
+    INSERT INTO main.step_rows VALUES (
+        NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
+        NEW.payload ->> '$.name', 'checkpoint', 'idempotent', 'completed', 1, NEW.time, NEW.time, 0, '',
+        NEW.version
+    );
 END;
