@@ -116,10 +116,11 @@ class Lab:
         return Path(tempfile.mkdtemp(dir=self._directory))
 
     def lay(self, files: Files, home: Path | None = None) -> Path:
-        """Put these files, and no others of the database, into a home."""
+        """Put these files, and no others of the store, into a home: its mark that there was a store once is
+        written behind the first sync of the database, and not there before."""
         home = home or self._home
         for entry in os.scandir(home):
-            if entry.name.startswith("holdfast.db"):
+            if entry.name.startswith(("holdfast.db", "write.lock")):
                 os.unlink(entry)
         for name, data in files.items():
             with open(home / name, "wb", 0) as file:
