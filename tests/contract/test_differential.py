@@ -170,6 +170,9 @@ class Twins:
             assert store.steps(run) == self.oracle.steps(run)
             assert store.load(run, output=True) == self.oracle.load(run, output=True)
             assert store.load(run, after=3) == self.oracle.load(run, after=3)
+        for now in (0, 50, 1 << 60):
+            assert store.ready_runs(now) == self.oracle.ready_runs(now)
+            assert store.next_due(now) == self.oracle.next_due(now)
         assert store.run_ids("", 9) == self.oracle.run_ids("", 9)
         feeds = [whole_feed(one, limit=7) for one in (store, self.oracle)]
         for stream in (*RUNS, STORE_STREAM):

@@ -155,7 +155,7 @@ def same(a: object, b: object) -> bool:
         return len(a) == len(b) and all(
             same(one, other) for one, other in zip(a.items(), b.items(), strict=True)
         )
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+    if isinstance(a, list | tuple | collections.deque) and isinstance(b, list | tuple | collections.deque):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, set | frozenset) and isinstance(b, set | frozenset):
         return sorted(map(codec.encode, a)) == sorted(map(codec.encode, b))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, Failure, GateKind, GateOutcome, StepKind, StepRan
+from holdfast.kernel.events import NOTHING, Code, Effect, Failure, GateKind, GateOutcome, StepKind, StepRan, Waits
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +36,7 @@ class ReleaseRun(Command, frozen=True, gc=False):
     run_id: str
     owner: str
     reason: str = ""
+    waits: Waits = ""
 
 
 class ReopenRun(Command, frozen=True, gc=False):

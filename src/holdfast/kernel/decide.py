@@ -56,7 +56,7 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
 def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
     if state.owner != command.owner:
         return []
-    return [e.RunReleased(command.owner, command.reason)]
+    return [e.RunReleased(command.owner, command.reason, command.waits)]
 
 
 def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:

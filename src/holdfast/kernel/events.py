@@ -17,6 +17,7 @@ Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
     "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
 ]
+Waits = Literal["", "waiting", "sleeping"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
 
@@ -105,8 +106,11 @@ class RunClaimed(Event, frozen=True, gc=False):
 
 
 class RunReleased(Event, frozen=True, gc=False):
+    """Its driver let it go. `waits` says that a child run waits or sleeps, and it for that."""
+
     owner: str
     reason: str = ""
+    waits: Waits = ""
 
 
 class RunReopened(Event, frozen=True, gc=False):

@@ -75,6 +75,8 @@ _GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
     state.owner = ""
+    if event.waits and state.status in ("pending", "running"):
+        state.status = event.waits
     # A release is a driver that lived to say so: not what a crash loop looks like.
     state.stalls = 0
 

@@ -100,10 +100,19 @@ class OracleStore:
             append.error = error
         done(append)
 
-    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
+    def command(
+        self,
+        stream: str,
+        decide: Decide,
+        *,
+        after: int = 0,
+        types: Sequence[str] = (),
+        durable: bool = True,
+    ) -> int:
         with self._lock:
             found = self._open(stream)
-            decision = decide(found.recorded(after) if found else [])
+            recorded = found.recorded(after) if found else []
+            decision = decide([one for one in recorded if not types or e.type_of(one.event) in types])
             return self._write(stream, decision, durable)
 
     def _write(self, name: str, decision: Decision, durable: bool) -> int:
@@ -197,6 +206,27 @@ class OracleStore:
     def owners_named(self, status: Sequence[str]) -> list[str]:
         return sorted({row.owner for row in self.runs() if row.owner and row.status in status})
 
+    def ready_runs(self, now: int) -> list[str]:
+        with self._lock:
+            self._open("")
+            return [
+                stream.name
+                for stream in self.streams.values()
+                if stream.state
+                and not stream.state.owner
+                and (
+                    stream.state.status in ("pending", "running")
+                    or any(due <= now for due in _dues(stream.state))
+                )
+            ]
+
+    def next_due(self, now: int) -> int:
+        with self._lock:
+            self._open("")
+            states = [stream.state for stream in self.streams.values() if stream.state]
+            dues = [due for state in states if not state.owner for due in _dues(state)]
+            return min((due for due in dues if due > now), default=0)
+
     def statistics(self, changed_since: int = 0) -> Statistics:
         with self._lock:
             rows = [row for row in self.runs() if row.updated_at >= changed_since]
@@ -250,12 +280,19 @@ class OracleStore:
 
     # The feed
 
-    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
+    def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         with self._lock:
             self._open("")
             after = self._after(cursor)
-            page = [entry for entry in self._whole_log() if after < entry.position <= self._synced][:limit]
-            return FeedPage(page, self._cursor(page[-1]) if page else cursor)
+            new = [entry for entry in self._whole_log() if after < entry.position <= self._synced]
+            page = [entry for entry in new if not types or entry.type in types][:limit]
+            seen = page if len(page) == limit else new
+            return FeedPage(page, self._cursor(seen[-1]) if seen else cursor)
+
+    def pulse(self) -> int:
+        with self._lock:
+            self._open("")
+            return self._position
 
     def tail(self) -> str:
         with self._lock:
@@ -351,6 +388,13 @@ def _passes(row: RunRow, which: RunFilter) -> bool:
         and (which.changed_since is None or row.updated_at >= which.changed_since)
         and (which.created_before is None or row.created_at < which.created_before)
     )
+
+
+def _dues(state: RunState) -> list[int]:
+    """When the sleeps and gates of a run that waits for them are over."""
+    if state.status not in ("sleeping", "waiting"):
+        return []
+    return [s.due_at for s in state.steps.values() if s.status in ("sleeping", "waiting") and s.due_at]
 
 
 def _outcome(row: RunRow) -> Outcomes:

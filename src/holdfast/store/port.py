@@ -221,10 +221,18 @@ class Store(Protocol):
         with `append.error` set if it was refused."""
         ...
 
-    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
-        """Append what `decide(events after version `after`)` says, read and written in one
-        transaction; the stream is created by its first event. Returns the stream's version.
-        What `decide` raises is raised here, and nothing is written."""
+    def command(
+        self,
+        stream: str,
+        decide: Decide,
+        *,
+        after: int = 0,
+        types: Sequence[str] = (),
+        durable: bool = True,
+    ) -> int:
+        """Append what `decide(events after version `after`)` says, of these types if any are named,
+        read and written in one transaction; the stream is created by its first event. Returns the
+        stream's version. What `decide` raises is raised here, and nothing is written."""
         ...
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
@@ -267,6 +275,15 @@ class Store(Protocol):
         """The ids of the owners that runs of these statuses name, in order, each once."""
         ...
 
+    def ready_runs(self, now: int) -> list[str]:
+        """Runs that can go on and that nobody owns, the oldest first: nothing holds them up, or the end
+        of a sleep or a gate of theirs has come. What it costs does not grow with those that wait."""
+        ...
+
+    def next_due(self, now: int) -> int:
+        """The first end, after now, of a sleep or a gate of a run that nobody owns; 0 if there is none."""
+        ...
+
     def statistics(self, changed_since: int = 0) -> Statistics:
         """What the runs that changed since then add up to."""
         ...
@@ -289,9 +306,13 @@ class Store(Protocol):
 
     def drop_owner(self, owner_id: str) -> None: ...
 
-    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
-        """What was durably appended after `cursor` (opaque; empty: from the beginning). Raises
-        `Resync` when the cursor does not belong to this store's history."""
+    def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
+        """What was durably appended after `cursor` (opaque; empty: from the beginning), of these types
+        if any are named. Raises `Resync` when the cursor does not belong to this store's history."""
+        ...
+
+    def pulse(self) -> int:
+        """Another number after every commit, of whatever process. Costs next to nothing."""
         ...
 
     def tail(self) -> str:

@@ -58,12 +58,13 @@ class _Log:
 class Command:
     """A foreign submission: what it appends is decided inside the transaction."""
 
-    __slots__ = ("after", "decide", "durable", "error", "fate", "seal", "stream", "version", "wake")
+    __slots__ = ("after", "decide", "durable", "error", "fate", "seal", "stream", "types", "version", "wake")
 
-    def __init__(self, stream: str, decide: Decide, after: int, durable: bool) -> None:
+    def __init__(self, stream: str, decide: Decide, after: int, durable: bool, types: str = "") -> None:
         self.stream = stream
         self.decide = decide
         self.after = after
+        self.types = types
         self.durable = durable
         self.seal: Callable[[Any], None] | None = None
         self.fate: Fate | None = None
@@ -246,7 +247,7 @@ class Committer:
                     raise OwnershipLost(item.stream)
                 decision = Decision(item.events, item.epoch, item.blobs, item.begins)
             else:
-                decision = item.decide(self._load(head, item.after))
+                decision = item.decide(self._load(head, item.after, item.types))
         except apsw.Error:
             raise
         except Exception as error:
@@ -288,10 +289,10 @@ class Committer:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
         return Head(*row) if row else None
 
-    def _load(self, head: Head | None, after: int) -> list[Recorded]:
+    def _load(self, head: Head | None, after: int, types: str) -> list[Recorded]:
         if head is None or head.version <= after:
             return []
-        rows = self._db.execute(sql.query("load_by_id"), (head.id, after))
+        rows = self._db.execute(sql.query("load_by_id"), (head.id, after, types))
         return [Recorded(e.decode(type, payload), version, at) for version, type, at, payload in rows]
 
 

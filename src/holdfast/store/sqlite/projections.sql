@@ -85,7 +85,11 @@ CREATE TEMP TRIGGER project_run_paused INSTEAD OF INSERT ON projected WHEN NEW.t
 END;
 
 CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReleased' BEGIN
-    UPDATE main.runs SET owner = '' WHERE stream = NEW.stream;
+    UPDATE main.runs SET
+        owner = '',
+        status = iif(status IN ('pending', 'running') AND coalesce(NEW.payload ->> '$.waits', '') <> '',
+                     NEW.payload ->> '$.waits', status)
+    WHERE stream = NEW.stream;
 END;
 
 CREATE TEMP TRIGGER project_run_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReopened' BEGIN

@@ -21,7 +21,9 @@ WHERE s.name = ?1
 ORDER BY e.version;
 
 -- name: load_by_id
-SELECT version, type, time, payload FROM events WHERE stream = ? AND version > ? ORDER BY version;
+SELECT version, type, time, payload FROM events
+WHERE stream = ?1 AND version > ?2 AND (?3 = '' OR instr(?3, ' ' || type || ' '))
+ORDER BY version;
 
 -- name: hash_at
 SELECT e.hash FROM events AS e
@@ -37,6 +39,23 @@ SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owne
        r.parent, r.created_at, s.time, s.version
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
+
+-- name: ready_runs
+SELECT s.name FROM (
+    SELECT stream FROM runs INDEXED BY runs_ready WHERE owner = '' AND status IN ('pending', 'running')
+    UNION
+    SELECT r.stream FROM step_rows AS t INDEXED BY steps_due JOIN runs AS r ON r.stream = t.run
+    WHERE t.status IN ('sleeping', 'waiting') AND t.due_at > 0 AND t.due_at <= ?1
+      AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
+) AS found JOIN streams AS s ON s.id = found.stream
+ORDER BY s.id;
+
+-- name: next_due
+SELECT t.due_at FROM step_rows AS t INDEXED BY steps_due JOIN runs AS r ON r.stream = t.run
+WHERE t.status IN ('sleeping', 'waiting') AND t.due_at > 0 AND t.due_at > ?1
+  AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
+ORDER BY t.due_at
+LIMIT 1;
 
 -- name: find_runs
 -- `chosen` is `runs`, or `open_runs` where none that ended for good is wanted.
@@ -147,6 +166,9 @@ INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
 -- Another value each time: SQLite does not write what is there already.
 INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', hex(randomblob(8)));
 
+-- name: pulse
+PRAGMA data_version;
+
 -- name: last_synced
 SELECT position FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
 
@@ -156,7 +178,7 @@ SELECT hash FROM events WHERE position = ?;
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
 FROM events AS e JOIN streams AS s ON s.id = e.stream
-WHERE e.position > ?1 AND e.position <= ?2
+WHERE e.position > ?1 AND e.position <= ?2 AND (?4 = '' OR instr(?4, ' ' || e.type || ' '))
 ORDER BY e.position
 LIMIT ?3;
 

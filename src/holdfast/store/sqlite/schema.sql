@@ -57,6 +57,10 @@ SELECT stream, workflow, status, reason, cause, attention_step, owner, generatio
 FROM runs INDEXED BY runs_open
 WHERE status NOT IN ('completed', 'cancelled');
 
+-- Runs that nobody owns and nothing holds up: whoever goes on with runs finds these without a look at all
+-- those that wait.
+CREATE INDEX runs_ready ON runs (stream) WHERE owner = '' AND status IN ('pending', 'running');
+
 -- Steps, but for those that are one `StepRan` in the log: a row here would be one more page in every commit.
 CREATE TABLE step_rows (
     run        INTEGER NOT NULL,
@@ -74,6 +78,9 @@ CREATE TABLE step_rows (
     version    INTEGER NOT NULL,
     PRIMARY KEY (run, generation, key)
 ) STRICT, WITHOUT ROWID;
+
+-- When sleeps and gates are over.
+CREATE INDEX steps_due ON step_rows (due_at) WHERE status IN ('sleeping', 'waiting') AND due_at > 0;
 
 -- All steps of all generations.
 CREATE VIEW steps AS

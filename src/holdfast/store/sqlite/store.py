@@ -105,8 +105,16 @@ class SqliteStore:
                 append.fate.error = append.fate.error or error
             raise
 
-    def command(self, stream: str, decide: Decide, *, after: int = 0, durable: bool = True) -> int:
-        command = Command(stream, decide, after, durable)
+    def command(
+        self,
+        stream: str,
+        decide: Decide,
+        *,
+        after: int = 0,
+        types: Sequence[str] = (),
+        durable: bool = True,
+    ) -> int:
+        command = Command(stream, decide, after, durable, _listed(types))
         self._group.submit(command)
         return command.version
 
@@ -405,6 +413,13 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
+    def ready_runs(self, now: int) -> list[str]:
+        return [row[0] for row in self._read("ready_runs", (now,))]
+
+    def next_due(self, now: int) -> int:
+        found = self._read("next_due", (now,))
+        return found[0][0] if found else 0
+
     # Owners: outside the log, because a dead one leaves no trace worth keeping
 
     def put_owner(self, owner: OwnerRow) -> None:
@@ -433,21 +448,29 @@ class SqliteStore:
 
     # The feed
 
-    def feed(self, cursor: str = "", *, limit: int = 1000) -> FeedPage:
+    def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         after = self._position(cursor)
-        synced = self._read("last_synced")
-        rows = self._read("feed", (after, synced[0][0], limit)) if synced else []
-        entries = [Entry(*row) for row in rows]
-        return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash) if entries else cursor)
+        synced = self._last_synced()
+        if synced <= after:
+            return FeedPage([], cursor)
+        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, _listed(types)))]
+        if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
+            return FeedPage(entries, self._cursor(synced))
+        return FeedPage(entries, self._cursor(entries[-1].position))
 
     def tail(self) -> str:
-        synced = self._read("last_synced")
-        if not synced:
-            return ""
-        position = synced[0][0]
-        return self._cursor(position, self._read("hash_at_position", (position,))[0][0])
+        synced = self._last_synced()
+        return self._cursor(synced) if synced else ""
 
-    def _cursor(self, position: int, hash: bytes) -> str:
+    def pulse(self) -> int:
+        return int(self._read("pulse")[0][0])
+
+    def _last_synced(self) -> int:
+        found = self._read("last_synced")
+        return found[0][0] if found else 0
+
+    def _cursor(self, position: int) -> str:
+        hash = self._read("hash_at_position", (position,))[0][0]
         return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
 
     def _position(self, cursor: str) -> int:
@@ -460,7 +483,7 @@ class SqliteStore:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
-        if not found or cursor != self._cursor(after, found[0][0]):
+        if not found or cursor != self._cursor(after):
             raise Resync("the cursor is of another history of this store; read the feed from the beginning")
         return after
 
@@ -479,6 +502,11 @@ class SqliteStore:
             return _NO_EVENTS
 
         self.command("", write)
+
+
+def _listed(types: Sequence[str]) -> str:
+    """As the queries want them: names between spaces."""
+    return f" {' '.join(types)} " if types else ""
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
