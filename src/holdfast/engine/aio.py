@@ -103,6 +103,7 @@ async def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
     run = call.execution
     run.under_way += 1
+    run.steps_begun += 1
     try:
         if past is None and call.is_straight():
             return await _go_straight(run, call)
@@ -237,11 +238,23 @@ def _cancel_when_stopped(
     """A run that lost its owner or was cancelled must not let its step go on."""
 
     def stop() -> None:
-        if run.control is not None and run.control.silent:
+        if run.control is not None and run.control.at_once:
             loop.call_soon_threadsafe(task.cancel)
 
     run.on_stop.append(stop)
     return stop
+
+
+async def in_store(run: Execution, work: Callable[[], None]) -> None:
+    """Do what waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
+    loop = asyncio.get_running_loop()
+    waiter = Waiter(loop)
+    doing = loop.run_in_executor(run.engine.claimers(), work)
+    doing.add_done_callback(waiter.finish)
+    cancelled = await waiter.wait()
+    doing.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def in_thread(work: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,11 +16,23 @@ from holdfast.engine import lifecycle
 from holdfast.engine.claim import Claimed, claim
 from holdfast.engine.control import Control
 from holdfast.engine.drive import drive
+from holdfast.engine.follower import Parking
+from holdfast.engine.parking import Parked, Wait
 from holdfast.engine.perform import Call, Spec
 from holdfast.engine.run import Run
 from holdfast.engine.scope import Scope, current
-from holdfast.errors import HoldfastError, NeedsAttention, OwnershipLost, RunHeld, RunInterrupted, StoreError
+from holdfast.errors import (
+    HoldfastError,
+    NeedsAttention,
+    OwnershipLost,
+    RunCancelled,
+    RunHeld,
+    RunInterrupted,
+    RunPaused,
+    StoreError,
+)
 from holdfast.kernel import commands as c
+from holdfast.kernel.events import Waits
 
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -66,6 +79,8 @@ def child_id(parent: str, generation: int, key: str) -> str:
 
 
 Claimer = Callable[[], Claimed]
+_STOPPED = (NeedsAttention, RunHeld, RunInterrupted, RunPaused, OwnershipLost, StoreError)
+"""What stops a child without an end."""
 
 
 def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimer:
@@ -101,10 +116,14 @@ def _stopped_with_parent(call: Call) -> Iterator[None]:
 
     def stop() -> None:
         control = run.control
-        if control is None or not (control.silent or isinstance(control.error, RunInterrupted)):
+        if control is None or not (control.at_once or isinstance(control.error, RunInterrupted)):
             return
         live = run.engine.live.get(call.spec.child)
-        if live is not None:
+        if live is None:
+            return
+        if isinstance(control.error, RunCancelled):
+            live[0].cancel(control.error.reason, "")
+        else:
             live[0].interrupt("its parent run was stopped")
 
     run.on_stop.append(stop)
@@ -114,6 +133,26 @@ def _stopped_with_parent(call: Call) -> Iterator[None]:
         run.on_stop.remove(stop)
 
 
+@contextmanager
+def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
+    """What the parent waits for while its child is parked: that the child can go on."""
+    engine = call.execution.engine
+    ready = threading.Event()
+
+    def go() -> None:
+        ready.set()
+        call.execution.wake()
+
+    row = engine.store.run(call.spec.child)
+    waits: Waits = "sleeping" if row is not None and row.status == "sleeping" else "waiting"
+    parking = Parking(parked.until, go)
+    engine.follower.park(call.spec.child, parking)
+    try:
+        yield Wait(parked.until, ready.is_set, waits)
+    finally:
+        engine.follower.forget(call.spec.child, parking)
+
+
 def _run_child(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
@@ -121,12 +160,20 @@ def _run_child(
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
+        parks: list[Parked] = []
         claimed = make_claim()
         with _stopped_with_parent(call):
-            lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+            lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline)
+            while parks:
+                with _parked(call, parks.pop()) as wait:
+                    call.execution.waiting.wait(wait)
+                claimed = claim(engine, call.spec.child)
+                lifecycle.execute(
+                    engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
+                )
             handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
-    except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
+    except _STOPPED as error:
         raise _stop_parent(call, error) from None
     finally:
         current.reset(token)
@@ -141,11 +188,25 @@ async def _run_child_async(
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
+        parks: list[Parked] = []
         claimed = await asyncio.to_thread(make_claim)
         with _stopped_with_parent(call):
-            await lifecycle.execute_async(engine, handle, workflow, (args, kwargs), claimed, call.deadline)
+            await lifecycle.execute_async(
+                engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
+            )
+            while parks:
+                call.execution.under_way -= 1
+                try:
+                    with _parked(call, parks.pop()) as wait:
+                        await call.execution.waiting.wait_async(wait)
+                finally:
+                    call.execution.under_way += 1
+                claimed = await asyncio.to_thread(claim, engine, call.spec.child)
+                await lifecycle.execute_async(
+                    engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
+                )
         return handle._take() if handle.done() else await handle
-    except (NeedsAttention, RunHeld, RunInterrupted, OwnershipLost, StoreError) as error:
+    except _STOPPED as error:
         raise _stop_parent(call, error) from None
     finally:
         current.reset(token)
@@ -157,4 +218,6 @@ def _stop_parent(call: Call, error: HoldfastError) -> Control:
     if isinstance(error, NeedsAttention):
         reason = f"its child run {call.spec.child} does: {error.reason}"
         return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
+    if isinstance(error, RunPaused):
+        return run.pause(f"its child run {call.spec.child} is paused", "")
     return run.stop(Control(error))

@@ -17,10 +17,17 @@ class Control(BaseException):
     """The run stops here. Never caught by user code that behaves; never lost if it is."""
 
     def __init__(
-        self, error: HoldfastError, commands: Sequence[Command] = (), *, silent: bool = False
+        self,
+        error: HoldfastError,
+        commands: Sequence[Command] = (),
+        *,
+        silent: bool = False,
+        at_once: bool = False,
     ) -> None:
         self.error = error
         self.commands = tuple(commands)
         self.silent = silent
         """Nothing more may be written: another owner has the run, or the store is gone."""
+        self.at_once = at_once or silent
+        """What runs is not let end: bodies that can be cancelled are."""
         super().__init__(str(error))

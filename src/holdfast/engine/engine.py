@@ -16,10 +16,11 @@ import msgspec
 
 from holdfast.clock import Clock, instant
 from holdfast.engine import code as codes
-from holdfast.engine import lifecycle, recovery
+from holdfast.engine import launching, recovery
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
+from holdfast.engine.follower import Follower
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.ownership import Owner, is_alive
 from holdfast.engine.records import LogEvent
@@ -72,6 +73,7 @@ class Engine:
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.flusher = Flusher(self, options.flush_after_s)
+        self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.lock = threading.Lock()
         self._owner: Owner | None = None
@@ -104,11 +106,11 @@ class Engine:
         run: Run[Any] = Run(self, create.run_id)
         if run_id is not None:
             claim_it = partial(claim, self, run_id, create=create, blobs=blobs)
-            return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it)
+            return launching.launch(self, run, workflow, (args, kwargs), claim_it)
         claim_it = partial(claim_fresh, self, create, blobs)
         # The first claim of a Holdfast makes its owner, and waits for the disk to do so.
         claim_soon = partial(claim_fresh_soon, self, create, blobs) if self._owner is not None else None
-        return lifecycle.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
+        return launching.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
 
     def run(
         self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
@@ -129,7 +131,7 @@ class Engine:
             # first commit that does wait takes this one with it.
             claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
         run: Run[Any] = Run(self, create.run_id)
-        lifecycle.execute(self, run, workflow, (args, kwargs), claimed, birth=birth)
+        launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
         try:
             return run.result()
         except RunInterrupted as error:
@@ -148,7 +150,7 @@ class Engine:
         def claim_it() -> Claimed:
             return recovery.claim_to_resume(self, run_id, workflow, take_over=take_over)
 
-        return lifecycle.launch(self, run, workflow, None, claim_it)
+        return launching.launch(self, run, workflow, None, claim_it)
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run whose owner is dead, a few at a time; returns their handles, all ended."""
@@ -332,6 +334,8 @@ class Engine:
     def release(self) -> None:
         """After the last run has stopped: give everything back."""
         self._closed = True
+        self.closing = self.closing or "its Holdfast was closed"
+        self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()
         self.flusher.close()

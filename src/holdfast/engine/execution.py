@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.control import Control
+from holdfast.engine.parking import Waiting
 from holdfast.errors import (
     DivergenceError,
     HoldfastError,
     NeedsAttention,
     OwnershipLost,
+    RunCancelled,
     RunInterrupted,
+    RunPaused,
     StoreError,
 )
 from holdfast.kernel import codec
@@ -28,12 +31,15 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import RunState, StepState
-from holdfast.store.port import Append, Fate, NewEvent, new_event
+from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
 
+
+HEARD = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
+"""What others write to a run that has an owner."""
 
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -84,9 +90,17 @@ class Execution:
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
+        self.on_heard: list[Callable[[], None]] = []
+        """Called when somebody else has written something that the run waits for, from any thread."""
         self.keyed: dict[str, object] = {}
         """Calls under way whose key the user chose: identity → call."""
+        self.patches: dict[str, bool] = {}
+        """What `patched` has said in this execution."""
         self.under_way = 0
+        """Calls of an async run that are between their beginning and their record."""
+        self.steps_begun = 0
+        self.tasks = 0
+        """Tasks of an async run beside the one of its function."""
         self.over = False
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
@@ -99,6 +113,16 @@ class Execution:
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
+        self._waiting: Waiting | None = None
+
+    @property
+    def waiting(self) -> Waiting:
+        """Who waits in this run."""
+        if self._waiting is None:
+            with self._lock:
+                if self._waiting is None:
+                    self._waiting = Waiting(self)
+        return self._waiting
 
     # From command to events
 
@@ -143,6 +167,34 @@ class Execution:
         return Append(
             self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate
         )
+
+    def transact(
+        self,
+        command: c.Command,
+        blobs: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Decide in the store's own transaction, on what others have written meanwhile: a gate and what
+        comes to it, for one, must not miss each other. Waits for the disk."""
+        store = self.engine.store
+        written: list[NewEvent] = []
+
+        def decide_now(recorded: Sequence[Recorded]) -> Decision:
+            at = self.engine.clock.now_us()
+            self.hear(recorded)
+            if self.control is not None and self.control.silent:
+                raise self.control.error
+            written[:] = self.record(command, at)
+            return Decision(written, None, blobs)
+
+        try:
+            if self._riding or self.birth is not None:
+                store.append(self.append(()))  # what rides goes first
+            version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
+        except Exception as error:
+            raise self.lose(error) from None
+        told = Append(self.id, self.epoch, written)
+        told.version = version
+        self.engine.tell(told)
 
     def forget_lost(self) -> bool:
         """Whether an append was lost. If so, only a release may follow: it builds on nothing."""
@@ -230,6 +282,46 @@ class Execution:
         self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
         raise self.control or error
 
+    # Others
+
+    def hear(self, recorded: Sequence[Recorded]) -> None:
+        """Take in what others have written. What was heard before, and what is its own, changes nothing."""
+        for event, version, at in recorded:
+            if type(event) is e.RunClaimed:
+                if event.epoch > self.epoch:
+                    self.lose(OwnershipLost(self.id))
+            elif type(event) is e.CancelRequested:
+                self.cancel(event.reason, event.by)
+            elif type(event) is e.PauseRequested:
+                self.pause(event.reason, event.by)
+            else:
+                self._take_in(event, version, at)
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits in this run looks again."""
+        for wake in list(self.on_heard):
+            wake()
+
+    def _take_in(self, event: e.Event, version: int, at: int) -> None:
+        with self._lock:
+            state = self.state
+            if type(event) is e.GateDecided:
+                gate = state.steps.get(event.key)
+                if gate is None or gate.status != "waiting" or event.generation != state.generation:
+                    return
+            elif type(event) is not e.SignalReceived or version in state.signals:
+                return
+            evolve(state, event, version, at)
+
+    def cancel(self, reason: str, by: str) -> Control:
+        """Make the run end, without waiting for what runs in it."""
+        command = c.CancelRun(self.id, reason, by)
+        return self.stop(Control(RunCancelled(self.id, reason), [command], at_once=True))
+
+    def pause(self, reason: str, by: str) -> Control:
+        return self.stop(Control(RunPaused(self.id, reason), [c.PauseRun(self.id, reason, by)]))
+
     # Stopping
 
     def stop(self, control: Control) -> Control:
@@ -240,6 +332,11 @@ class Execution:
             first = before is None
             if before is None or (control.commands and not before.commands and not before.silent):
                 self.control = control
+            elif before.at_once and not before.silent:
+                # A cancelled run remembers which of its steps may or may not have happened.
+                doubts = [one for one in control.commands if isinstance(one, c.DoubtStep)]
+                before.commands = (*doubts, *before.commands)
+                control = before
             else:
                 control = before
         if first:
@@ -247,6 +344,9 @@ class Execution:
             for wake in list(self.on_stop):
                 wake()
         return control
+
+    def task_ended(self, _: object) -> None:
+        self.tasks -= 1
 
     def lose(self, error: BaseException) -> Control:
         """An append was refused or failed: nothing may be built on it."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import Context, copy_context
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.control import Control
 from holdfast.engine.drive import drive
+from holdfast.engine.parking import Waiting
 from holdfast.engine.perform import Outcome
 from holdfast.engine.scope import Scope, current, on_this_thread
 from holdfast.engine.step import AsyncStep, BoundStep, Step
@@ -73,16 +75,18 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
 def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
     if not work:
         return []
-    crew = _Crew(len(work))
-    with ThreadPoolExecutor(min(limit, len(work)), "holdfast-parallel") as pool:
+    scope = current.get()
+    run = scope.execution if type(scope) is Scope else None
+    crew = _Crew(len(work), min(limit, len(work)), None if run is None else run.waiting)
+    with ThreadPoolExecutor(crew.threads, "holdfast-parallel") as pool:
         waiting: list[Future[Any]] = []
         try:
-            waiting += [pool.submit(crew.run, copy_context(), one) for one in work]
-            crew.wait()
+            with nullcontext() if run is None else run.waiting.for_crew(crew):
+                waiting += [pool.submit(crew.run, copy_context(), one) for one in work]
+                crew.wait()
         except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
-            scope = current.get()
-            if isinstance(scope, Scope):
-                scope.execution.interrupted(error)
+            if run is not None:
+                run.interrupted(error)
             crew.stop()
             raise
     return [
@@ -94,7 +98,10 @@ class _Crew:
     """Knows which items are being worked on: an executor that was interrupted while it started a
     thread does not."""
 
-    def __init__(self, items: int) -> None:
+    def __init__(self, items: int, threads: int, waiting: Waiting | None) -> None:
+        self.threads = threads
+        self._waiting = waiting
+        self._queued = items
         self._changed = threading.Condition()
         self._left = items
         self._busy = 0
@@ -106,16 +113,26 @@ class _Crew:
         with self._changed:
             if self._stopped:
                 return None
+            if self._waiting is not None:
+                self._waiting.begin()
+            self._queued -= 1
             self._busy += 1
         try:
             return context.run(work)
         finally:
+            if self._waiting is not None:
+                self._waiting.end()
             with self._changed:
                 self._busy -= 1
                 self._left -= 1
                 self._changed.notify_all()
                 if not self._left:
                     self._all_ended.release()
+
+    @property
+    def beginnings(self) -> int:
+        """How many items have a thread and have not begun yet."""
+        return min(self._queued, self.threads - self._busy)
 
     def wait(self) -> None:
         """Wait until all have ended, but never for long: a signal wakes neither a main thread that just

@@ -2,8 +2,8 @@
 
 A fast step's beginning is a part of its result, a run's may ride with its first step. What goes on for
 more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,
-the log says what was running. The thread also looks, about twice a second, whether somebody else has
-taken a run with a long step: a stopped process that wakes up must not go on with it.
+the log says what was running. When runs go on for longer than a moment, it wakes the follower, which
+tells them what others write to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import OwnershipLost, StoreError
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
 
 _IDLE_TICKS = 40
-_LOOK_EVERY_S = 0.5
+_FOLLOW_TICKS = 20
 
 
 class Beginning(Protocol):
@@ -53,7 +52,7 @@ class Flusher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._looked = 0.0
+        self._ticks = 0
         self._written: deque[Append] = deque()
         """What was flushed and the program's callback is still to be told of."""
 
@@ -91,7 +90,7 @@ class Flusher:
                 idle += 1
             else:
                 self._rest()
-                idle = 0
+                idle = self._ticks = 0
 
     def _rest(self) -> None:
         """Sleep until a step begins; one that begins between these lines is seen by the second."""
@@ -105,16 +104,12 @@ class Flusher:
     def _tick(self) -> None:
         self._tell()
         now = self._engine.clock.monotonic()
-        long: list[Beginning] = []
         for one in list(self._watched.values()):
-            age = now - one.since
-            if age >= self._after_s and not one.taken:
+            if now - one.since >= self._after_s and not one.taken:
                 self._flush(one)
-            if age >= _LOOK_EVERY_S:
-                long.append(one)
-        if long and now - self._looked >= _LOOK_EVERY_S:
-            self._looked = now
-            self._look(long)
+        self._ticks += 1
+        if self._ticks >= _FOLLOW_TICKS:
+            self._engine.follower.ensure()
 
     def _flush(self, one: Beginning) -> None:
         try:
@@ -143,16 +138,6 @@ class Flusher:
             except IndexError:
                 return
             self._engine.tell_now(append)
-
-    def _look(self, beginnings: list[Beginning]) -> None:
-        for run in {one.execution for one in beginnings}:
-            try:
-                row = self._engine.store.run(run.id)
-            except StoreError as error:
-                run.lose(error)
-                continue
-            if row is not None and row.epoch != run.epoch:  # a run that is not in the log is nobody else's
-                run.lose(OwnershipLost(run.id))
 
 
 class _Told:

@@ -1,14 +1,14 @@
 """A run from claim to end, in either colour.
 
 `conclude` says, without I/O, what the end of the function means for the log; the two `execute`
-functions run the function and write that down. Whatever way a driver ends, its run is released.
+functions run the function and write that down. Whatever way a driver ends, its run is released. One that
+is parked is handed to the follower, which lets it be claimed and executed again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
@@ -16,8 +16,9 @@ from holdfast.engine import step as steps
 from holdfast.engine.claim import Claimed, give_back, leave, release_quietly
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
+from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
-from holdfast.engine.run import Run, in_loop
+from holdfast.engine.run import Run
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
@@ -27,12 +28,11 @@ from holdfast.kernel.state import RunState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
-    import asyncio
-    from concurrent.futures import Future
-
     from holdfast.engine.engine import Engine
 
 Arguments = tuple[Sequence[Any], dict[str, Any]]
+OnPark = Callable[[Parked], None]
+"""What happens to a run that was parked. Called when it is released."""
 
 
 class Ending(NamedTuple):
@@ -59,6 +59,9 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
             pass  # it is in execution.control now
     control = execution.control or (error if isinstance(error, Control) else None)
     release = c.ReleaseRun(execution.id, execution.engine.owner_id)
+    if isinstance(control, Parked) and not execution.forget_lost():
+        parked = c.ReleaseRun(execution.id, execution.engine.owner_id, waits=control.waits)
+        return Ending((parked,), Outcome(None, control), final=True)
     if control is not None:
         commands = () if execution.forget_lost() else control.commands
         return Ending(() if control.silent else (*commands, release), Outcome(None, control.error))
@@ -107,7 +110,7 @@ def _enlist(
     return execution
 
 
-def _follow(run: Run[Any], attached: Run[Any]) -> None:
+def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
     """Another thread executes the run: this handle ends as that one does."""
     attached._when_ended(lambda: run.finish(attached._outcome))
 
@@ -148,6 +151,7 @@ def execute(
     workflow: Any,
     arguments: Arguments | None,
     claimed: Claimed,
+    on_park: OnPark,
     deadline: float = 0.0,
     birth: Append | None = None,
 ) -> None:
@@ -155,7 +159,7 @@ def execute(
     `birth` is what the log does not have of it yet."""
     state = claimed.state
     if claimed.attached is not None:
-        _follow(run, claimed.attached)
+        follow_handle(run, claimed.attached)
         return
     if state.ended:
         run.finish(ended(engine, run.id, state))
@@ -170,6 +174,13 @@ def execute(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
+        _finish(run, outcome, on_park)
+
+
+def _finish(run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
+    if isinstance(outcome.error, Parked):
+        on_park(outcome.error)
+    else:
         run.finish(outcome)
 
 
@@ -204,6 +215,7 @@ async def execute_async(
     workflow: Any,
     arguments: Arguments | None,
     claimed: Claimed,
+    on_park: OnPark,
     deadline: float = 0.0,
 ) -> None:
     """The same in the running event loop, which never waits for the disk."""
@@ -213,7 +225,7 @@ async def execute_async(
 
     state = claimed.state
     if claimed.attached is not None:
-        _follow(run, claimed.attached)
+        follow_handle(run, claimed.attached)
         return
     if state.ended:
         run.finish(await asyncio.to_thread(ended, engine, run.id, state))
@@ -230,7 +242,7 @@ async def execute_async(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
-        run.finish(outcome)
+        _finish(run, outcome, on_park)
 
 
 async def _execute_async(
@@ -255,135 +267,3 @@ async def _execute_async(
         except Control as control:
             return ending.unwritten(control.error)
     return ending.outcome
-
-
-# Launching
-
-
-def launch(
-    engine: Engine,
-    run: Run[Any],
-    workflow: Any,
-    arguments: Arguments | None,
-    claim_it: Callable[[], Claimed],
-    claim_soon: Callable[[], Awaitable[Claimed]] | None = None,
-) -> Run[Any]:
-    """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
-    loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
-    what it raises, `await run` raises; `claim_soon` is a way that needs no thread. `workflow` is a list
-    that `claim_it` fills when it must be found.
-    """
-    if in_loop():
-        import asyncio
-
-        task = asyncio.get_running_loop().create_task(
-            _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
-        )
-        _keep(task)
-        task.add_done_callback(partial(_finish_cancelled, run))
-        return run
-    with engine.lock:
-        live = engine.live.get(run.id)
-    if live is not None:
-        return live[1]
-    claimed = claim_it()
-    if claimed.attached is not None:
-        return claimed.attached
-    if claimed.state.ended:
-        run.finish(ended(engine, run.id, claimed.state))
-        return run
-    found = workflow[0] if isinstance(workflow, list) else workflow
-    if found.is_async:
-        engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed))
-    else:
-        _execute_in_thread(engine, run, found, arguments, claimed)
-    return run
-
-
-def _execute_in_thread(
-    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
-) -> None:
-    """A thread of its own: a run that sleeps must not take one that others need."""
-    thread = threading.Thread(
-        target=execute,
-        args=(engine, run, workflow, arguments, claimed),
-        name=f"holdfast-run-{run.id}",
-        daemon=True,
-    )
-    try:
-        thread.start()
-    except BaseException:  # no thread is left, or Ctrl-C: the run goes to whoever has one
-        release_quietly(engine, run.id)
-        leave(engine, run.id)
-        raise
-
-
-async def _claim_in_thread(engine: Engine, run_id: str, claim_it: Callable[[], Claimed]) -> Claimed:
-    """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
-    given back when it comes."""
-    import asyncio
-
-    def give_it_back(claiming: Future[Claimed]) -> None:
-        if claiming.exception() is None:
-            give_back(engine, run_id, claiming.result())
-
-    claiming = engine.claimers().submit(claim_it)
-    try:
-        return await asyncio.wrap_future(claiming)
-    except asyncio.CancelledError:
-        if not claiming.cancel():
-            claiming.add_done_callback(give_it_back)
-        raise
-
-
-async def _claim_and_go(
-    engine: Engine,
-    run: Run[Any],
-    workflow: Any,
-    arguments: Arguments | None,
-    claim_it: Callable[[], Claimed],
-    claim_soon: Callable[[], Awaitable[Claimed]] | None,
-) -> None:
-    import asyncio
-
-    token = current.set(None)
-    try:
-        if claim_soon is not None:
-            claimed = await claim_soon()
-        else:
-            claimed = await _claim_in_thread(engine, run.id, claim_it)
-        if claimed.attached is not None:
-            _follow(run, claimed.attached)
-            return
-        if claimed.state.ended:
-            run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
-            return
-        found = workflow[0] if isinstance(workflow, list) else workflow
-        if found.is_async:
-            await execute_async(engine, run, found, arguments, claimed)
-        else:
-            _execute_in_thread(engine, run, found, arguments, claimed)
-    except BaseException as error:
-        if not run.done():
-            run.finish(Outcome(None, error))
-        if not isinstance(error, Exception):
-            raise
-    finally:
-        current.reset(token)
-
-
-def _finish_cancelled(run: Run[Any], task: asyncio.Task[None]) -> None:
-    """A task that was cancelled before its first line could not do it itself."""
-    if task.cancelled() and not run.done():
-        from asyncio import CancelledError
-
-        run.finish(Outcome(None, CancelledError()))
-
-
-_tasks: set[asyncio.Task[None]] = set()
-
-
-def _keep(task: asyncio.Task[None]) -> None:
-    """The loop itself keeps only weak references to tasks."""
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)

@@ -66,14 +66,22 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
 
     def factory(loop: AbstractEventLoop, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
         scope = current.get()
-        if type(scope) is Scope and not _made_by_wait_for():
+        branches = type(scope) is Scope and not _made_by_wait_for()
+        if branches:
+            assert type(scope) is Scope
             # A context that the caller passes may be shared by several tasks: never set it in place.
             context = copy_context() if context is None else context.copy()
             context.run(current.set, scope.child(_name(coro)))
         if previous is not None:
             # An older factory may not know `context`.
-            return previous(loop, coro, **({"context": context} if context else {}), **kwargs)
-        return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+            task = previous(loop, coro, **({"context": context} if context else {}), **kwargs)
+        else:
+            task = asyncio.Task(coro, loop=loop, context=context, **kwargs)
+        if branches:
+            assert type(scope) is Scope
+            scope.execution.tasks += 1
+            task.add_done_callback(scope.execution.task_ended)
+        return task
 
     factory._holdfast = True  # type: ignore[attr-defined]
     loop.set_task_factory(factory)

@@ -6,7 +6,17 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, Failure, GateKind, GateOutcome, StepKind, StepRan, Waits
+from holdfast.kernel.events import (
+    NOTHING,
+    Code,
+    Effect,
+    Failure,
+    GateKind,
+    GateOutcome,
+    StepKind,
+    StepRan,
+    Waits,
+)
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):

@@ -206,11 +206,11 @@ class OracleStore:
     def owners_named(self, status: Sequence[str]) -> list[str]:
         return sorted({row.owner for row in self.runs() if row.owner and row.status in status})
 
-    def ready_runs(self, now: int) -> list[str]:
+    def ready_runs(self, now: int) -> list[tuple[str, str]]:
         with self._lock:
             self._open("")
             return [
-                stream.name
+                (stream.name, stream.state.parent)
                 for stream in self.streams.values()
                 if stream.state
                 and not stream.state.owner

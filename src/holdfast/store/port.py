@@ -275,9 +275,10 @@ class Store(Protocol):
         """The ids of the owners that runs of these statuses name, in order, each once."""
         ...
 
-    def ready_runs(self, now: int) -> list[str]:
-        """Runs that can go on and that nobody owns, the oldest first: nothing holds them up, or the end
-        of a sleep or a gate of theirs has come. What it costs does not grow with those that wait."""
+    def ready_runs(self, now: int) -> list[tuple[str, str]]:
+        """Runs that can go on and that nobody owns, the oldest first, each with its parent: nothing
+        holds them up, or the end of a sleep or a gate of theirs has come. What it costs does not grow
+        with those that wait."""
         ...
 
     def next_due(self, now: int) -> int:

@@ -32,7 +32,7 @@ class WriteGate:
 
     @property
     def marked(self) -> bool:
-        """Whether there was a store here once: a database that is missing or empty now is a loss, not a beginning."""
+        """Whether there was a store here once: a database that is missing or empty now is a loss."""
         return os.fstat(self._fd).st_size > 0
 
     def mark(self) -> None:

@@ -41,13 +41,13 @@ FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
 
 -- name: ready_runs
-SELECT s.name FROM (
+SELECT s.name, r.parent FROM (
     SELECT stream FROM runs INDEXED BY runs_ready WHERE owner = '' AND status IN ('pending', 'running')
     UNION
     SELECT r.stream FROM step_rows AS t INDEXED BY steps_due JOIN runs AS r ON r.stream = t.run
     WHERE t.status IN ('sleeping', 'waiting') AND t.due_at > 0 AND t.due_at <= ?1
       AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
-) AS found JOIN streams AS s ON s.id = found.stream
+) AS found JOIN streams AS s ON s.id = found.stream JOIN runs AS r ON r.stream = found.stream
 ORDER BY s.id;
 
 -- name: next_due
@@ -97,7 +97,7 @@ SELECT coalesce(sum(attempt), 0), coalesce(sum(attempt > 1), 0),
        coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'retrying'), 0),
        coalesce(sum(status = 'sleeping'), 0), coalesce(sum(status = 'completed'), 0),
        coalesce(sum(status = 'failed'), 0), coalesce(sum(status = 'in_doubt'), 0),
-       coalesce(sum(status = 'reopened'), 0)
+       coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0)
 FROM step_rows AS t
 WHERE (t.run NOT IN (SELECT stream FROM runs WHERE generation > 0)
        OR t.generation = (SELECT generation FROM runs WHERE stream = t.run))

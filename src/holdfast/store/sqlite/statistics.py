@@ -15,7 +15,7 @@ from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
 
-_STATUSES = ("running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened")
+_STATUSES = ("running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened", "waiting")
 
 
 def statistics(path: Path, changed_since: int) -> Statistics:

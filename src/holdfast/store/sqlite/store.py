@@ -237,8 +237,8 @@ class SqliteStore:
     def _open(self) -> None:
         if self._gate.marked and not self._has_content():
             raise StoreCorrupt(
-                f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; restore "
-                "a backup, or remove the directory to begin anew"
+                f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
+                "restore a backup, or remove the directory to begin anew"
             )
         try:
             self._connect(create=True)
@@ -413,8 +413,8 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
-    def ready_runs(self, now: int) -> list[str]:
-        return [row[0] for row in self._read("ready_runs", (now,))]
+    def ready_runs(self, now: int) -> list[tuple[str, str]]:
+        return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
 
     def next_due(self, now: int) -> int:
         found = self._read("next_due", (now,))

@@ -1,0 +1,227 @@
+"""Following the log: what others write about the runs of this process.
+
+One thread, awake while there are runs to follow. It tells live runs what concerns them (a decision, a
+signal, a cancel, a new owner), and goes on with parked ones when they can: nothing holds them up any more,
+or their time has come. What can go on is asked of the store, never concluded from what was seen, so that
+nothing can be missed; the pulse and the feed only say when to ask.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.engine.execution import HEARD, Execution
+from holdfast.errors import Resync, StoreVanished
+from holdfast.kernel import events as e
+from holdfast.kernel.state import ENDED
+from holdfast.store.port import Entry, Recorded
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+_POLL_S = 0.02
+_AGAIN_S = 1.0
+_STOPS = ("RunCompleted", "RunFailed", "RunCancelled", "RunPaused", "RunNeedsAttention", "RunReleased")
+_TYPES = (*HEARD, *_STOPS)
+
+logger = logging.getLogger("holdfast")
+
+
+class Parking(NamedTuple):
+    """A run of this process that waits for something."""
+
+    until: int
+    """When its time comes, in microseconds; 0 for never."""
+    go: Callable[[], None]
+    """Called once, when it can go on, has ended, or is stopped. Must not block."""
+
+
+class Follower:
+    """Thread-safe. Costs nothing until there is something to follow."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._parked: dict[str, list[Parking]] = {}
+        """Several handles may wait for one run."""
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._awake = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._cursor = ""
+        self._pulse: int | None = None
+        self._new: list[str] = []
+        """Parked since the last look."""
+        self._next = 0
+        """When the time of the next parked run comes; 0 for never."""
+
+    def ensure(self) -> None:
+        """Be awake: there are runs to follow."""
+        if self._awake:
+            return
+        with self._lock:
+            if self._closed:
+                return
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="holdfast-follow", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._awake = True
+            self._wake.set()
+
+    def park(self, run_id: str, parking: Parking) -> None:
+        """Go on with this run when it can."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._parked.setdefault(run_id, []).append(parking)
+                self._new.append(run_id)
+                if parking.until and not 0 < self._next <= parking.until:
+                    self._next = parking.until
+        if closed:
+            parking.go()
+            return
+        self.ensure()
+        self._wake.set()
+
+    def forget(self, run_id: str, parking: Parking) -> None:
+        """Nobody waits for it here any more."""
+        with self._lock:
+            parkings = self._parked.get(run_id, [])
+            if parking in parkings:
+                parkings.remove(parking)
+            if not parkings:
+                self._parked.pop(run_id, None)
+
+    def close(self) -> None:
+        """Let every parked run go: whoever waits for it is told that nobody follows it any more."""
+        with self._lock:
+            self._closed = True
+            self._wake.set()
+            left = [one for parkings in self._parked.values() for one in parkings]
+            self._parked = {}
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        for parking in left:
+            parking.go()
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._begin()
+                while self._has_work():
+                    self._look()
+                    self._wake.wait(_POLL_S)
+                    self._wake.clear()
+            except StoreVanished as error:
+                for execution, _ in list(self._engine.live.values()):
+                    execution.lose(error)
+                self._wake.wait(_AGAIN_S)
+            except Exception:  # whatever it is, runs that can go on must not wait for ever
+                logger.exception("following the log failed; trying again in a second")
+                self._wake.wait(_AGAIN_S)
+            self._rest()
+
+    def _has_work(self) -> bool:
+        return not self._closed and bool(self._parked or self._engine.live)
+
+    def _rest(self) -> None:
+        """Sleep until there is something to follow; what comes between these lines is seen by the second."""
+        self._wake.clear()
+        self._awake = False
+        if not self._has_work() and not self._closed:
+            self._wake.wait()
+        self._awake = True
+
+    def _begin(self) -> None:
+        """Follow from now on; what was written to the live runs before is told first."""
+        store = self._engine.store
+        self._cursor, self._pulse = store.tail(), None
+        for run_id, (execution, _) in list(self._engine.live.items()):
+            entries = [
+                one for one in store.entries(run_id, after=execution.state.version) if one.type in HEARD
+            ]
+            self._tell(execution, entries)
+
+    def _look(self) -> None:
+        store = self._engine.store
+        changed = (pulse := store.pulse()) != self._pulse
+        if changed:
+            self._pulse = pulse
+            self._hear()
+        with self._lock:
+            new, self._new = self._new, []
+        for run_id in new:
+            self._check(run_id)
+        now = self._engine.clock.now_us()
+        if self._parked and (changed or new or 0 < self._next <= now):
+            self._go_on(now)
+
+    def _hear(self) -> None:
+        try:
+            page = self._engine.store.feed(self._cursor, types=_TYPES)
+        except Resync:  # the store was restored from a backup
+            self._begin()
+            return
+        self._cursor = page.cursor
+        if page.entries:
+            self._pulse = None  # there may be more
+        heard: dict[str, list[Entry]] = {}
+        for entry in page.entries:
+            if entry.stream in self._engine.live:
+                heard.setdefault(entry.stream, []).append(entry)
+            elif entry.stream in self._parked:
+                self._check(entry.stream)
+        for run_id, entries in heard.items():
+            live = self._engine.live.get(run_id)
+            if live is not None:
+                self._tell(live[0], entries)
+
+    def _tell(self, execution: Execution, entries: list[Entry]) -> None:
+        recorded = [
+            Recorded(e.decode(one.type, one.payload), one.version, one.at)
+            for one in entries
+            if one.type in HEARD
+        ]
+        if recorded:
+            execution.hear(recorded)
+
+    # Going on
+
+    def _go_on(self, now: int) -> None:
+        """Go on with what can: a parked run itself, or one whose child can."""
+        for run_id, parent in self._engine.store.ready_runs(now):
+            holder = run_id if run_id in self._parked else self._holder(parent)
+            if holder:
+                self._go(holder)
+        if 0 < self._next <= now:
+            with self._lock:
+                times = [(one.until, run_id) for run_id, parkings in self._parked.items() for one in parkings]
+                due = {run_id for until, run_id in times if 0 < until <= now}
+                self._next = min((until for until, _ in times if until > now), default=0)
+            for run_id in due:
+                self._go(run_id)
+
+    def _holder(self, run_id: str) -> str:
+        """The nearest of the run and its ancestors that is parked here."""
+        while run_id and run_id not in self._parked:
+            row = None if run_id in self._engine.live else self._engine.store.run(run_id)
+            run_id = row.parent if row is not None else ""
+        return run_id
+
+    def _check(self, run_id: str) -> None:
+        """A parked run that somebody else ended or stopped has nothing to wait for."""
+        row = self._engine.store.run(run_id)
+        if row is None or row.status in ENDED or row.status in ("paused", "needs_attention"):
+            self._go(run_id)
+
+    def _go(self, run_id: str) -> None:
+        with self._lock:
+            parkings = self._parked.pop(run_id, ())
+        for parking in parkings:
+            parking.go()

@@ -1,0 +1,282 @@
+"""Letting runs go: in the caller's thread, in one of their own, in an event loop; and again after a park."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine.claim import Claimed, claim, give_back, leave, release_quietly
+from holdfast.engine.follower import Parking
+from holdfast.engine.lifecycle import Arguments, OnPark, ended, execute, execute_async, follow_handle
+from holdfast.engine.parking import Parked
+from holdfast.engine.perform import Outcome
+from holdfast.engine.run import Run, in_loop
+from holdfast.engine.scope import current
+from holdfast.errors import NeedsAttention, RunHeld, RunInterrupted, RunPaused, RunWaiting
+from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
+    from holdfast.engine.engine import Engine
+
+_LOOK_EVERY_S = 0.1
+
+
+def launch(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claim_it: Callable[[], Claimed],
+    claim_soon: Callable[[], Awaitable[Claimed]] | None = None,
+) -> Run[Any]:
+    """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
+    loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
+    what it raises, `await run` raises; `claim_soon` is a way that needs no thread. `workflow` is a list
+    that `claim_it` fills when it must be found.
+    """
+    if in_loop():
+        _spawn(engine, run, workflow, arguments, claim_it, claim_soon)
+        return run
+    with engine.lock:
+        live = engine.live.get(run.id)
+    if live is not None:
+        return live[1]
+    claimed = claim_it()
+    if claimed.attached is not None:
+        return claimed.attached
+    if claimed.state.ended:
+        run.finish(ended(engine, run.id, claimed.state))
+        return run
+    found = workflow[0] if isinstance(workflow, list) else workflow
+    if found.is_async:
+        work = execute_async(
+            engine, run, found, arguments, claimed, _park_async(engine, run, found, arguments)
+        )
+        engine.loop_thread().spawn(work)
+    else:
+        _execute_in_thread(engine, run, found, arguments, claimed)
+    return run
+
+
+# Plain code
+
+
+def run_here(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments,
+    claimed: Claimed,
+    birth: Append | None = None,
+) -> None:
+    """Execute the run in this thread to its end; while it is parked the thread waits."""
+    parks: list[Parked] = []
+    execute(engine, run, workflow, arguments, claimed, parks.append, birth=birth)
+    while parks:
+        again = _await(engine, run, parks.pop().until)
+        if again is not None:
+            execute(engine, run, workflow, arguments, again, parks.append)
+
+
+def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
+    """Wait until the run can go on, and own it; None if there is nothing to go on with: `run` says why."""
+    while True:
+        ready = threading.Event()
+        parking = Parking(until, ready.set)
+        engine.follower.park(run.id, parking)
+        try:
+            while not ready.wait(_LOOK_EVERY_S):
+                pass  # Ctrl-C wakes no thread that waits for ever
+        finally:
+            engine.follower.forget(run.id, parking)
+        try:
+            claimed = _reclaim(engine, run.id)
+        except Exception as error:
+            run.finish(Outcome(None, error))
+            return None
+        if claimed is not None:
+            return claimed
+        until = 0
+
+
+def _execute_in_thread(
+    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+) -> None:
+    """A thread of its own: a run that computes for long must not take one that others need."""
+    on_park = _park_in_thread(engine, run, workflow, arguments)
+    thread = threading.Thread(
+        target=execute,
+        args=(engine, run, workflow, arguments, claimed, on_park),
+        name=f"holdfast-run-{run.id}",
+        daemon=True,
+    )
+    try:
+        thread.start()
+    except BaseException:  # no thread is left, or Ctrl-C: the run goes to whoever has one
+        release_quietly(engine, run.id)
+        leave(engine, run.id)
+        raise
+
+
+def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
+    def go_on() -> None:
+        try:
+            claimed = _reclaim(engine, run.id)
+        except BaseException as error:
+            run.finish(Outcome(None, error))
+            return
+        if claimed is None:
+            park(0)
+        else:
+            execute(engine, run, workflow, arguments, claimed, on_park)
+
+    def go() -> None:
+        thread = threading.Thread(target=go_on, name=f"holdfast-run-{run.id}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread is left: the run stays where it is
+            run.finish(Outcome(None, error))
+
+    def park(until: int) -> None:
+        engine.follower.park(run.id, Parking(until, go))
+
+    def on_park(parked: Parked) -> None:
+        park(parked.until)
+
+    return on_park
+
+
+def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
+    """Own a run that was parked; None if another process does. Raises what keeps it from going on."""
+    if engine.closing:
+        raise RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` goes on with it")
+    row = engine.store.run(run_id)
+    if row is not None and row.status == "paused":
+        raise RunPaused(run_id, row.reason)
+    if row is not None and row.status == "needs_attention":
+        raise NeedsAttention(run_id, row.reason)
+    try:
+        return claim(engine, run_id)
+    except RunHeld:
+        return None
+
+
+# Event loops
+
+
+def _spawn(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claim_it: Callable[[], Claimed | None],
+    claim_soon: Callable[[], Awaitable[Claimed]] | None = None,
+) -> None:
+    import asyncio
+
+    task = asyncio.get_running_loop().create_task(
+        _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
+    )
+    _keep(task)
+    task.add_done_callback(partial(_finish_cancelled, run))
+
+
+def _park_async(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
+    """Goes on in the loop in which the run was parked."""
+
+    def on_park(parked: Parked) -> None:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        spawn = partial(_spawn, engine, run, workflow, arguments, partial(_reclaim, engine, run.id))
+
+        def go() -> None:
+            try:
+                loop.call_soon_threadsafe(spawn)
+            except RuntimeError:  # the loop is closed
+                run.finish(Outcome(None, RunInterrupted(run.id, "its event loop was closed")))
+
+        engine.follower.park(run.id, Parking(parked.until, go))
+
+    return on_park
+
+
+async def _claim_in_thread(
+    engine: Engine, run_id: str, claim_it: Callable[[], Claimed | None]
+) -> Claimed | None:
+    """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
+    given back when it comes."""
+    import asyncio
+
+    def give_it_back(claiming: Future[Claimed | None]) -> None:
+        if claiming.exception() is None and (claimed := claiming.result()) is not None:
+            give_back(engine, run_id, claimed)
+
+    claiming = engine.claimers().submit(claim_it)
+    try:
+        return await asyncio.wrap_future(claiming)
+    except asyncio.CancelledError:
+        if not claiming.cancel():
+            claiming.add_done_callback(give_it_back)
+        raise
+
+
+async def _claim_and_go(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claim_it: Callable[[], Claimed | None],
+    claim_soon: Callable[[], Awaitable[Claimed]] | None,
+) -> None:
+    import asyncio
+
+    token = current.set(None)
+    try:
+        claimed: Claimed | None
+        if claim_soon is not None:
+            claimed = await claim_soon()
+        else:
+            claimed = await _claim_in_thread(engine, run.id, claim_it)
+        found = workflow[0] if isinstance(workflow, list) and workflow else workflow
+        if claimed is None:
+            _park_async(engine, run, found, arguments)(Parked(run.id, 0))
+        elif claimed.attached is not None:
+            follow_handle(run, claimed.attached)
+        elif claimed.state.ended:
+            run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
+        elif found.is_async:
+            await execute_async(
+                engine, run, found, arguments, claimed, _park_async(engine, run, found, arguments)
+            )
+        else:
+            _execute_in_thread(engine, run, found, arguments, claimed)
+    except BaseException as error:
+        if not run.done():
+            run.finish(Outcome(None, error))
+        if not isinstance(error, Exception):
+            raise
+    finally:
+        current.reset(token)
+
+
+def _finish_cancelled(run: Run[Any], task: asyncio.Task[None]) -> None:
+    """A task that was cancelled before its first line could not do it itself."""
+    if task.cancelled() and not run.done():
+        from asyncio import CancelledError
+
+        run.finish(Outcome(None, CancelledError()))
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def _keep(task: asyncio.Task[None]) -> None:
+    """The loop itself keeps only weak references to tasks."""
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
