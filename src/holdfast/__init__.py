@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.engine.command import CommandResult, command
     from holdfast.engine.deadline import timeout
     from holdfast.engine.fanout import gather, parallel
+    from holdfast.engine.gates import Decision, approval, wait_for
+    from holdfast.engine.marks import checkpoint, emit, patched
     from holdfast.engine.perform import NOT_DONE
     from holdfast.engine.policy import Retry
     from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         RunHeld,
         RunInterrupted,
         RunNotFound,
+        RunPaused,
         RunWaiting,
         StepError,
         StepTimeout,
@@ -52,6 +55,8 @@ _HOMES = {
     "holdfast.engine.command": ("CommandResult", "command"),
     "holdfast.engine.deadline": ("timeout",),
     "holdfast.engine.fanout": ("gather", "parallel"),
+    "holdfast.engine.gates": ("Decision", "approval", "wait_for"),
+    "holdfast.engine.marks": ("checkpoint", "emit", "patched"),
     "holdfast.engine.perform": ("NOT_DONE",),
     "holdfast.engine.policy": ("Retry",),
     "holdfast.engine.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
@@ -75,6 +80,7 @@ _HOMES = {
         "RunHeld",
         "RunInterrupted",
         "RunNotFound",
+        "RunPaused",
         "RunWaiting",
         "StepError",
         "StepTimeout",
@@ -91,6 +97,7 @@ __all__ = [
     "CommandFailed",
     "CommandResult",
     "CrashLoop",
+    "Decision",
     "DetachedStep",
     "DivergenceError",
     "GateError",
@@ -109,6 +116,7 @@ __all__ = [
     "RunInfo",
     "RunInterrupted",
     "RunNotFound",
+    "RunPaused",
     "RunWaiting",
     "Secret",
     "StepError",
@@ -117,16 +125,21 @@ __all__ = [
     "StoreError",
     "StoreVanished",
     "__version__",
+    "approval",
+    "checkpoint",
     "command",
+    "emit",
     "gather",
     "idempotency_key",
     "now",
     "parallel",
+    "patched",
     "random",
     "sleep",
     "step",
     "timeout",
     "uuid",
+    "wait_for",
     "workflow",
 ]
 

@@ -15,11 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from holdfast import wiring
+from holdfast.engine import steering
 from holdfast.engine.code import refuse_while_loading
 from holdfast.engine.reading import Reading
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
 from holdfast.engine.run import Run, refuse_in_loop
 from holdfast.engine.settling import settle
+from holdfast.engine.steering import user
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
 
@@ -33,6 +35,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _UNSET: Any = object()
+PATIENCE_S = 10.0
 
 
 class Holdfast:
@@ -121,6 +124,71 @@ class Holdfast:
         )
         value = None if done is _UNSET else done
         return settle(self._engine, self._engine.known(run_id), step, outcome, value, fail or "", by)
+
+    # Steering: from any process, whether or not somebody executes the run
+
+    def approve(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        """Approve what a run shows; returns the gate's identity. `gate` is needed if several are open;
+        `digest`, or its first characters, is that of what you have seen. Raises `GateError`."""
+        refuse_in_loop("hf.approve() blocks", "await hf.aio.approve(...)")
+        return self._decide(run_id, "approved", gate, digest, by, comment)
+
+    def reject(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        """The same, with the other answer."""
+        refuse_in_loop("hf.reject() blocks", "await hf.aio.reject(...)")
+        return self._decide(run_id, "rejected", gate, digest, by, comment)
+
+    def _decide(
+        self,
+        run_id: str,
+        outcome: Literal["approved", "rejected"],
+        gate: str | None,
+        digest: str | None,
+        by: str | None,
+        comment: str | None,
+    ) -> str:
+        by = user() if by is None else by
+        known = self._engine.known(run_id)
+        return steering.decide_gate(self._engine, known, outcome, gate or "", digest or "", by, comment or "")
+
+    def signal(self, run_id: str, name: str, value: Any = None, *, by: str | None = None) -> bool:
+        """Give a run the value that its `wait_for(name)` waits for; returns whether one did. Otherwise it
+        is kept for the next one."""
+        refuse_in_loop("hf.signal() blocks", "await hf.aio.signal(...)")
+        by = user() if by is None else by
+        return steering.send_signal(self._engine, self._engine.known(run_id), name, value, by)
+
+    def pause(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        """Let a run stop at its next step boundary, until it is resumed; returns its status, which is
+        `paused` unless its owner took longer than `patience` seconds to come there."""
+        refuse_in_loop("hf.pause() blocks", "await hf.aio.pause(...)")
+        by = user() if by is None else by
+        return steering.pause(self._engine, self._engine.known(run_id), reason, by, patience)
+
+    def cancel(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        """End a run, the commands and async steps that run in it, and its child runs; returns its status,
+        which is `cancelled` unless its owner took longer than `patience` seconds to end it."""
+        refuse_in_loop("hf.cancel() blocks", "await hf.aio.cancel(...)")
+        by = user() if by is None else by
+        return steering.cancel(self._engine, self._engine.known(run_id), reason, by, patience)
 
     # Reading
 
@@ -241,6 +309,39 @@ class AsyncHoldfast:
         by: str = "",
     ) -> str:
         return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
+
+    async def approve(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        return await self._call(self._holdfast.approve, run_id, gate, digest, by, comment)
+
+    async def reject(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        return await self._call(self._holdfast.reject, run_id, gate, digest, by, comment)
+
+    async def signal(self, run_id: str, name: str, value: Any = None, *, by: str | None = None) -> bool:
+        return await self._call(self._holdfast.signal, run_id, name, value, by=by)
+
+    async def pause(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        return await self._call(self._holdfast.pause, run_id, reason, by=by, patience=patience)
+
+    async def cancel(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
 
     async def get(self, run_id: str) -> RunInfo:
         return await self._call(self._holdfast.get, run_id)

@@ -30,6 +30,9 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
 from holdfast.kernel.identity import check_step_name, name_of_program
 
+_GRACE_S = 2.0
+_HURRY_S = 0.4
+"""Between SIGTERM and SIGKILL: when a run stops, and when it is cancelled."""
 _OUTPUT_PIECE = 16 * 1024
 _OUTPUT_AGE_S = 0.5
 _FROM_OUTSIDE = ("signalled", "supervisor_lost")
@@ -198,17 +201,22 @@ def _run(
 def _wait(call: Call, process: Process, timeout_s: float | None) -> Exit:
     run = call.execution
     limit = _limit(call, timeout_s)
-    run.on_stop.append(process.terminate)
+
+    def end() -> None:
+        hurry = run.control is not None and run.control.at_once
+        process.terminate(_HURRY_S if hurry else _GRACE_S)
+
+    run.on_stop.append(end)
     try:
         if run.control is not None:
-            process.terminate()
+            end()
         return process.wait(limit)
     except TimeoutError:
         if process.ended:
             raise  # it is the program's own, from `on_output`
         raise StepTimeout(call.key, limit or 0.0) from None
     finally:
-        run.on_stop.remove(process.terminate)
+        run.on_stop.remove(end)
 
 
 def _end(process: Process) -> None:

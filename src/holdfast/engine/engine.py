@@ -300,13 +300,14 @@ class Engine:
     # Closing
 
     def stop(self, why: str) -> list[Run[Any]]:
-        """Make all runs, also those that are still being claimed, stop at their next step boundary;
-        returns the handles of those that are live."""
+        """Make all runs, also those that are still being claimed, stop at their next step boundary, and
+        go on with none that is parked; returns the handles of those that are live."""
         with self.lock:
             self.closing = why
             live = list(self.live.values())
         for execution, _ in live:
             execution.interrupt(why)
+        self.follower.close()
         return [run for _, run in live]
 
     def close(self) -> None:
@@ -334,7 +335,6 @@ class Engine:
     def release(self) -> None:
         """After the last run has stopped: give everything back."""
         self._closed = True
-        self.closing = self.closing or "its Holdfast was closed"
         self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()

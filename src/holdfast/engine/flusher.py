@@ -52,7 +52,6 @@ class Flusher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._ticks = 0
         self._written: deque[Append] = deque()
         """What was flushed and the program's callback is still to be told of."""
 
@@ -81,8 +80,11 @@ class Flusher:
         self._wake.set()
 
     def _run(self) -> None:
-        idle = 0
+        idle = ticks = 0
         while not self._closing.wait(self._after_s):
+            ticks += 1
+            if ticks >= _FOLLOW_TICKS and self._engine.live:
+                self._engine.follower.ensure()
             if self._watched or self._written:
                 idle = 0
                 self._tick()
@@ -90,7 +92,7 @@ class Flusher:
                 idle += 1
             else:
                 self._rest()
-                idle = self._ticks = 0
+                idle = ticks = 0
 
     def _rest(self) -> None:
         """Sleep until a step begins; one that begins between these lines is seen by the second."""
@@ -107,9 +109,6 @@ class Flusher:
         for one in list(self._watched.values()):
             if now - one.since >= self._after_s and not one.taken:
                 self._flush(one)
-        self._ticks += 1
-        if self._ticks >= _FOLLOW_TICKS:
-            self._engine.follower.ensure()
 
     def _flush(self, one: Beginning) -> None:
         try:

@@ -1,6 +1,7 @@
 """`sleep`: a pause that a crash does not lengthen.
 
-When it ends is recorded before it begins; a run that is resumed after that moment goes on at once.
+When it ends is recorded before it begins; a run that is resumed after that moment goes on at once. A run
+in which nothing else happens is parked meanwhile: it holds no thread.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from holdfast.engine import drive
 from holdfast.engine.execution import Execution
+from holdfast.engine.parking import IN_PLACE_S, Wait
 from holdfast.engine.policy import Seconds, seconds
 from holdfast.engine.scope import Scope, current, on_this_thread
 from holdfast.errors import BadInput, StepTimeout, WrongColour
@@ -36,7 +38,11 @@ class Sleep:
             drive.commit(run, run.entry([_start(run, key, ordinal, duration)]))
         sleeping = run.state.steps[key]
         if sleeping.status != "completed":
-            drive.pause(run, _end(sleeping, scope.deadline))
+            until = _end(sleeping, scope.deadline)
+            if run.engine.clock.wait(until) <= IN_PLACE_S:
+                drive.pause(run, until)
+            else:
+                run.waiting.wait(Wait(until, _never))
             run.note(c.EndSleep(key))
         _check(sleeping, scope.deadline)
 
@@ -70,9 +76,17 @@ async def _sleep_async(
             raise cancelled
     sleeping = run.state.steps[key]
     if sleeping.status != "completed":
-        await aio.pause(run, _end(sleeping, deadline))
+        until = _end(sleeping, deadline)
+        if run.engine.clock.wait(until) <= IN_PLACE_S:
+            await aio.pause(run, until)
+        else:
+            await run.waiting.wait_async(Wait(until, _never))
         run.note(c.EndSleep(key))
     _check(sleeping, deadline)
+
+
+def _never() -> bool:
+    return False
 
 
 def _end(sleeping: StepState, deadline: float) -> int:

@@ -218,7 +218,12 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
     _not_ended(state, command.run_id)
     if state.owner and command.live:
         return [] if state.cancel else [e.CancelRequested(command.reason, command.by)]
-    return [e.RunCancelled(command.reason, command.by)]
+    cut_off = [
+        e.StepInDoubt(step.key, "was cut off when the run was cancelled", state.generation)
+        for step in state.steps.values()
+        if step.effect == "once" and step.status == "running"
+    ]
+    return [*cut_off, e.RunCancelled(command.reason, command.by)]
 
 
 def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:

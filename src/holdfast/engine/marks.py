@@ -1,0 +1,128 @@
+"""What a run says about itself: checkpoints, values for whoever watches, changes in its code."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.engine import drive
+from holdfast.engine.execution import Execution
+from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.errors import WrongColour
+from holdfast.kernel import codec
+from holdfast.kernel import commands as c
+from holdfast.kernel.identity import check_step_name
+from holdfast.store.port import Append
+
+
+class Checkpoint:
+    """Call it in a `def` workflow; in an async one, `await checkpoint.aio(...)`."""
+
+    def __call__(self, name: str, **data: Any) -> None:
+        """A point with a name, with data that describe it, to which the run can be rewound. Durable when
+        this returns."""
+        scope = _scope("checkpoint")
+        if scope is None:
+            return
+        if scope.execution.is_async:
+            raise WrongColour(
+                "checkpoint() would block this async workflow: write `await checkpoint.aio(...)`"
+            )
+        taken = _take(scope, name, data)
+        if taken is not None:
+            drive.commit(taken.run, taken.append)
+
+    def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
+        """The same for async workflows."""
+        scope = _scope("checkpoint")
+        return self._write(None if scope is None else _take(scope, name, data))
+
+    @staticmethod
+    async def _write(taken: _Taken | None) -> None:
+        if taken is None:
+            return
+        from holdfast.engine import aio
+
+        cancelled = await aio.commit(taken.run, taken.append)
+        if cancelled is not None:
+            raise cancelled
+
+
+class _Taken(NamedTuple):
+    run: Execution
+    append: Append
+
+
+def _take(scope: Scope, name: str, data: dict[str, Any]) -> _Taken | None:
+    """What is to be written; None if the history has it."""
+    run = scope.execution
+    key = scope.counters.key(check_step_name(name))
+    ordinal = scope.counters.ordinal
+    if run.recall(key, name, ordinal, "", "checkpoint") is not None:
+        return None
+    value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
+    return _Taken(run, run.entry([c.TakeCheckpoint(key, ordinal, name, value, blob)], blobs=blobs))
+
+
+def emit(name: str, value: object) -> None:
+    """Give a value out to whoever watches the run: progress, tokens. Kept in the log.
+
+    In a workflow it is recorded once, with the run's next commit. In a step's body it goes to the log at
+    once, without waiting for the disk; an attempt that is made again emits again.
+    """
+    check_step_name(name)
+    raw = msgspec.Raw(codec.encode(value, f"what is emitted as {name}"))
+    inside = current.get()
+    if isinstance(inside, InsideStep):
+        run = inside.execution
+        entry = run.entry([c.Emit(name, raw, step=inside.key, attempt=inside.attempt)], durable=False)
+        run.engine.store.append_soon(entry, run.engine.flusher.written)
+        return
+    scope = _scope("emit")
+    if scope is None:
+        return
+    key = scope.counters.key(name)
+    ordinal = scope.counters.ordinal
+    if scope.execution.recall(key, name, ordinal, "", "emit") is None:
+        scope.execution.note(c.Emit(name, raw, key, ordinal))
+
+
+def patched(id: str) -> bool:
+    """Whether the new code counts for this run: True in runs that come here for the first time, False in
+    those that had passed this place before the change.
+
+        if patched("two-drafts"):
+            draft = best(ask(q), ask(q))
+        else:
+            draft = ask(q)
+    """
+    check_step_name(id)
+    scope = _scope("patched")
+    if scope is None:
+        return True
+    run = scope.execution
+    if run.control is not None:
+        raise run.control
+    key = f"patched@{id}"
+    known = run.patches.get(id)
+    if known is None:
+        passed = (scope.counters.path, scope.counters.ordinal + 1) in run.state.order
+        recorded = key in run.state.steps
+        known = run.patches[id] = recorded or not passed
+        if known and not recorded:
+            run.note(c.SeePatch(key, id))
+    return known
+
+
+def _scope(what: str) -> Scope | None:
+    scope = current.get()
+    if type(scope) is not Scope:
+        return None
+    if not on_this_thread(scope):
+        raise WrongColour(f"{what}() was called on another thread than the one of its scope")
+    return scope
+
+
+checkpoint = Checkpoint()

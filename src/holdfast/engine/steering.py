@@ -1,0 +1,131 @@
+"""Steering runs from outside: decisions, signals, pause and cancel, from any process.
+
+What a run's owner must do, it is asked for in the log; what nobody owns is done at once. Who owns a run is
+looked at before and checked again in the write transaction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.engine.ownership import is_alive
+from holdfast.errors import RunNotFound
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.identity import check_step_name
+from holdfast.kernel.state import ENDED, RunState
+from holdfast.store.port import Decision, Recorded, new_event
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+_POLL_S = 0.01
+
+
+def user() -> str:
+    """Who decides, if nobody says."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return str(os.getuid())
+
+
+Blobs = Sequence[tuple[str, bytes]]
+
+
+def decide_gate(
+    engine: Engine,
+    run_id: str,
+    outcome: Literal["approved", "rejected"],
+    gate: str,
+    digest: str,
+    by: str,
+    comment: str,
+) -> str:
+    """Decide an approval; returns the gate's whole identity. `digest`, or its first characters, is that of
+    what was seen. Raises `GateError` if it does not fit."""
+    command = c.DecideGate(run_id, outcome, gate, digest, by, comment)
+    decided = _command(engine, run_id, lambda _: command)
+    return next(event.key for event in decided if isinstance(event, e.GateDecided))
+
+
+def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> bool:
+    """Give the run a signal; returns whether a `wait_for` took it. Otherwise it is kept for the next one."""
+    raw, blob, blobs = engine.store_value(value, f"the value of signal {name}")
+    command = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
+    sent = _command(engine, run_id, lambda _: command, blobs)
+    return any(isinstance(event, e.GateDecided) for event in sent)
+
+
+def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
+    """Let the run stop at its next step boundary; returns its status: `paused`, unless its owner has not
+    come so far within `patience_s`."""
+    _command(engine, run_id, lambda live: c.PauseRun(run_id, reason, by, live))
+    return _wait(engine, run_id, ENDED | {"paused", "needs_attention"}, patience_s)
+
+
+def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
+    """End the run, what runs in it, and its child runs; returns its status: `cancelled`, unless its owner
+    has not come so far within `patience_s`."""
+    _command(engine, run_id, lambda live: c.CancelRun(run_id, reason, by, live))
+    status = _wait(engine, run_id, ENDED, patience_s)
+    if status in ENDED:
+        for child in engine.store.runs(parent=run_id):
+            if child.status not in ENDED:
+                cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
+    return status
+
+
+def _command(
+    engine: Engine, run_id: str, make: Callable[[bool], c.Command], blobs: Blobs = ()
+) -> Sequence[e.Event]:
+    """Append what the command brings about. `make` is told whether a live process executes the run."""
+    while True:
+        state = fold(engine.store.history(run_id))
+        if state is None:
+            raise RunNotFound(run_id, engine.nearest(run_id))
+        attempt = _Attempt(
+            engine, state, make(bool(state.owner) and is_alive(engine.home, state.owner)), blobs
+        )
+        engine.store.command(run_id, attempt.decide, after=state.version)
+        if attempt.events is not None:
+            return attempt.events
+
+
+class _Attempt:
+    """One try, decided inside the write transaction. `events` stays None if the run got another owner in
+    between: then its liveness must be looked at first."""
+
+    def __init__(self, engine: Engine, state: RunState, command: c.Command, blobs: Blobs) -> None:
+        self._engine = engine
+        self._state = state
+        self._owner = state.owner
+        self._command = command
+        self._blobs = blobs
+        self.events: Sequence[e.Event] | None = None
+
+    def decide(self, recorded: Sequence[Recorded]) -> Decision:
+        now = fold(recorded, self._state)
+        assert now is not None
+        if now.owner != self._owner:
+            return Decision()
+        at = self._engine.clock.now_us()
+        self.events = decide(now, self._command)
+        return Decision([new_event(event, at) for event in self.events], None, self._blobs)
+
+
+def _wait(engine: Engine, run_id: str, wanted: frozenset[str], patience_s: float) -> str:
+    """The run's status, once it is one of these; the one it has when patience ends."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        row = engine.store.run(run_id)
+        status = row.status if row is not None else ""
+        if status in wanted or time.monotonic() >= deadline:
+            return status
+        time.sleep(_POLL_S)

@@ -1,0 +1,199 @@
+"""Pause and cancel, from any process: what runs is reached, and what nobody owns is done at once."""
+
+import asyncio
+import os
+import threading
+import time
+
+import pytest
+from tests.engine.test_gates import parked, until
+
+from holdfast import RunCancelled, RunNotFound, RunPaused, approval, command, parallel, sleep, step
+from holdfast.errors import Refused
+
+
+def types(hf, run_id):
+    return [event.type for event in hf.events(run_id)]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_cancel_ends_a_command_with_its_whole_tree(open_hf, act, tmp_path):
+    """Also what it put into a session of its own, also what ignores SIGTERM, within a second."""
+    pids = tmp_path / "pids"
+    script = f"""
+        trap '' TERM
+        sh -c 'trap "" TERM; echo $$ >> {pids}; sleep 600' &
+        (setsid sh -c 'trap "" TERM; echo $$ >> {pids}; sleep 600' &)
+        echo $$ >> {pids}
+        wait
+    """
+    hf, other = open_hf(), open_hf()
+    run = hf.with_id("x").start(act(lambda: command(["sh", "-c", script], effect="idempotent")))
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 3)
+    began = time.monotonic()
+    assert other.cancel("x", "enough", by="ann") == "cancelled"
+    assert time.monotonic() - began < 1.0
+    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+    with pytest.raises(RunCancelled, match="enough"):
+        run.result(timeout=20)
+    assert types(hf, "x")[-2:] == ["CancelRequested", "RunCancelled"]
+
+
+def test_a_once_step_that_was_cancelled_is_in_doubt(hf, act, tmp_path):
+    """Nobody knows what it had done by then."""
+    mark = tmp_path / "mark"
+    script = f"echo > {mark}; sleep 600"
+    hf.with_id("x").start(act(lambda: command(["sh", "-c", script], name="pay", effect="once")))
+    until(mark.exists)
+    assert hf.cancel("x") == "cancelled"
+    assert [(one.key, one.status) for one in hf.steps("x")] == [("pay#1", "in_doubt")]
+
+
+def test_cancel_reaches_an_async_body(hf, act, ran):
+    @step
+    async def long():
+        ran.append("began")
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ran.append("ended")
+
+    async def plot():
+        await long()
+
+    run = hf.with_id("x").start(act(plot))
+    until(lambda: ran)
+    assert hf.cancel("x") == "cancelled"
+    assert ran == ["began", "ended"]
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+
+
+def test_a_plain_body_is_let_end(hf, act, ran):
+    """A thread cannot be killed: its result is recorded, and no step follows."""
+    go = threading.Event()
+
+    @step
+    def long():
+        ran.append("long")
+        go.wait(20)
+
+    @step
+    def after():
+        ran.append("after")
+
+    run = hf.with_id("x").start(act(lambda: (long(), after())))
+    until(lambda: ran)
+    assert hf.cancel("x", patience=0.2) == "running"
+    go.set()
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    assert ran == ["long"]
+    assert hf.get("x").status == "cancelled"
+
+
+def test_what_nobody_owns_is_cancelled_at_once(hf, act):
+    """A parked run, and its child with it."""
+    kid = act(lambda: approval("ok").outcome, "child")
+    run = hf.with_id("x").start(act(lambda: kid()))
+    parked(hf, "x")
+    assert hf.cancel("x", "enough") == "cancelled"
+    assert {info.status for info in hf.runs()} == {"cancelled"}
+    with pytest.raises(RunCancelled, match="enough"):
+        run.result(timeout=20)
+
+
+def test_a_live_child_is_cancelled_with_its_parent(hf, act, tmp_path):
+    mark = tmp_path / "mark"
+    kid = act(lambda: command(["sh", "-c", f"echo > {mark}; sleep 600"], effect="idempotent"), "child")
+    hf.with_id("x").start(act(lambda: kid()))
+    until(mark.exists)
+    assert hf.cancel("x") == "cancelled"
+    assert {info.status for info in hf.runs()} == {"cancelled"}
+
+
+def test_a_cancelled_run_can_be_resumed(hf, act, ran):
+    """`resume` takes it up where it was."""
+
+    @step
+    def once_more():
+        ran.append("step")
+        return len(ran)
+
+    run = hf.with_id("x").start(act(lambda: (once_more(), approval("ok").outcome)))
+    parked(hf, "x")
+    hf.cancel("x")
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    again = hf.resume("x")
+    parked(hf, "x")
+    hf.approve("x")
+    assert again.result(timeout=20) == (1, "approved")
+
+
+def test_pause_stops_at_the_next_step(hf, act, ran):
+    go = threading.Event()
+
+    @step
+    def work(n):
+        ran.append(n)
+        go.wait(20)
+
+    run = hf.with_id("x").start(act(lambda: [work(n) for n in range(3)] and "end"))
+    until(lambda: ran)
+    assert hf.pause("x", "lunch", by="ann", patience=0.1) == "running"
+    go.set()
+    with pytest.raises(RunPaused, match="lunch"):
+        run.result(timeout=20)
+    assert hf.get("x").status == "paused"
+    assert ran == [0]
+    assert hf.resume("x").result(timeout=20) == "end"
+    assert ran == [0, 1, 2]
+
+
+def test_pause_of_a_sleeping_run(hf, act):
+    run = hf.with_id("x").start(act(lambda: sleep(600)))
+    parked(hf, "x", "sleeping")
+    assert hf.pause("x") == "paused"
+    with pytest.raises(RunPaused):
+        run.result(timeout=20)
+
+
+def test_fast_steps_hear_of_a_cancel(hf, act, ran):
+    """A run whose steps are all short is reached too."""
+
+    @step
+    def tick(n):
+        ran.append(n)
+
+    run = hf.with_id("x").start(act(lambda: [tick(n) for n in range(1_000_000)]))
+    until(lambda: len(ran) > 50)
+    assert hf.cancel("x", patience=20) == "cancelled"
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+
+
+def test_branches_are_cancelled_together(hf, act, tmp_path):
+    def branch(n):
+        command(["sh", "-c", f"echo > {tmp_path}/{n}; sleep 600"], effect="idempotent")
+
+    hf.with_id("x").start(act(lambda: parallel(branch, range(4))))
+    until(lambda: len(list(tmp_path.glob("[0-9]"))) == 4)
+    assert hf.cancel("x") == "cancelled"
+
+
+@pytest.mark.parametrize("steer", ["cancel", "pause"])
+def test_bad_input(hf, act, steer):
+    hf.with_id("done").run(act(lambda: 1))
+    with pytest.raises(Refused, match=r"run done has ended \(completed\)"):
+        getattr(hf, steer)("done")
+    with pytest.raises(RunNotFound, match="done"):
+        getattr(hf, steer)("don")
