@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
@@ -154,7 +155,7 @@ async def _drive(
                 assert type(request) is Pause
                 if cancelled is not None:
                     raise cancelled
-                await pause(run, request.until_us)
+                await pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
     if cancelled is not None:
@@ -270,8 +271,11 @@ async def settle_down(run: Execution) -> None:
         await run.all_ended.wait()
 
 
-async def pause(run: Execution, until_us: int) -> None:
-    """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
+async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
+    """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
+    is asked again."""
+    clock = run.engine.clock
+    ends = clock.monotonic() + most_s
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
 
@@ -280,7 +284,7 @@ async def pause(run: Execution, until_us: int) -> None:
 
     run.on_stop.append(wake)
     try:
-        while run.control is None and (left := run.engine.clock.wait(until_us)) > 0:
+        while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
             try:
                 await asyncio.wait_for(stopped.wait(), min(left, 60.0))
             except TimeoutError:

@@ -241,7 +241,7 @@ def _limit(call: Call, timeout_s: float | None) -> float | None:
     """Seconds that the command has, by its own timeout and the deadline of the block it is in."""
     if not call.deadline:
         return timeout_s
-    left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
+    left = call.deadline.left_s(call.execution.engine.clock)
     return left if timeout_s is None else min(timeout_s, left)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Generator
 from contextvars import copy_context
@@ -67,7 +68,7 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
                 answer = run_body(call, request)
             else:
                 assert type(request) is Pause
-                pause(run, request.until_us)
+                pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
     if outcome.error is not None:
@@ -89,9 +90,12 @@ def commit(run: Execution, append: Append) -> None:
         engine.tell(append)
 
 
-def pause(run: Execution, until_us: int) -> None:
-    """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
-    while (left := run.engine.clock.wait(until_us)) > 0:
+def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
+    """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
+    is asked again."""
+    clock = run.engine.clock
+    ends = clock.monotonic() + most_s
+    while (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
         if run.stopping.wait(min(left, 60.0)):
             break
     if run.control is not None:

@@ -18,7 +18,7 @@ from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
 from holdfast.engine.run import Run, in_loop
-from holdfast.engine.scope import Scope, current
+from holdfast.engine.scope import NEVER, Deadline, Scope, current
 from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import rebuild
@@ -148,7 +148,7 @@ def execute(
     workflow: Any,
     arguments: Arguments | None,
     claimed: Claimed,
-    deadline: float = 0.0,
+    deadline: Deadline = NEVER,
     birth: Append | None = None,
 ) -> None:
     """Execute a claimed run in this thread, to its end or to where it stops. `deadline` is the parent's;
@@ -173,7 +173,7 @@ def execute(
         run.finish(outcome)
 
 
-def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float) -> Outcome:
+def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
     engine = execution.engine
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
@@ -204,7 +204,7 @@ async def execute_async(
     workflow: Any,
     arguments: Arguments | None,
     claimed: Claimed,
-    deadline: float = 0.0,
+    deadline: Deadline = NEVER,
 ) -> None:
     """The same in the running event loop, which never waits for the disk."""
     import asyncio
@@ -234,7 +234,7 @@ async def execute_async(
 
 
 async def _execute_async(
-    execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float
+    execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline
 ) -> Outcome:
     from holdfast.engine import aio
 
