@@ -32,14 +32,16 @@ class WriteGate:
 
     @property
     def marked(self) -> bool:
-        """Whether there was a store here once: a database that is missing or empty now is a loss, not a beginning."""
+        """Whether there was a store here once: a database that is missing or empty now is a loss, not a
+        beginning."""
         return os.fstat(self._fd).st_size > 0
 
     def mark(self) -> None:
+        """There is a store now. One that cannot be marked is marked by the next process that opens it."""
         try:
             os.pwrite(self._fd, b"1", 0)
         except OSError:
-            pass  # the next one to open the store will try again
+            pass
 
     def close(self) -> None:
         os.close(self._fd)
