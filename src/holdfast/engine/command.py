@@ -29,6 +29,7 @@ from holdfast.errors import BadInput, CommandFailed, OwnershipLost, StepTimeout,
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
 from holdfast.kernel.identity import check_step_name, name_of_program
+from holdfast.project import explained
 
 _OUTPUT_PIECE = 16 * 1024
 _OUTPUT_AGE_S = 0.5
@@ -155,12 +156,13 @@ def _run(
     """The body of a command step: start it, keep its output, wait for its whole tree."""
     run = call.execution
     locks = command_locks(run.engine.home, run.id)
-    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
     output = _Output(call)
     started: list[Process] = []
     try:
+        with explained(locks):
+            locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = Process.start(
             argv,
             cwd=cwd or run.state.code.cwd or os.getcwd(),
@@ -173,15 +175,16 @@ def _run(
             redactor=run.engine.redactor,
         )
         end = _wait(call, process, timeout_s)
-    except BaseException:
+    except BaseException as error:
         if started:
             _end(started[0])
+        if isinstance(error, StoreError):  # its lock cannot be had: no failure of the command
+            raise run.lose(error) from None
         raise
     finally:
         if all(process.ended for process in started):
             output.flush()
-        if tree_is_dead(lock):
-            drop_lock(lock)
+        _clear(lock)
     from_outside = end.reason in _FROM_OUTSIDE
     if from_outside:
         _look_for_takeover(run)
@@ -193,6 +196,15 @@ def _run(
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _clear(lock: Path) -> None:
+    """Remove the lock if its tree is dead; where nobody can tell, whoever claims the run next looks again."""
+    try:
+        if tree_is_dead(lock):
+            drop_lock(lock)
+    except StoreError:
+        pass
 
 
 def _wait(call: Call, process: Process, timeout_s: float | None) -> Exit:
