@@ -259,6 +259,15 @@ def test_a_damaged_file_is_corrupt(store, home, where, length):
         damaged.close()
 
 
+@pytest.mark.parametrize("head", [None, "3", 4.5])
+def test_a_head_that_is_no_number_is_damage(store, monkeypatch, head):
+    """A flipped bit in the header of a row can make anything of its columns."""
+    rows = [(*row[:5], head) for row in store._read("load", ("r", 0))]
+    monkeypatch.setattr(store, "_read", lambda *_: rows)
+    with pytest.raises(StoreCorrupt, match="does not verify"):
+        store.load("r")
+
+
 def test_the_home_may_not_be_a_file(tmp_path):
     """A file where the directory should be: the store cannot be made there."""
     (tmp_path / "file").touch()

@@ -338,7 +338,7 @@ class SqliteStore:
             previous = hash
             if output or type != "OutputCaptured":
                 yield Recorded(decode(type, payload), version, at)
-        if expected < head:
+        if not isinstance(head, int) or expected < head:
             raise self._damaged(stream, expected + 1)
 
     def _damaged(self, stream: str, version: int) -> StoreCorrupt:
