@@ -13,6 +13,7 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import drive as sync_driver
@@ -272,8 +273,7 @@ async def settle_down(run: Execution) -> None:
 
 
 async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
-    """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
-    is asked again."""
+    """As `drive.pause`, without blocking the loop."""
     clock = run.engine.clock
     ends = clock.monotonic() + most_s
     loop = asyncio.get_running_loop()
@@ -283,14 +283,18 @@ async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None
         loop.call_soon_threadsafe(stopped.set)
 
     run.on_stop.append(wake)
+    waited = False
     try:
         while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
+            waited = True
             try:
                 await asyncio.wait_for(stopped.wait(), min(left, 60.0))
             except TimeoutError:
                 pass
     finally:
         run.on_stop.remove(wake)
+    if waited and run.control is None:
+        await in_thread(partial(sync_driver.look_for_takeover, run))
     if run.control is not None:
         raise run.control
 

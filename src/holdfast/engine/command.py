@@ -17,15 +17,14 @@ import msgspec
 
 from holdfast.engine.arguments import Signature
 from holdfast.engine.claim import command_locks
-from holdfast.engine.drive import drive
-from holdfast.engine.execution import Execution
+from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.process import Exit, Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
-from holdfast.errors import BadInput, CommandFailed, OwnershipLost, StepTimeout, StoreError, WrongColour
+from holdfast.errors import BadInput, CommandFailed, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
 from holdfast.kernel.identity import check_step_name, name_of_program
@@ -186,8 +185,8 @@ def _run(
             output.flush()
         _clear(lock)
     from_outside = end.reason in _FROM_OUTSIDE
-    if from_outside:
-        _look_for_takeover(run)
+    if from_outside:  # who takes a run over ends its commands: then that is what stops this run
+        look_for_takeover(run)
     if run.control is not None:
         # It was ended because the run stops: what it had done by then is not known.
         raise run.stop(doubt(call, "was cancelled while it ran")) if _is_once(call) else run.control
@@ -236,17 +235,6 @@ def _end(process: Process) -> None:
 
 def _is_once(call: Call) -> bool:
     return call.spec.effect == "once"
-
-
-def _look_for_takeover(run: Execution) -> None:
-    """Who takes a run over ends its commands: then that is what stops this run."""
-    try:
-        row = run.engine.store.run(run.id)
-    except StoreError as error:
-        run.lose(error)
-        return
-    if row is None or row.epoch != run.epoch:
-        run.lose(OwnershipLost(run.id))
 
 
 def _limit(call: Call, timeout_s: float | None) -> float | None:
