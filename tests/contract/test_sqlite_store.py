@@ -226,6 +226,17 @@ def test_an_empty_file_becomes_a_store(home):
     store.close()
 
 
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: os.truncate(path, 0)], ids=["missing", "empty"])
+def test_a_database_that_was_lost_is_not_made_anew(store, home, lose):
+    """Where a store was, a database that is missing or empty is a loss, and stays what it is."""
+    store.close()
+    lose(home / "holdfast.db")
+    left = sorted(home.iterdir())
+    with pytest.raises(StoreCorrupt, match="lost its database"):
+        SqliteStore(home)
+    assert sorted(home.iterdir()) == left
+
+
 @pytest.mark.parametrize(
     ("where", "length"), [(0, 1), (16, 4), (100, 60), (4096, 4096), (8192, 24576)],
     ids=["magic", "page size", "first page", "second page", "many pages"],
@@ -246,6 +257,15 @@ def test_a_damaged_file_is_corrupt(store, home, where, length):
         damaged.append(step_append("r", "b#1", epoch=1))
     if damaged is not None:
         damaged.close()
+
+
+@pytest.mark.parametrize("head", [None, "3", 4.5])
+def test_a_head_that_is_no_number_is_damage(store, monkeypatch, head):
+    """A flipped bit in the header of a row can make anything of its columns."""
+    rows = [(*row[:5], head) for row in store._read("load", ("r", 0))]
+    monkeypatch.setattr(store, "_read", lambda *_: rows)
+    with pytest.raises(StoreCorrupt, match="does not verify"):
+        store.load("r")
 
 
 def test_the_home_may_not_be_a_file(tmp_path):
@@ -279,10 +299,14 @@ def _unlink_log(store: SqliteStore) -> None:
     store._wal_due = 0.0  # it is looked at once a second
 
 
-@pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log])
+def _empty(store: SqliteStore) -> None:
+    os.truncate(store.path, 0)
+
+
+@pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log, _empty])
 def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, lose):
-    """Deleted or replaced, the database or its write-ahead log: every write says so, every new reader
-    too, and no empty database takes the place of the old one."""
+    """Deleted, replaced or emptied, the database or its write-ahead log: every write says so, every new
+    reader too, and no empty database takes the place of the old one."""
     assert store._reader is None
     lose(store)
     there = store.path.exists()
@@ -572,8 +596,8 @@ def test_network_filesystems_are_refused(home, monkeypatch, kind, refused):
 
 
 def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
-    """Forked while another thread commits: in the child every use is refused at once, also `close`
-    does nothing; the parent goes on."""
+    """Forked while another thread commits: in the child every use is refused at once, also a store of its
+    own, and `close` does nothing; the parent goes on."""
     process = python(
         """
         from holdfast.errors import StoreClosed
@@ -602,11 +626,13 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
                 except StoreClosed:
                     refused += 1
             store.close()
-            own_store = SqliteStore(Path(sys.argv[1]) / "own")
-            own(own_store, "child")
-            own_store.close()
+            for home in (Path(sys.argv[1]), Path(sys.argv[1]) / "own"):
+                try:
+                    SqliteStore(home)
+                except StoreClosed:
+                    refused += 1
             os._exit(refused)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6
         go.set()
         leader.join(20)
         store.append(step_append("r", "a#1"))
@@ -617,6 +643,35 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
         home,
     )
     assert process.communicate(timeout=60)[0] == "fine\n"
+
+
+def test_the_child_of_a_process_without_threads_may_open_another_store(home):
+    """But not the one that was open, as long as it is the same file; neither may its own children."""
+    process = python(
+        """
+        from holdfast.errors import StoreClosed
+        home = Path(sys.argv[1])
+        store = SqliteStore(home)
+        def opens(home):
+            try:
+                SqliteStore(home).close()
+                return True
+            except StoreClosed:
+                return False
+        def in_a_child(act):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(act())
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        def both():
+            return 10 * opens(home) + opens(home / "own")
+        print(in_a_child(both), in_a_child(lambda: in_a_child(both)))
+        store.close()
+        print(in_a_child(both))
+        """,
+        home,
+    )
+    assert process.communicate(timeout=60)[0] == "1 1\n11\n"
 
 
 def test_a_forked_child_does_not_keep_the_gate_shut(home):

@@ -12,7 +12,6 @@ import hashlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +44,12 @@ from holdfast.store.port import (
     StepRow,
     chain,
 )
-from holdfast.store.sqlite import audit, choice, sql
+from holdfast.store.sqlite import audit, choice, forked, sql
 from holdfast.store.sqlite.commit import Command, Committer, Submission
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
+from holdfast.store.sqlite.inode import Inode, inode_of
 
 if TYPE_CHECKING:
     from holdfast.store.statistics import Statistics
@@ -68,7 +68,8 @@ class SqliteStore:
     def __init__(self, home: Path, *, durability: str = "full") -> None:
         self.path = home / DATABASE
         self._file = str(self.path)
-        self._wal: tuple[int, int] | None = None
+        self._inode: Inode | None = None
+        self._wal: Inode | None = None
         self._wal_due = 0.0
         _make_private(home)
         refuse_network(home)
@@ -80,12 +81,13 @@ class SqliteStore:
         self._durability = durability
         self._gate = _open_gate(home)
         self._group: GroupCommit[Submission] = GroupCommit(self._commit)
+        forked.watch(self)
         try:
             self._open()
         except BaseException:
+            forked.forget(self)
             self._gate.close()
             raise
-        _open_stores.add(self)
 
     # Writing
 
@@ -201,17 +203,18 @@ class SqliteStore:
             self._db.execute(sql.query("touch"))
 
     def _check_file(self) -> None:
-        """The database is the one we opened, and so, looked at once in a while, is its write-ahead log:
-        a stat of a file that is written all the time makes each sync of it 80 µs slower (measured on
-        Linux 6.18)."""
-        if _inode(self._file) != self._inode or (time.monotonic() >= self._wal_due and not self._has_wal()):
+        """The database is the one we opened, not emptied; and so, looked at once in a while, is its
+        write-ahead log: a stat of a file that is written all the time makes each sync of it 80 µs slower
+        (measured on Linux 6.18)."""
+        vanished = inode_of(self._file, least=1) != self._inode
+        if vanished or (time.monotonic() >= self._wal_due and not self._has_wal()):
             raise StoreVanished(
-                f"the store {self.path} was deleted or replaced while it was open; what was done since is "
-                "not recorded: put the directory back or start anew"
+                f"the store {self.path} was deleted, replaced or emptied while it was open; what was done "
+                "since is not recorded: put the directory back or start anew"
             )
 
     def _has_wal(self) -> bool:
-        if self._wal is not None and _inode(self._file + "-wal") != self._wal:
+        if self._wal is not None and inode_of(self._file + "-wal") != self._wal:
             return False
         self._wal_due = time.monotonic() + WAL_LOOK_S
         return True
@@ -224,7 +227,7 @@ class SqliteStore:
             assert self._db is not None
             try:
                 prepare_to_write(self._db)
-                self._wal = _inode(self._file + "-wal")
+                self._wal = inode_of(self._file + "-wal")
                 self._committer = Committer(self._db, waits=self._durability == "full")
             except BaseException:  # Ctrl-C: a connection that is half prepared is no use
                 with self._reading:
@@ -235,7 +238,7 @@ class SqliteStore:
     # Opening and closing
 
     def _open(self) -> None:
-        if self._gate.marked and not self._has_content():
+        if self._gate.marked and inode_of(self._file, least=1) is None:
             raise StoreCorrupt(
                 f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
                 "restore a backup, or remove the directory to begin anew"
@@ -262,20 +265,9 @@ class SqliteStore:
             self._disconnect()
             raise translate(error, self.path) from None
 
-    def _has_content(self) -> bool:
-        try:
-            return os.stat(self._file).st_size > 0
-        except FileNotFoundError:
-            return False
-
     def _connect(self, *, create: bool = False) -> None:
-        if _inode(self._file) in _inherited - {None}:
-            raise StoreClosed(
-                f"the store {self.path} was open in the process that this one was forked from, and cannot be "
-                "used safely here: open it only after the fork, or start the process anew (spawn, exec)"
-            )
         self._db = connect(self.path, create=create)
-        self._inode = _inode(self._file)
+        self._inode = inode_of(self._file)
         self._db.execute("PRAGMA synchronous=FULL")
 
     def _disconnect(self) -> None:
@@ -295,18 +287,17 @@ class SqliteStore:
             return
         self._group.close()
         self._closed = "closed"
-        _open_stores.discard(self)
         with self._reading:
             self._disconnect()
+        forked.forget(self)
         self._gate.close()
 
-    def _abandon(self) -> None:
-        """In a forked child: never touch the parent's connection again, not even to close it."""
-        self._closed = "not usable in a forked child; open a Holdfast of your own there"
+    def abandon(self) -> tuple[Inode | None, object]:
+        """In a forked child: never touch the parent's connections again, not even to close them."""
+        self._closed = "not usable in a forked child; start the process anew (spawn, exec)"
         self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
         self._gate.close()  # or this child would keep the gate shut after its parent's death
-        _abandoned.append((self._db, self._reader))
-        _inherited.add(self._inode)
+        return self._inode, (self._db, self._reader)
 
     # Reading
 
@@ -355,7 +346,7 @@ class SqliteStore:
             previous = hash
             if output or type != "OutputCaptured":
                 yield Recorded(decode(type, payload), version, at)
-        if expected < head:
+        if not isinstance(head, int) or expected < head:
             raise self._damaged(stream, expected + 1)
 
     def _damaged(self, stream: str, version: int) -> StoreCorrupt:
@@ -525,14 +516,6 @@ def _doom(item: Submission) -> None:
         item.fate.error = item.error
 
 
-def _inode(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_ino, found.st_dev
-
-
 def _make_private(home: Path) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -554,19 +537,4 @@ def _open_gate(home: Path) -> WriteGate:
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_open_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_abandoned: list[object] = []
-_inherited: set[tuple[int, int] | None] = set()
-"""The databases that were open in the process that this one was forked from. SQLite keeps what it knows of a
-file's locks in memory, and a forked child has the parent's: a new connection would believe to hold locks
-that it does not hold."""
-
-
-def _abandon_all() -> None:
-    for store in list(_open_stores):
-        store._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
 _NO_EVENTS = Decision()
