@@ -95,6 +95,8 @@ def open_engine(
     options = Options(
         flush_after_s=settings.flush_after_ms / 1000,
         blob_over=settings.blob_over_bytes,
+        resume=settings.resume,
+        checkpoint_every=settings.checkpoint_every,
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
     )
