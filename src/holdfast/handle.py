@@ -24,6 +24,11 @@ from holdfast.engine.settling import settle
 from holdfast.engine.steering import user
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
+from holdfast.operations import journal
+from holdfast.operations.journal import OperationInfo
+from holdfast.operations.person import this_person
+from holdfast.operations.rewinding import Rewind, rewind
+from holdfast.operations.undoing import Undo, undo
 
 if TYPE_CHECKING:
     from typing import Self
@@ -190,6 +195,30 @@ class Holdfast:
         by = user() if by is None else by
         return steering.cancel(self._engine, self._engine.known(run_id), reason, by, patience)
 
+    # Going back
+
+    def rewind(self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False) -> Rewind:
+        """Go back to the checkpoint or step `to`, which is kept: what was recorded after it no longer counts,
+        and runs again, with other idempotency keys, when the run is resumed. Nothing is lost: `undo`
+        brings it back.
+
+        Raises `RunHeld` if a live process executes the run. `once` steps that were done after that point
+        run again only with `rerun_once`. With `dry_run` nothing is written, and what would be done returned.
+        """
+        refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
+        known, me = self._engine.known(run_id), this_person()
+        return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
+
+    def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
+        """Take back an operation, also an undo; without its id, your own last one."""
+        refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
+        return undo(self._engine, operation, by=this_person(), rerun_once=rerun_once, dry_run=dry_run)
+
+    def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
+        """What was done to runs and can be taken back, the newest first."""
+        refuse_in_loop("hf.operations() reads the store", "await hf.aio.operations(...)")
+        return journal.log(self._store, run_id=run_id, limit=limit)
+
     # Reading
 
     def get(self, run_id: str) -> RunInfo:
@@ -342,6 +371,20 @@ class AsyncHoldfast:
         self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
     ) -> str:
         return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
+
+    async def rewind(
+        self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Rewind:
+        method = self._holdfast.rewind
+        return await self._call(method, run_id, to, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def undo(
+        self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Undo:
+        return await self._call(self._holdfast.undo, operation, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
+        return await self._call(self._holdfast.operations, run_id, limit)
 
     async def get(self, run_id: str) -> RunInfo:
         return await self._call(self._holdfast.get, run_id)

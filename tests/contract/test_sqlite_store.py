@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, new_event
+from holdfast.store.port import Append, Decision, Source, new_event
 from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
@@ -731,7 +731,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
     def interrupted(recorded):
         raise KeyboardInterrupt
 
-    batch = [step_append("r", "b#1"), Command("r", interrupted, 0, True), output_append("r", "x")]
+    batch = [step_append("r", "b#1"), Command([Source("r")], interrupted, True), output_append("r", "x")]
     with pytest.raises(KeyboardInterrupt):
         store._commit(batch)
     assert [type(item.error) for item in batch] == [StoreInDoubt] * 3
@@ -745,7 +745,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
 def test_a_name_that_cannot_be_written_fails_alone(store):
     """Half a character in a stream's name does not fail the others of the batch."""
     store.append(step_append("r", "a#1"))
-    odd = Command("\udcff", lambda recorded: Decision(), 0, True)
+    odd = Command([Source("\udcff")], lambda recorded: [Decision()], True)
     batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
     store._commit(batch)
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]

@@ -29,21 +29,27 @@ from holdfast.errors import (
     StoreVanished,
 )
 from holdfast.kernel import events as e
+from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
     GENESIS,
+    STORE_STREAM,
     Append,
     Decide,
+    DecideAll,
     Decision,
     Entry,
     Fault,
     FeedPage,
+    OperationRow,
     OwnerRow,
     Recorded,
     Resync,
     RunFilter,
     RunRow,
+    Source,
     StepRow,
     chain,
+    new_event,
 )
 from holdfast.store.sqlite import audit, choice, sql
 from holdfast.store.sqlite.commit import Command, Committer, Submission
@@ -114,9 +120,40 @@ class SqliteStore:
         types: Sequence[str] = (),
         durable: bool = True,
     ) -> int:
-        command = Command(stream, decide, after, durable, _listed(types))
+        def decide_one(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            return [decide(recorded[0])]
+
+        return self.command_all([Source(stream, after, types)], decide_one, durable=durable)[0]
+
+    def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
+        command = Command(sources, decide, durable)
         self._group.submit(command)
-        return command.version
+        return list(command.versions)
+
+    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+        gone: list[str] = []
+
+        def decide(_: Sequence[Recorded]) -> Decision:
+            assert self._db is not None
+            there = [one for one in ended if self._db.execute(sql.query("head_is"), _head_of(one)).get]
+            gone[:] = [one.stream for one in there]
+            return Decision([new_event(one, at) for one in there], kind="store")
+
+        self.command(STORE_STREAM, decide, types=("StreamArchived",))
+        return gone
+
+    def sweep(self) -> int:
+        swept = 0
+
+        def write(_: Sequence[Recorded]) -> Decision:
+            nonlocal swept
+            assert self._db is not None
+            self._db.execute(sql.query("sweep_blobs"))
+            swept = self._db.changes()
+            return _NO_EVENTS
+
+        self.command("", write)
+        return swept
 
     def _commit(self, batch: list[Submission]) -> None:
         """Write one batch; whatever goes wrong, everybody in it is told."""
@@ -184,8 +221,11 @@ class SqliteStore:
         a batch is one transaction."""
         if item.error is not None:
             return False  # refused: it was to write nothing
-        if type(item) is not Append:
-            return item.version > 0 and not self._read("hash_at", (item.stream, item.version))
+        if isinstance(item, Command):
+            return any(
+                version > 0 and not self._read("hash_at", (source.stream, version))
+                for source, version in zip(item.sources, item.versions, strict=False)
+            )
         if not item.events:
             return False
         found = self._read("load", (item.stream, item.version - 1)) if item.version else []
@@ -413,6 +453,16 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
+    def operation(self, operation_id: str) -> OperationRow | None:
+        found = [one for one in self.operations(prefix=operation_id) if one.id == operation_id]
+        return found[0] if found else None
+
+    def operations(
+        self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
+    ) -> list[OperationRow]:
+        values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
+        return [OperationRow(*row) for row in self._read("operations", values)]
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
 
@@ -453,7 +503,7 @@ class SqliteStore:
         synced = self._last_synced()
         if synced <= after:
             return FeedPage([], cursor)
-        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, _listed(types)))]
+        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, sql.listed(types)))]
         if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
             return FeedPage(entries, self._cursor(synced))
         return FeedPage(entries, self._cursor(entries[-1].position))
@@ -504,9 +554,8 @@ class SqliteStore:
         self.command("", write)
 
 
-def _listed(types: Sequence[str]) -> str:
-    """As the queries want them: names between spaces."""
-    return f" {' '.join(types)} " if types else ""
+def _head_of(one: e.StreamArchived) -> tuple[str, int, bytes]:
+    return one.stream, one.version, bytes.fromhex(one.hash)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
