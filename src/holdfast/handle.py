@@ -25,6 +25,8 @@ from holdfast.engine.steering import user
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
 from holdfast.operations import journal
+from holdfast.operations.checkpoints import CheckpointInfo, checkpoints
+from holdfast.operations.forking import Fork, fork
 from holdfast.operations.journal import OperationInfo
 from holdfast.operations.person import this_person
 from holdfast.operations.rewinding import Rewind, rewind
@@ -219,6 +221,12 @@ class Holdfast:
         refuse_in_loop("hf.operations() reads the store", "await hf.aio.operations(...)")
         return journal.log(self._store, run_id=run_id, limit=limit)
 
+    def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+        """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
+        to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
+        refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
+        return fork(self._engine, self._engine.known(run_id), at, by=this_person(), into=into)
+
     # Reading
 
     def get(self, run_id: str) -> RunInfo:
@@ -250,6 +258,11 @@ class Holdfast:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
+
+    def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        """The named points to which the run can be rewound, in order."""
+        refuse_in_loop("hf.checkpoints() reads the store", "await hf.aio.checkpoints(...)")
+        return checkpoints(self._store, self._engine.redactor, self._engine.known(run_id))
 
     # Keeping
 
@@ -385,6 +398,12 @@ class AsyncHoldfast:
 
     async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         return await self._call(self._holdfast.operations, run_id, limit)
+
+    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+        return await self._call(self._holdfast.fork, run_id, at, into)
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        return await self._call(self._holdfast.checkpoints, run_id)
 
     async def get(self, run_id: str) -> RunInfo:
         return await self._call(self._holdfast.get, run_id)
