@@ -136,6 +136,9 @@ LIMIT ?2;
 -- name: count_events
 SELECT coalesce(sum(version), 0) FROM streams WHERE kind <> 'archived';
 
+-- name: extent
+SELECT (SELECT count(*) FROM streams WHERE kind <> 'archived'), (SELECT count(*) FROM events);
+
 -- name: run_ids
 SELECT s.name FROM streams AS s
 WHERE s.kind = 'run' AND s.name >= ?1 AND s.name < ?1 || char(1114111)
