@@ -28,7 +28,6 @@ from holdfast.operations import journal
 from holdfast.operations.checkpoints import CheckpointInfo, checkpoints
 from holdfast.operations.forking import Fork, fork
 from holdfast.operations.journal import OperationInfo
-from holdfast.operations.person import this_person
 from holdfast.operations.rewinding import Rewind, rewind
 from holdfast.operations.undoing import Undo, undo
 
@@ -208,13 +207,13 @@ class Holdfast:
         run again only with `rerun_once`. With `dry_run` nothing is written, and what would be done returned.
         """
         refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
-        known, me = self._engine.known(run_id), this_person()
+        known, me = self._engine.known(run_id), user()
         return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
 
     def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
         """Take back an operation, also an undo; without its id, your own last one."""
         refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
-        return undo(self._engine, operation, by=this_person(), rerun_once=rerun_once, dry_run=dry_run)
+        return undo(self._engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
 
     def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         """What was done to runs and can be taken back, the newest first."""
@@ -225,7 +224,7 @@ class Holdfast:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
         to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
         refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
-        return fork(self._engine, self._engine.known(run_id), at, by=this_person(), into=into)
+        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into)
 
     # Reading
 

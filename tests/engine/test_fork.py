@@ -41,13 +41,13 @@ def test_a_fork_runs_the_step_again_and_what_follows(hf, act):
     before = hf.events("r")
     forked = hf.fork("r", at="work#2", into="s")
     assert (forked.id, forked.origin, forked.at, forked.kept) == ("s", "r", "work#2", ("work#1",))
+    assert hf.events("s")[-1].data["origin"] == "r"
     info = hf.get("s")
     assert (info.status, info.reason, info.generation) == ("paused", "forked from r", 0)
     done.clear()
     assert hf.resume("s").result(30) == [1, 2, 3]
     assert done == [(2, "s:0:work#2"), (3, "s:0:work#3")]
     assert (hf.events("r"), faults(hf)) == (before, [])
-    assert hf.events("s")[2].type == "RunForked"
 
 
 def test_a_fork_without_a_name_gets_one(hf, act):
@@ -98,8 +98,8 @@ def test_a_fork_of_a_rewound_run_has_what_counts_in_it(hf, act):
     assert forked.kept == ("work#1", "work#2")
     steps = {one.key: one.generation for one in hf._store.steps("s")}
     assert steps == {"work#1": 0, "work#2": 0}
-    copied = [one.data["key"] for one in hf.events("s") if one.type == "StepRan"]
-    assert copied == ["work#1", "work#2"]
+    copied = dict.fromkeys(one.data["key"] for one in hf.events("s") if "key" in one.data)
+    assert list(copied) == ["work#1", "work#2"]
     done.clear()
     assert hf.resume("s").result(30) == [1, 2, 3]
     assert done == [(3, "s:0:work#3")]

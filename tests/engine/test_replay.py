@@ -1,10 +1,11 @@
 """Replay: histories are checked against the code, and no body of a step runs."""
 
 import asyncio
+import time
 
 import pytest
 
-from holdfast import StoreError, gather, idempotency_key, now, parallel, step
+from holdfast import StoreError, approval, gather, idempotency_key, now, parallel, patched, step
 from holdfast.operations.replaying import replay
 
 ran: list[str] = []
@@ -97,6 +98,29 @@ def test_changed_code_diverges(recorded, act, new, why):
     act(new)
     found = check(hf)
     assert found.verdict == "diverges" and why in found.why
+
+
+def test_patched_makes_a_change_match(recorded, act):
+    """A run that had passed the place goes the old way, and one that has not come to it, the new one."""
+    hf = recorded(lambda: [a(), b()], 3)
+    act(lambda: [a(), z() if patched("more") else None, b()])
+    found = check(hf)
+    assert (found.verdict, found.calls) == ("matches", 2)
+    act(lambda: [a(), b(), z() if patched("later") else None])
+    found = check(hf)
+    assert (found.verdict, found.calls, found.reached) == ("matches", 2, "z#1")
+
+
+def test_a_gate_that_waits_is_where_the_history_ends(hf, act):
+    """Nothing is decided, opened or waited for."""
+    run = hf.with_id("r").start(act(lambda: [a(), approval("send").outcome]))
+    while hf.get("r").status != "waiting":
+        time.sleep(0.005)
+    ran.clear()
+    found = check(hf)
+    assert (found.verdict, found.reached) == ("matches", "send#1")
+    hf.approve("r")
+    assert run.result(30) == ["a", "approved"]
 
 
 def test_code_that_raises_before_the_end_of_its_history_diverges(recorded, act):

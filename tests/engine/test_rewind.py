@@ -1,10 +1,20 @@
 """Rewind, undo and the journal of operations, through the Python API."""
 
 import asyncio
+import time
 
 import pytest
 
-from holdfast import Holdfast, RunHeld, StoreError, idempotency_key, step
+from holdfast import (
+    Holdfast,
+    RunHeld,
+    StoreError,
+    approval,
+    checkpoint,
+    idempotency_key,
+    step,
+    wait_for,
+)
 from holdfast.errors import BadInput, NotFound, OnceAgain, Refused, RunNotFound, StepNotFound
 
 
@@ -216,6 +226,54 @@ def test_points_are_named_as_people_name_them(hf, act):
     with pytest.raises(RunNotFound):
         hf.rewind("x", "work#1")
     assert hf.operations() == []
+
+
+def test_a_rewind_to_a_checkpoint_asks_again_for_what_was_decided_after_it(hf, act):
+    """A checkpoint is a point by its name; an approval after it no longer counts, and waits again."""
+
+    def plot():
+        work(1)
+        checkpoint("half", pages=2)
+        decision = approval("send", show="text")
+        return [decision.outcome, decision.by, work(2)]
+
+    run = hf.with_id("r").start(act(plot))
+    wait_until_waiting(hf)
+    hf.approve("r", by="ann")
+    assert run.result(30) == ["approved", "ann", 2]
+    (point,) = hf.checkpoints("r")
+    assert (point.name, point.key, point.data) == ("half", "half#1", {"pages": 2})
+    rewound = hf.rewind("r", to="half")
+    assert (rewound.to, rewound.again, rewound.decisions) == ("half#1", ("send#1", "work#2"), ("send#1",))
+    run = hf.resume("r")
+    wait_until_waiting(hf)
+    hf.reject("r", by="bob")
+    assert run.result(30) == ["rejected", "bob", 2]
+    assert hf.undo().status == "completed"
+    assert hf.resume("r").result(30) == ["approved", "ann", 2]
+
+
+def test_a_signal_after_the_point_no_longer_counts(hf, act):
+    """One that came before it is free again for whoever waits next."""
+
+    def plot():
+        work(1)
+        return [wait_for("go"), work(2)]
+
+    run = hf.with_id("r").start(act(plot))
+    wait_until_waiting(hf)
+    hf.signal("r", "go", "first")
+    assert run.result(30) == ["first", 2]
+    hf.rewind("r", "work#1")
+    hf.signal("r", "go", "second")
+    assert hf.resume("r").result(30) == ["second", 2]
+
+
+def wait_until_waiting(hf):
+    deadline = time.monotonic() + 30
+    while hf.get("r").status != "waiting":
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_operations_are_found_by_the_beginning_of_their_id(hf, act):

@@ -26,12 +26,12 @@ def fork_command(run: str, step: str, into: str | None, dry_run: bool, as_json: 
     A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
     new run waits for `holdfast resume`.
     """
+    from holdfast.engine.steering import user
     from holdfast.operations.forking import fork
-    from holdfast.operations.person import this_person
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        made = fork(engine, run_id, step, by=this_person(), into=into, dry_run=dry_run)
+        made = fork(engine, run_id, step, by=user(), into=into, dry_run=dry_run)
     if as_json:
         out.json(_fields(made, dry_run))
     else:

@@ -28,12 +28,12 @@ def rewind_command(run: str, step: str, rerun_once: bool, dry_run: bool, as_json
 
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
     """
-    from holdfast.operations.person import this_person
+    from holdfast.engine.steering import user
     from holdfast.operations.rewinding import rewind
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        done = rewind(engine, run_id, step, by=this_person(), rerun_once=rerun_once, dry_run=dry_run)
+        done = rewind(engine, run_id, step, by=user(), rerun_once=rerun_once, dry_run=dry_run)
     if as_json:
         out.json(_fields(done))
     else:

@@ -29,13 +29,13 @@ def settle_command(
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")
     from holdfast.engine.settling import settle
-    from holdfast.operations.person import this_person
+    from holdfast.engine.steering import user
 
     outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
     value: Any = None if done is None else target.value(done)
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        key = settle(engine, run_id, step, outcome, value, fail or "", this_person())
+        key = settle(engine, run_id, step, outcome, value, fail or "", user())
     if as_json:
         out.json({"run": run_id, "step": key, "outcome": outcome})
         return

@@ -25,11 +25,11 @@ def undo_command(operation: str | None, rerun_once: bool, dry_run: bool, as_json
     The run is again what it was: its steps, decisions and signals, its status and its result. What it
     did since is put aside, and another undo brings that back. `holdfast op log` lists operations.
     """
-    from holdfast.operations.person import this_person
+    from holdfast.engine.steering import user
     from holdfast.operations.undoing import undo
 
     with access.open_to_execute() as (_, engine):
-        done = undo(engine, operation, by=this_person(), rerun_once=rerun_once, dry_run=dry_run)
+        done = undo(engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
     if as_json:
         out.json(_fields(done))
     else:
