@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -36,6 +37,7 @@ from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
+    archived,
     output_append,
     own,
     perform,
@@ -416,6 +418,37 @@ def test_after_an_io_error_a_store_that_cannot_be_read_is_in_doubt(store, monkey
 # Audit: where it says that something is wrong
 
 STEPS = ("r", 0, "the table step_rows does not match the log")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET hash = x'00' WHERE name = 'gone'",
+        "UPDATE streams SET version = 2 WHERE name = 'gone'",
+        "UPDATE streams SET kind = 'run' WHERE name = 'gone'",
+        "DELETE FROM streams WHERE name = 'gone'",
+        "DELETE FROM events WHERE type = 'StreamArchived'",
+        "UPDATE events SET stream = (SELECT id FROM streams WHERE name = 'gone') WHERE type = 'RunCompleted'",
+        "DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE name = 'r')",
+        "UPDATE streams SET kind = 'archived' WHERE name = 'r'",
+    ],
+)
+def test_an_archive_is_no_way_to_make_a_run_disappear(home, damage):
+    """What is left of an archived run, its record, and a run that only looks archived: each is compared."""
+    store = SqliteStore(home)
+    for run in ("gone", "r"):
+        own(store, run)
+        perform(store, run, c.CompleteRun())
+    assert store.archive([archived(store, "gone")], 9) == ["gone"]
+    assert list(store.verify()) == []
+    store.close()
+    with closing(apsw.Connection(str(home / "holdfast.db"))) as db:
+        db.execute(damage)
+    store = SqliteStore(home)
+    assert list(store.verify()) != []
+    store.close()
+
+
 OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
 
 

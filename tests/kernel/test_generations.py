@@ -157,7 +157,7 @@ def test_a_forked_run_waits_for_somebody_to_resume_it():
 @given(
     st.lists(commands_for("r") | st.integers(0, 12), max_size=40), st.lists(commands_for("r"), max_size=20)
 )
-def test_undoing_a_rewind_gives_back_everything_whatever_happened_in_between(before, between):
+def test_an_undone_rewind_gives_back_everything_whatever_happened_since(before, between):
     """From any state: rewind, any commands, restore: all that belongs to the generation is as it was."""
     state = fold_commands(CLAIM)
     for one in before:

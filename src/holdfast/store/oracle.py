@@ -298,9 +298,6 @@ class OracleStore:
             found = self._open(run_id)
             return step_rows(found.state) if found and found.state else []
 
-    def operation(self, operation_id: str) -> OperationRow | None:
-        return next((one for one in self.operations() if one.id == operation_id), None)
-
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:

@@ -336,8 +336,6 @@ class Store(Protocol):
 
     def steps(self, run_id: str) -> list[StepRow]: ...
 
-    def operation(self, operation_id: str) -> OperationRow | None: ...
-
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:

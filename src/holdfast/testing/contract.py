@@ -279,7 +279,6 @@ class StoreContract(ReadingContract):
         assert rows[2] == OperationRow("aa1", "rewind", "r", "ann", "a#1", "", -1, -1, "begun", 10)
         assert store.operations(prefix="ab", run="r") == store.operations(by="bob", limit=1) == rows[:1]
         assert store.operations(prefix="%") == store.operations(run="x") == []
-        assert (store.operation("ab2"), store.operation("ab")) == (rows[1], None)
         assert (store.runs(), store.run_ids("", 9)) == ([], [])
         store.rebuild()
         assert (store.operations(), list(store.verify())) == (rows, [])

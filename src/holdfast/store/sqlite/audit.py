@@ -74,9 +74,8 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
         archived |= walk.archived
     yield from _verify_archived(streams, archived)
     there = {id: row for id, row in streams.items() if row[0] not in archived}
-    yield from _verify_heads(
-        there, walks, {name: kind for name, kind in created.items() if name not in archived}
-    )
+    known = {name: kind for name, kind in created.items() if name not in archived}
+    yield from _verify_heads(there, walks, known)
 
 
 class _Walk:

@@ -453,10 +453,6 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
-    def operation(self, operation_id: str) -> OperationRow | None:
-        found = [one for one in self.operations(prefix=operation_id) if one.id == operation_id]
-        return found[0] if found else None
-
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:
