@@ -14,7 +14,7 @@ from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, err, out
 
 if TYPE_CHECKING:
-    from holdfast.operations.archiving import Archive
+    from holdfast.operations.archiving import Archive, Progress
     from holdfast.store.port import RunRow
 
 
@@ -60,7 +60,7 @@ def archive_command(
         effects.show(_describe(done, dry_run))
 
 
-def _progress(rows: Sequence[RunRow]) -> Any:
+def _progress(rows: Sequence[RunRow]) -> Progress | None:
     """On a terminal, how far it has come."""
     if not err.is_live or len(rows) < 2:
         return None

@@ -11,35 +11,29 @@ from holdfast.operations.holding import refuse_live
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import StepState
+    from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Store
 
 
 def once_steps(store: Store, steps: Iterable[StepState]) -> list[str]:
     """The `once` steps among these that happened, or may have, and those of the child runs that they are."""
     steps = list(steps)
-    own = [step.key for step in done_once(steps)]
-    return [*own, *(f"{key} of {child}" for child, key in _in_children(store, steps))]
-
-
-def _in_children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, str]]:
-    for child, inside in children(store, steps):
-        yield from ((child, step.key) for step in done_once(inside))
-
-
-def children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, list[StepState]]]:
-    """The child runs that these steps are, and theirs, to any depth, each with its steps."""
-    for step in steps:
-        state = fold(store.history(step.child)) if step.child else None
-        if state is not None:
-            inside = list(state.steps.values())
-            yield step.child, inside
-            yield from children(store, inside)
+    found = [step.key for step in done_once(steps)]
+    for child, state in _children(store, steps):
+        found += [f"{step.key} of {child}" for step in done_once(state.steps.values())]
+    return found
 
 
 def refuse_live_children(engine: Engine, steps: Iterable[StepState]) -> None:
     """A child run that somebody executes by itself would go on in a history that no longer counts."""
-    for child, _ in children(engine.store, steps):
-        state = fold(engine.store.history(child))
+    for child, state in _children(engine.store, steps):
+        refuse_live(engine, child, state)
+
+
+def _children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, RunState]]:
+    """The child runs that these steps are, and theirs, to any depth."""
+    for step in steps:
+        state = fold(store.history(step.child)) if step.child else None
         if state is not None:
-            refuse_live(engine, child, state)
+            yield step.child, state
+            yield from _children(store, state.steps.values())

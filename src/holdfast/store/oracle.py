@@ -373,6 +373,10 @@ class OracleStore:
         for entry in self._whole_log():
             if cursor == self._cursor(entry):
                 return entry.position
+        incarnation, _, place = cursor.partition(".")
+        position, _, piece = place.partition(".")
+        if incarnation == self.incarnation and any(piece == one.hash[:12] for one in self._archived.values()):
+            return int(position)
         raise Resync("the cursor is of another history of this store; read the feed from the beginning")
 
     # Audit

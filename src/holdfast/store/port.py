@@ -356,7 +356,8 @@ class Store(Protocol):
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         """What was durably appended after `cursor` (opaque; empty: from the beginning), of these types
-        if any are named. Raises `Resync` when the cursor does not belong to this store's history."""
+        if any are named. Raises `Resync` when the cursor does not belong to this store's history, or is
+        inside a stream that was archived."""
         ...
 
     def pulse(self) -> int:

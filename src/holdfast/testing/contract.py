@@ -321,14 +321,16 @@ class StoreContract(ReadingContract):
         for run in ("r", "s"):
             own(store, run)
             perform(store, run, c.CompleteRun())
-        tail = store.tail()
+        inside, tail = store.feed(limit=2).cursor, store.tail()
         assert store.archive([archived(store, run) for run in ("r", "s")], at=9) == ["r", "s"]
         assert (store.runs(), store.sweep()) == ([], 0)
         own(store, "t")
         store.append(step_append("t", "a#1"))
         assert [row.key for row in store.steps("t")] == ["a#1"]
         with pytest.raises(Resync):
-            store.feed(tail)
+            store.feed(inside)
+        since = whole_feed(store, tail)
+        assert [entry.type for entry in since[:3]] == ["StreamArchived", "StreamArchived", "StreamCreated"]
         places = [entry.position for entry in whole_feed(store)]
         assert len(set(places)) == len(places) and places == sorted(places)
         assert list(store.verify()) == []

@@ -193,10 +193,13 @@ INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', hex(randomblob(8)));
 PRAGMA data_version;
 
 -- name: last_synced
-SELECT position FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
+SELECT position, hash FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
 
 -- name: hash_at_position
 SELECT hash FROM events WHERE position = ?;
+
+-- name: archived_head
+SELECT hash FROM streams WHERE kind = 'archived' AND hex(substr(hash, 1, 6)) = ?;
 
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash

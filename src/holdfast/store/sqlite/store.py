@@ -139,7 +139,7 @@ class SqliteStore:
             gone[:] = [one.stream for one in there]
             return Decision([new_event(one, at) for one in there], kind="store")
 
-        self.command(STORE_STREAM, decide, types=("StreamArchived",))
+        self.command(STORE_STREAM, decide, after=_END)
         return gone
 
     def sweep(self) -> int:
@@ -496,40 +496,42 @@ class SqliteStore:
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         after = self._position(cursor)
-        synced = self._last_synced()
+        synced, hash = self._last_synced()
         if synced <= after:
             return FeedPage([], cursor)
         entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, sql.listed(types)))]
         if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
-            return FeedPage(entries, self._cursor(synced))
-        return FeedPage(entries, self._cursor(entries[-1].position))
+            return FeedPage(entries, self._cursor(synced, hash))
+        return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
     def tail(self) -> str:
-        synced = self._last_synced()
-        return self._cursor(synced) if synced else ""
+        synced, hash = self._last_synced()
+        return self._cursor(synced, hash) if synced else ""
 
     def pulse(self) -> int:
         return int(self._read("pulse")[0][0])
 
-    def _last_synced(self) -> int:
+    def _last_synced(self) -> tuple[int, bytes]:
+        """The position and the hash in one look: between two, the event may be archived."""
         found = self._read("last_synced")
-        return found[0][0] if found else 0
+        return (found[0][0], found[0][1]) if found else (0, b"")
 
-    def _cursor(self, position: int) -> str:
-        hash = self._read("hash_at_position", (position,))[0][0]
+    def _cursor(self, position: int, hash: bytes) -> str:
         return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
 
     def _position(self, cursor: str) -> int:
         if not cursor:
             return 0
         try:
-            _, position, _ = base64.urlsafe_b64decode(cursor).decode().split(".")
+            _, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
+        if not found:  # whoever has read all there was must not start over because its last run was archived
+            found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
-        if not found or cursor != self._cursor(after):
+        if not found or cursor != self._cursor(after, found[0][0]):
             raise Resync("the cursor is of another history of this store; read the feed from the beginning")
         return after
 
@@ -615,3 +617,5 @@ def _abandon_all() -> None:
 os.register_at_fork(after_in_child=_abandon_all)
 
 _NO_EVENTS = Decision()
+_END = 1 << 62
+"""Behind every event: for a command that need not read what is there."""
