@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -29,13 +30,14 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, new_event
+from holdfast.store.port import Append, Decision, Source, new_event
 from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
+    archived,
     output_append,
     own,
     perform,
@@ -440,6 +442,37 @@ def test_after_an_io_error_a_store_that_cannot_be_read_is_in_doubt(store, monkey
 # Audit: where it says that something is wrong
 
 STEPS = ("r", 0, "the table step_rows does not match the log")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET hash = x'00' WHERE name = 'gone'",
+        "UPDATE streams SET version = 2 WHERE name = 'gone'",
+        "UPDATE streams SET kind = 'run' WHERE name = 'gone'",
+        "DELETE FROM streams WHERE name = 'gone'",
+        "DELETE FROM events WHERE type = 'StreamArchived'",
+        "UPDATE events SET stream = (SELECT id FROM streams WHERE name = 'gone') WHERE type = 'RunCompleted'",
+        "DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE name = 'r')",
+        "UPDATE streams SET kind = 'archived' WHERE name = 'r'",
+    ],
+)
+def test_an_archive_is_no_way_to_make_a_run_disappear(home, damage):
+    """What is left of an archived run, its record, and a run that only looks archived: each is compared."""
+    store = SqliteStore(home)
+    for run in ("gone", "r"):
+        own(store, run)
+        perform(store, run, c.CompleteRun())
+    assert store.archive([archived(store, "gone")], 9) == ["gone"]
+    assert list(store.verify()) == []
+    store.close()
+    with closing(apsw.Connection(str(home / "holdfast.db"))) as db:
+        db.execute(damage)
+    store = SqliteStore(home)
+    assert list(store.verify()) != []
+    store.close()
+
+
 OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
 
 
@@ -786,7 +819,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
     def interrupted(recorded):
         raise KeyboardInterrupt
 
-    batch = [step_append("r", "b#1"), Command("r", interrupted, 0, True), output_append("r", "x")]
+    batch = [step_append("r", "b#1"), Command([Source("r")], interrupted, True), output_append("r", "x")]
     with pytest.raises(KeyboardInterrupt):
         store._commit(batch)
     assert [type(item.error) for item in batch] == [StoreInDoubt] * 3
@@ -800,7 +833,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
 def test_a_name_that_cannot_be_written_fails_alone(store):
     """Half a character in a stream's name does not fail the others of the batch."""
     store.append(step_append("r", "a#1"))
-    odd = Command("\udcff", lambda recorded: Decision(), 0, True)
+    odd = Command([Source("\udcff")], lambda recorded: [Decision()], True)
     batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
     store._commit(batch)
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]

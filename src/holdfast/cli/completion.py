@@ -107,11 +107,28 @@ class _StepName(_FromStore):
         yield from _items(name for name in known if name.startswith(incomplete))
 
 
+class _OperationId(_FromStore):
+    def offer(
+        self,
+        opened: Opened,
+        ctx: click.Context,  # noqa: ARG002
+        incomplete: str,
+    ) -> Iterator[CompletionItem]:
+        """Those that still stand, the newest first."""
+        from holdfast.operations.journal import log
+
+        for one in log(opened.store, limit=_MOST):
+            if one.stands and one.id.startswith(incomplete):
+                what = f"{one.kind} of {one.run_id}, {moments.ago(one.at)}"
+                yield CompletionItem(one.id, help=clean(what))
+
+
 _RUN_ID = _RunId()
 _TAKES: dict[str, click.ParamType[Any]] = {
     "run": _RUN_ID,
     "parent": _RUN_ID,
     "step": _StepName(),
+    "operation": _OperationId(),
     "words": click.Path(),
     "home": click.Path(file_okay=False),
 }

@@ -28,21 +28,27 @@ from holdfast.errors import (
     StoreVanished,
 )
 from holdfast.kernel import events as e
+from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
     GENESIS,
+    STORE_STREAM,
     Append,
     Decide,
+    DecideAll,
     Decision,
     Entry,
     Fault,
     FeedPage,
+    OperationRow,
     OwnerRow,
     Recorded,
     Resync,
     RunFilter,
     RunRow,
+    Source,
     StepRow,
     chain,
+    new_event,
 )
 from holdfast.store.sqlite import audit, choice, forked, sql
 from holdfast.store.sqlite.commit import Command, Committer, Submission
@@ -116,9 +122,40 @@ class SqliteStore:
         types: Sequence[str] = (),
         durable: bool = True,
     ) -> int:
-        command = Command(stream, decide, after, durable, _listed(types))
+        def decide_one(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            return [decide(recorded[0])]
+
+        return self.command_all([Source(stream, after, types)], decide_one, durable=durable)[0]
+
+    def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
+        command = Command(sources, decide, durable)
         self._group.submit(command)
-        return command.version
+        return list(command.versions)
+
+    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+        gone: list[str] = []
+
+        def decide(_: Sequence[Recorded]) -> Decision:
+            assert self._db is not None
+            there = [one for one in ended if self._db.execute(sql.query("head_is"), _head_of(one)).get]
+            gone[:] = [one.stream for one in there]
+            return Decision([new_event(one, at) for one in there], kind="store")
+
+        self.command(STORE_STREAM, decide, after=_END)
+        return gone
+
+    def sweep(self) -> int:
+        swept = 0
+
+        def write(_: Sequence[Recorded]) -> Decision:
+            nonlocal swept
+            assert self._db is not None
+            self._db.execute(sql.query("sweep_blobs"))
+            swept = self._db.changes()
+            return _NO_EVENTS
+
+        self.command("", write)
+        return swept
 
     def _commit(self, batch: list[Submission]) -> None:
         """Write one batch; whatever goes wrong, everybody in it is told."""
@@ -186,8 +223,11 @@ class SqliteStore:
         a batch is one transaction."""
         if item.error is not None:
             return False  # refused: it was to write nothing
-        if type(item) is not Append:
-            return item.version > 0 and not self._read("hash_at", (item.stream, item.version))
+        if isinstance(item, Command):
+            return any(
+                version > 0 and not self._read("hash_at", (source.stream, version))
+                for source, version in zip(item.sources, item.versions, strict=False)
+            )
         if not item.events:
             return False
         found = self._read("load", (item.stream, item.version - 1)) if item.version else []
@@ -404,6 +444,12 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
+    def operations(
+        self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
+    ) -> list[OperationRow]:
+        values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
+        return [OperationRow(*row) for row in self._read("operations", values)]
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
 
@@ -441,40 +487,42 @@ class SqliteStore:
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         after = self._position(cursor)
-        synced = self._last_synced()
+        synced, hash = self._last_synced()
         if synced <= after:
             return FeedPage([], cursor)
-        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, _listed(types)))]
+        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, sql.listed(types)))]
         if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
-            return FeedPage(entries, self._cursor(synced))
-        return FeedPage(entries, self._cursor(entries[-1].position))
+            return FeedPage(entries, self._cursor(synced, hash))
+        return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
     def tail(self) -> str:
-        synced = self._last_synced()
-        return self._cursor(synced) if synced else ""
+        synced, hash = self._last_synced()
+        return self._cursor(synced, hash) if synced else ""
 
     def pulse(self) -> int:
         return int(self._read("pulse")[0][0])
 
-    def _last_synced(self) -> int:
+    def _last_synced(self) -> tuple[int, bytes]:
+        """The position and the hash in one look: between two, the event may be archived."""
         found = self._read("last_synced")
-        return found[0][0] if found else 0
+        return (found[0][0], found[0][1]) if found else (0, b"")
 
-    def _cursor(self, position: int) -> str:
-        hash = self._read("hash_at_position", (position,))[0][0]
+    def _cursor(self, position: int, hash: bytes) -> str:
         return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
 
     def _position(self, cursor: str) -> int:
         if not cursor:
             return 0
         try:
-            _, position, _ = base64.urlsafe_b64decode(cursor).decode().split(".")
+            _, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
+        if not found:  # whoever has read all there was must not start over because its last run was archived
+            found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
-        if not found or cursor != self._cursor(after):
+        if not found or cursor != self._cursor(after, found[0][0]):
             raise Resync("the cursor is of another history of this store; read the feed from the beginning")
         return after
 
@@ -495,9 +543,8 @@ class SqliteStore:
         self.command("", write)
 
 
-def _listed(types: Sequence[str]) -> str:
-    """As the queries want them: names between spaces."""
-    return f" {' '.join(types)} " if types else ""
+def _head_of(one: e.StreamArchived) -> tuple[str, int, bytes]:
+    return one.stream, one.version, bytes.fromhex(one.hash)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
@@ -538,3 +585,5 @@ def _open_gate(home: Path) -> WriteGate:
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_EVENTS = Decision()
+_END = 1 << 62
+"""Behind every event: for a command that need not read what is there."""
