@@ -292,6 +292,7 @@ def types(hf, run_id):
 def test_a_start_that_is_cancelled_gives_the_run_back(hf, act, slow_claim, moment):
     """The loop ends while the run is claimed in a thread, or before it has heard of the claim: nobody
     executes the run, and the next start has it at once."""
+    hf._engine.flusher._after_s = 60.0
     claim = slow_claim(hf)
     chosen = act(lambda: blocking("Kelp"))
 
