@@ -176,7 +176,9 @@ def test_a_digest_says_what_was_seen(hf, act):
 
 def test_several_gates_must_be_named(hf, act):
     """Branches wait together: each opens its gate before the run is parked."""
-    run = hf.with_id("x").start(act(lambda: [d.outcome for d in parallel(approve_one, ["a", "b", "c"], limit=2)]))
+    run = hf.with_id("x").start(
+        act(lambda: [d.outcome for d in parallel(approve_one, ["a", "b", "c"], limit=2)])
+    )
     until(lambda: sum(event.type == "GateOpened" for event in hf.events("x")) == 2)
     parked(hf, "x")
     with pytest.raises(GateError, match="several open gates, say which"):

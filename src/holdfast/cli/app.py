@@ -31,6 +31,11 @@ class _Entry(NamedTuple):
 COMMANDS = {
     "run": _Entry("running", "Run a workflow or a command as a durable run."),
     "resume": _Entry("resuming", "Go on with a run where it stopped."),
+    "approve": _Entry("steering", "Approve what a run shows, so that it goes on."),
+    "reject": _Entry("steering", "Reject what a run shows."),
+    "signal": _Entry("steering", "Give a run the value it waits for."),
+    "pause": _Entry("steering", "Let a run stop at its next step boundary."),
+    "cancel": _Entry("steering", "End a run and everything that runs in it."),
     "settle": _Entry("settling", "Say what became of a step in doubt."),
     "list": _Entry("listing", "List runs, the newest first."),
     "show": _Entry("showing", "Show one run: status, steps, result."),

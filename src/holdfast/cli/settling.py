@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
 import click
@@ -30,23 +29,15 @@ def settle_command(
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")
     from holdfast.engine.settling import settle
+    from holdfast.engine.steering import user
 
     outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
     value: Any = None if done is None else target.value(done)
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        key = settle(engine, run_id, step, outcome, value, fail or "", _person())
+        key = settle(engine, run_id, step, outcome, value, fail or "", user())
     if as_json:
         out.json({"run": run_id, "step": key, "outcome": outcome})
         return
     meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
     out.line(f"step {key} of run {run_id} is settled as {meaning}; `holdfast resume {run_id}` goes on")
-
-
-def _person() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

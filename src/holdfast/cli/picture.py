@@ -5,18 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.gates import decision_text
 from holdfast.cli.steps import StepView
 from holdfast.clock import instant
 
 if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent
 
+_TAIL_CHARS = 2000
 
-class Watch:
-    """The steps of a run and of its child runs. Not thread-safe."""
+
+class Picture:
+    """The steps of a run and of its child runs, and what they emit. Not thread-safe."""
 
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, StepView]] = {}
+        self.emitted: dict[str, Any] = {}
+        """Name → its last value; of a stream of text, its end."""
 
     def know(self, run_id: str, steps: list[StepView]) -> None:
         """Begin with what the history has."""
@@ -31,13 +36,22 @@ class Watch:
 
     def see(self, event: LogEvent) -> StepView | None:
         """Take in an event; the step that it changed."""
+        if event.type == "Emitted":
+            self._emit(event.data["name"], event.data["value"])
+            return None
         key = event.data.get("key")
-        if key is None or event.type in ("OutputCaptured", "ValueRecorded"):
+        if key is None or event.type in ("OutputCaptured", "ValueRecorded", "PatchSeen"):
             return None
         steps = self._runs.setdefault(event.run_id, {})
         step = steps.setdefault(key, StepView(key))
         _apply(step, event.type, event.data, event.at)
         return step
+
+    def _emit(self, name: str, value: Any) -> None:
+        before = self.emitted.pop(name, None)  # the one that changed last is the last
+        if isinstance(value, str) and isinstance(before, str):
+            value = (before + value)[-_TAIL_CHARS:]
+        self.emitted[name] = value
 
 
 def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> None:
@@ -65,6 +79,15 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> Non
         step.status = {"done": "completed", "fail": "failed"}.get(data["outcome"], "reopened")
     elif kind == "StepReopened":
         step.status = "reopened"
+    elif kind == "GateOpened":
+        step.kind, step.name, step.status, step.started = data["kind"], data["name"], "waiting", at
+        step.due = instant(data["until"]) if data.get("until") else None
+    elif kind == "GateDecided":
+        step.status, step.ended, step.due, step.outcome = "completed", at, None, data["outcome"]
+        step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
+    elif kind == "CheckpointTaken":
+        step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
+        step.started = step.ended = at
 
 
 def error_text(error: dict[str, Any]) -> str:
