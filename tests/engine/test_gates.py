@@ -76,7 +76,7 @@ def outcomes(hf, run_id):
 
 
 def test_a_run_waits_for_a_decision(hf, open_hf, act, ran):
-    """Parked: no thread, no owner. Decided by another Holdfast, it goes on; the steps before are not repeated."""
+    """Parked: no thread, no owner. Decided elsewhere, it goes on; the steps before are not repeated."""
 
     def plot():
         draft = ran.step("draft")
@@ -220,7 +220,7 @@ def test_a_branch_waits_in_place_while_another_works(hf, act, ran):
 
 
 def test_a_gate_can_be_unanswered(hf, act):
-    """Its time is over: not denied. A signal that does not come is a `StepTimeout`, the same in every replay."""
+    """Its time is over: not denied. A signal that does not come is a `StepTimeout`, in every replay."""
 
     def plot():
         decision = approval("ok", timeout=0.05)

@@ -166,7 +166,7 @@ def test_open_runs_are_found_by_their_index(tmp_path):
     fill(store)
     assert table(("failed",), ("running",)) == "open_runs"
     assert table(("failed", "completed")) == table(("cancelled",)) == table() == table(()) == "runs"
-    for name, values in (("find_runs", 8), ("count_runs", 7), ("owners_named", 1)):
+    for name, values in (("find_runs", 9), ("count_runs", 8), ("owners_named", 1)):
         text = sql.query(name).replace("FROM chosen", "FROM open_runs")
         plan = [row[3] for row in store._db.execute(f"EXPLAIN QUERY PLAN {text}", (None,) * values)]
         assert any("USING" in line and "INDEX runs_open" in line for line in plan), plan

@@ -22,7 +22,7 @@ from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
 from holdfast.engine.loopthread import LoopThread
-from holdfast.engine.ownership import Owner, is_alive
+from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.errors import RunInterrupted, RunNotFound, StoreClosed, WrongColour
@@ -31,7 +31,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
-from holdfast.store.port import Append, NewEvent, Recorded, RunRow, Store, new_event
+from holdfast.store.port import Append, NewEvent, Recorded, Store, new_event
 
 logger = logging.getLogger("holdfast")
 
@@ -142,8 +142,9 @@ class Engine:
                 raise error.__cause__ from None
             raise
 
-    def resume(self, run_id: str, *, take_over: bool = False) -> Run[Any]:
-        """Go on with a run; a failed one tries its failed step again."""
+    def resume(self, run_id: str, *, take_over: bool = False, stay: bool = True) -> Run[Any]:
+        """Go on with a run; a failed one tries its failed step again. Without `stay` it is left to others
+        when it is parked: its handle raises `RunWaiting`."""
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
@@ -152,10 +153,11 @@ class Engine:
         def claim_it() -> Claimed:
             return recovery.claim_to_resume(self, run_id, workflow, take_over=take_over)
 
-        return launching.launch(self, run, workflow, None, claim_it)
+        return launching.launch(self, run, workflow, None, claim_it, stay=stay)
 
     def recover(self) -> list[Run[Any]]:
-        """Drive every run whose owner is dead, a few at a time; returns their handles, all ended."""
+        """Drive every run that nobody executes, a few at a time, to its end or to where it waits; returns
+        their handles."""
         return recovery.recover(self)
 
     def creation(
@@ -209,12 +211,6 @@ class Engine:
                     self._owner = Owner(self.home, self.store, self.clock)
                 owner = self._owner
         return owner.id
-
-    def is_interrupted(self, row: RunRow) -> bool:
-        """Whether the run has begun, has not ended, and nobody executes it."""
-        if row.status not in ("pending", "running", "sleeping"):
-            return False
-        return not row.owner or not is_alive(self.home, row.owner)
 
     # Finding runs
 

@@ -33,11 +33,13 @@ def launch(
     arguments: Arguments | None,
     claim_it: Callable[[], Claimed],
     claim_soon: Callable[[], Awaitable[Claimed]] | None = None,
+    *,
+    stay: bool = True,
 ) -> Run[Any]:
     """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
     loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
     what it raises, `await run` raises; `claim_soon` is a way that needs no thread. `workflow` is a list
-    that `claim_it` fills when it must be found.
+    that `claim_it` fills when it must be found. Without `stay` a run that is parked is left to others.
     """
     if in_loop():
         _spawn(engine, run, workflow, arguments, claim_it, claim_soon)
@@ -54,13 +56,16 @@ def launch(
         return run
     found = workflow[0] if isinstance(workflow, list) else workflow
     if found.is_async:
-        work = execute_async(
-            engine, run, found, arguments, claimed, _park_async(engine, run, found, arguments)
-        )
-        engine.loop_thread().spawn(work)
+        on_park = _park_async(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+        engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed, on_park))
     else:
-        _execute_in_thread(engine, run, found, arguments, claimed)
+        on_park = _park_in_thread(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+        _execute_in_thread(engine, run, found, arguments, claimed, on_park)
     return run
+
+
+def _leave_parked(run: Run[Any], parked: Parked) -> None:
+    run.finish(Outcome(None, parked.error))
 
 
 # Plain code
@@ -105,10 +110,14 @@ def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
 
 
 def _execute_in_thread(
-    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, claimed: Claimed
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    on_park: OnPark,
 ) -> None:
     """A thread of its own: a run that computes for long must not take one that others need."""
-    on_park = _park_in_thread(engine, run, workflow, arguments)
     thread = threading.Thread(
         target=execute,
         args=(engine, run, workflow, arguments, claimed, on_park),
@@ -255,7 +264,8 @@ async def _claim_and_go(
                 engine, run, found, arguments, claimed, _park_async(engine, run, found, arguments)
             )
         else:
-            _execute_in_thread(engine, run, found, arguments, claimed)
+            on_park = _park_in_thread(engine, run, found, arguments)
+            _execute_in_thread(engine, run, found, arguments, claimed, on_park)
     except BaseException as error:
         if not run.done():
             run.finish(Outcome(None, error))

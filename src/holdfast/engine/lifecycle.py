@@ -180,6 +180,7 @@ def execute(
 def _finish(run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
     if isinstance(outcome.error, Parked):
         on_park(outcome.error)
+        run.rested.set()
     else:
         run.finish(outcome)
 

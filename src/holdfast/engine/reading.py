@@ -94,14 +94,16 @@ class Reading:
             return []
         found = [self._info(row) for row in self._store.find_runs(which, limit)]
         # An owner that was born since the living were counted is not among them: its runs are not orphans.
-        return [run for run in found if run.status in which.status or not which.orphaned or run.interrupted]
+        return [
+            run for run in found if run.status in which.status or not which.orphaned or run.owner_pid is None
+        ]
 
     def _of_status(self, status: Sequence[str]) -> RunFilter:
         stored = tuple(one for one in status if one != "interrupted")
         if len(stored) == len(status):
             return RunFilter(status=stored)
         orphaned = tuple(one for one in UNFINISHED if one not in stored)
-        return RunFilter(status=stored, orphaned=orphaned, live=self._living(orphaned))
+        return RunFilter(status=stored, orphaned=orphaned, live=self._living(orphaned), parked=False)
 
     def _resumable(self, status: Sequence[str]) -> RunFilter | None:
         """None where nothing of these statuses can be resumed."""
@@ -122,7 +124,7 @@ class Reading:
 
     @staticmethod
     def is_resumable(run: RunInfo) -> bool:
-        return run.status in RESUMABLE and (run.status not in UNFINISHED or run.interrupted)
+        return run.status in RESUMABLE and (run.status not in UNFINISHED or run.owner_pid is None)
 
     def find(self, text: str) -> str:
         """The id that `text` is, or is the only possible beginning of; a child's id begins with its
@@ -184,7 +186,7 @@ class Reading:
             self._shown(row.workflow),
             row.status,
             self._shown(row.reason),
-            row.status in UNFINISHED and not alive,
+            row.status in UNFINISHED and not alive and not _is_parked(row),
             owner.pid if owner else None,
             row.generation,
             row.parent,
@@ -201,6 +203,11 @@ class Reading:
         if known is None:
             known = self._alive[owner] = is_alive(self._home, owner)
         return known
+
+
+def _is_parked(row: RunRow) -> bool:
+    """Nobody executes it because there is nothing to do before its time."""
+    return row.status == "sleeping" and not row.owner
 
 
 def _with_a_lock_file(home: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Going on with runs that stopped: one by name, or every orphan."""
+"""Going on with runs that stopped: one by name, or every one that nobody executes and that can."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import code as codes
 from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.errors import CrashLoop, InDoubt, RunNotFound
 from holdfast.kernel.evolve import fold
+from holdfast.store.port import RunFilter
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+
+_OPEN = ("pending", "running", "sleeping", "waiting")
 
 
 def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over: bool) -> Claimed:
@@ -30,26 +34,59 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
     return claim(engine, run_id, reopen=True, force=take_over)
 
 
+def ready(engine: Engine) -> list[str]:
+    """The runs that nobody owns and that can go on, the oldest first; of a family, only its eldest."""
+    found = engine.store.ready_runs(engine.clock.now_us())
+    return list(dict.fromkeys(eldest(engine, parent) if parent else run_id for run_id, parent in found))
+
+
+def orphans(engine: Engine) -> list[str]:
+    """The runs whose owner is dead, the oldest first; of a family, only its eldest."""
+    named = engine.store.owners_named(_OPEN)
+    living = tuple(owner for owner in named if is_alive(engine.home, owner))
+    rows = engine.store.find_runs(RunFilter(orphaned=_OPEN, live=("", *living)))
+    return list(dict.fromkeys(eldest(engine, row.parent) if row.parent else row.id for row in reversed(rows)))
+
+
+def eldest(engine: Engine, run_id: str) -> str:
+    """The run at the root of a family: its children go on inside it."""
+    while (row := engine.store.run(run_id)) is not None and row.parent:
+        run_id = row.parent
+    return run_id
+
+
+def check_crash_loop(engine: Engine, run_id: str) -> None:
+    """A run that kills its owners over and over is left to a person."""
+    state = fold(engine.store.history(run_id))
+    if state is not None and state.stalls >= engine.options.crash_loop_after:
+        raise CrashLoop(run_id, state.stalls)
+
+
 def recover(engine: Engine) -> list[Run[Any]]:
-    """Drive all orphans with bounded concurrency; one that crashes its owners over and over is left."""
-    orphans = [
-        row for row in engine.store.runs(status=("pending", "running", "sleeping"))
-        if not row.parent and engine.is_interrupted(row)
-    ]  # fmt: skip
+    """Drive them all with bounded concurrency."""
 
     def drive_one(run_id: str) -> Run[Any]:
         run: Run[Any] = Run(engine, run_id)
         try:
-            state = fold(engine.store.history(run_id))
-            if state is not None and state.stalls >= engine.options.crash_loop_after:
-                raise CrashLoop(run_id, state.stalls)
+            check_crash_loop(engine, run_id)
             run = engine.resume(run_id)
-            run._ended.wait()
+            run.rested.wait()
         except Exception as error:  # one run that cannot be read must not keep the others from going on
             run.finish(Outcome(None, error))
         return run
 
-    if not orphans:
+    found = [
+        run_id for run_id in dict.fromkeys([*orphans(engine), *ready(engine)]) if _goes_on(engine, run_id)
+    ]
+    if not found:
         return []
-    with ThreadPoolExecutor(min(engine.options.recover_limit, len(orphans)), "holdfast-recover") as pool:
-        return list(pool.map(drive_one, [row.id for row in orphans]))
+    with ThreadPoolExecutor(min(engine.options.recover_limit, len(found)), "holdfast-recover") as pool:
+        return list(pool.map(drive_one, found))
+
+
+def _goes_on(engine: Engine, run_id: str) -> bool:
+    """Whether it is for a program to go on with it, and not for a person or for its live owner."""
+    row = engine.store.run(run_id)
+    if row is None or row.status not in _OPEN:
+        return False
+    return not row.owner or not is_alive(engine.home, row.owner)

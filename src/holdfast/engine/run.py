@@ -23,6 +23,8 @@ class Run(Generic[R]):
         self._engine = engine
         self.id = run_id
         self._ended = threading.Event()
+        self.rested = threading.Event()
+        """Set once the run has ended here, or was parked: nobody works on it at that moment."""
         self._outcome = Outcome()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
@@ -64,11 +66,17 @@ class Run(Generic[R]):
         yield from future
         return self._take()
 
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended; nothing before it has."""
+        return self._outcome
+
     def finish(self, outcome: Outcome) -> None:
         """Called by the driver, once."""
         with self._lock:
             self._outcome = outcome
             self._ended.set()
+            self.rested.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:

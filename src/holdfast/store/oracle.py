@@ -380,7 +380,8 @@ def _breaks(stream: Stream) -> Iterator[int]:
 
 def _passes(row: RunRow, which: RunFilter) -> bool:
     by_status = which.status or which.orphaned
-    orphaned = row.status in which.orphaned and row.owner not in which.live
+    parked = row.status == "sleeping" and not row.owner
+    orphaned = row.status in which.orphaned and row.owner not in which.live and (which.parked or not parked)
     return (
         (not by_status or row.status in which.status or orphaned)
         and (which.workflow is None or fnmatchcase(row.workflow, which.workflow.replace("[^", "[!")))

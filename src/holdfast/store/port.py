@@ -154,7 +154,8 @@ class RunRow(msgspec.Struct, frozen=True):
 class RunFilter(msgspec.Struct, frozen=True):
     """Which runs. What is left as it is lets all through.
 
-    status    any of these; and those of `orphaned` whose owner is none of `live`
+    status    any of these; and those of `orphaned` whose owner is none of `live`: without `parked`, not
+              those that sleep and have none
     workflow  a pattern with `*`, `?` and `[...]`; case counts
     parent    the children of that run; empty: runs that are no children
     changed_since, created_before  microseconds
@@ -163,6 +164,7 @@ class RunFilter(msgspec.Struct, frozen=True):
     status: tuple[str, ...] = ()
     orphaned: tuple[str, ...] = ()
     live: tuple[str, ...] = ()
+    parked: bool = True
     workflow: str | None = None
     parent: str | None = None
     changed_since: int | None = None

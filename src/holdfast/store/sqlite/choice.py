@@ -19,12 +19,13 @@ def table(*status: Sequence[str]) -> str:
 
 
 def values(which: RunFilter) -> tuple[Any, ...]:
-    """The first seven values of `find_runs` and `count_runs`."""
+    """The first eight values of `find_runs` and `count_runs`."""
     by_status = which.status or which.orphaned
     return (
         array(which.status) if by_status else None,
         array(which.orphaned),
         array(which.live),
+        which.parked,
         None if which.workflow is None else glob(which.workflow),
         which.parent,
         which.changed_since,

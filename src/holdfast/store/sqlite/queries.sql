@@ -64,22 +64,24 @@ SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owne
 FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
-           OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))))
-      AND (?4 IS NULL OR r.workflow GLOB ?4) AND (?5 IS NULL OR r.parent = ?5)
-      AND (?6 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?6)
-      AND (?7 IS NULL OR r.created_at < ?7)
+           OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))
+               AND (?4 OR r.status <> 'sleeping' OR r.owner <> '')))
+      AND (?5 IS NULL OR r.workflow GLOB ?5) AND (?6 IS NULL OR r.parent = ?6)
+      AND (?7 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?7)
+      AND (?8 IS NULL OR r.created_at < ?8)
     ORDER BY r.stream DESC
-    LIMIT ?8
+    LIMIT ?9
 ) AS found JOIN runs AS r ON r.stream = found.stream JOIN streams AS s ON s.id = found.stream
 ORDER BY r.stream DESC;
 
 -- name: count_runs
 SELECT count(*) FROM chosen AS r
 WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
-       OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))))
-  AND (?4 IS NULL OR r.workflow GLOB ?4) AND (?5 IS NULL OR r.parent = ?5)
-  AND (?6 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?6)
-  AND (?7 IS NULL OR r.created_at < ?7);
+       OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))
+               AND (?4 OR r.status <> 'sleeping' OR r.owner <> '')))
+  AND (?5 IS NULL OR r.workflow GLOB ?5) AND (?6 IS NULL OR r.parent = ?6)
+  AND (?7 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?7)
+  AND (?8 IS NULL OR r.created_at < ?8);
 
 -- name: owners_named
 SELECT DISTINCT owner FROM chosen

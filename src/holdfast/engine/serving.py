@@ -1,0 +1,152 @@
+"""Serving a store: go on with every run that can, until told to stop.
+
+Parked runs whose gate was decided or whose time has come, and those whose owner died. Any number of
+processes may serve one store: who claims a run first has it. A run is executed here if it belongs to the
+directory and the interpreter of this process, and otherwise in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine import recovery
+from holdfast.engine.run import Run
+from holdfast.errors import OwnershipLost, RunHeld, RunInterrupted, RunWaiting, StoreClosed
+from holdfast.kernel import events as e
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+_POLL_S = 0.02
+_ORPHANS_EVERY_S = 1.0
+_NO_NEWS = (RunHeld, RunInterrupted, OwnershipLost, StoreClosed)
+"""What is no news: somebody else has the run, or this process stops."""
+
+OnServed = Callable[[str, BaseException | None], None]
+"""(run id, why it did not come to its end here or None), each time that a run was served."""
+
+
+class Service:
+    """At most `limit` runs at a time; those that wait do not count."""
+
+    def __init__(self, engine: Engine, limit: int, on_served: OnServed | None = None) -> None:
+        self._engine = engine
+        self._limit = limit
+        self._on_served = on_served
+        self._lock = threading.Lock()
+        self._active: set[str] = set()
+        self._refused: dict[str, int] = {}
+        """Runs that could not be executed → their version then: until it changes there is no point."""
+        self._orphans_due = 0.0
+        self._pulse: int | None = None
+        self._due = 0
+        self.served = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set. What goes on then is not waited for."""
+        while not stop.is_set():
+            self._look()
+            stop.wait(_POLL_S)
+
+    def _look(self) -> None:
+        engine = self._engine
+        now = engine.clock.now_us()
+        found: list[str] = []
+        if engine.clock.monotonic() >= self._orphans_due:
+            self._orphans_due = engine.clock.monotonic() + _ORPHANS_EVERY_S
+            found += recovery.orphans(engine)
+        pulse = engine.store.pulse()
+        if pulse != self._pulse or 0 < self._due <= now:
+            self._pulse = pulse
+            found += recovery.ready(engine)
+            self._due = engine.store.next_due(now)
+        for run_id in dict.fromkeys(found):
+            if not self._is_news(run_id):
+                continue
+            if not self._serve(run_id):
+                self._pulse, self._orphans_due = None, 0.0  # no room now: look again
+                return
+
+    def _is_news(self, run_id: str) -> bool:
+        if run_id in self._engine.live:
+            return False
+        row = self._engine.store.run(run_id)
+        if row is None or row.status not in ("pending", "running", "sleeping", "waiting"):
+            return False
+        return self._refused.get(run_id) != row.version
+
+    def _serve(self, run_id: str) -> bool:
+        """Begin with a run; False if there is no room for it now."""
+        with self._lock:
+            if run_id in self._active:
+                return True
+            if len(self._active) >= self._limit:
+                return False
+            self._active.add(run_id)
+        thread = threading.Thread(target=self._go_on, args=(run_id,), name=f"serve-{run_id}", daemon=True)
+        thread.start()
+        return True
+
+    def _go_on(self, run_id: str) -> None:
+        """Execute the run to its end, or until it waits."""
+        error: BaseException | None = None
+        try:
+            recovery.check_crash_loop(self._engine, run_id)
+            code = self._code(run_id)
+            if code is not None and not _is_ours(code):
+                _execute_elsewhere(self._engine.home, run_id, code)
+            else:
+                run: Run[Any] = self._engine.resume(run_id, stay=False)
+                run.rested.wait()
+                error = run.outcome.error
+        except Exception as refused:
+            error = refused
+        finally:
+            with self._lock:
+                self._active.discard(run_id)
+                self._pulse = None
+        try:
+            self._tell(run_id, error)
+        except StoreClosed:
+            pass  # this process stops
+
+    def _code(self, run_id: str) -> e.Code | None:
+        first = next(iter(self._engine.store.history(run_id)), None)
+        return first.event.code if first is not None and isinstance(first.event, e.RunCreated) else None
+
+    def _tell(self, run_id: str, error: BaseException | None) -> None:
+        if isinstance(error, _NO_NEWS):
+            return
+        if error is not None and not isinstance(error, RunWaiting):
+            row = self._engine.store.run(run_id)
+            if row is not None and not row.owner:
+                self._refused[run_id] = row.version
+        self.served += 1
+        if self._on_served is not None:
+            self._on_served(run_id, error)
+
+
+def _is_ours(code: e.Code) -> bool:
+    """Whether the run's code is found, and its relative paths mean what they meant, in this process."""
+    if code.argv:
+        return True
+    here = not code.cwd or Path(code.cwd) == Path.cwd() or not Path(code.cwd).is_dir()
+    same = not code.interpreter or Path(code.interpreter).parent == Path(sys.executable).parent
+    return here and (same or not os.access(code.interpreter, os.X_OK))
+
+
+def _execute_elsewhere(home: Path, run_id: str, code: e.Code) -> None:
+    """Go on with the run in its own directory, by its own interpreter."""
+    interpreter = code.interpreter if os.access(code.interpreter, os.X_OK) else sys.executable
+    subprocess.run(
+        [interpreter, "-m", "holdfast.cli.serving", str(home), run_id],
+        cwd=code.cwd if Path(code.cwd).is_dir() else None,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )

@@ -1,0 +1,148 @@
+"""`Service`: goes on with whatever can go on, until it is told to stop."""
+
+import threading
+
+import pytest
+from tests.engine.test_gates import parked, until
+
+from holdfast import RunWaiting, approval, sleep, step, wait_for
+from holdfast.engine.serving import Service
+
+
+@pytest.fixture
+def serve(open_hf):
+    """Starts a service on a Holdfast of its own; (the service, what it has told)."""
+    stop = threading.Event()
+    threads = []
+
+    def start(limit=4):
+        told = []
+        service = Service(open_hf()._engine, limit, lambda run_id, error: told.append((run_id, error)))
+        thread = threading.Thread(target=service.run, args=(stop,))
+        thread.start()
+        threads.append(thread)
+        return service, told
+
+    yield start
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_parked_runs_go_on(open_hf, act, serve):
+    """After a decision, after a signal, at their time; nobody else lives."""
+
+    def plot(kind):
+        if kind == "gate":
+            return approval("ok").outcome
+        if kind == "signal":
+            return wait_for("go")
+        return sleep(1.3)
+
+    flow = act(plot)
+    first = open_hf()
+    for kind in ("gate", "signal", "sleep"):
+        first.with_id(kind).start(flow, kind)
+        parked(first, kind, "sleeping" if kind == "sleep" else "waiting")
+    first.close()
+    service, told = serve()
+    reader = open_hf()
+    reader.approve("gate")
+    reader.signal("signal", "go", 7)
+    until(lambda: {info.status for info in reader.runs()} == {"completed"})
+    until(lambda: service.served == 3)
+    assert sorted(told) == [("gate", None), ("signal", None), ("sleep", None)]
+
+
+def test_orphans_go_on(open_hf, act, crashes, serve):
+    """A dead owner's run is claimed, replayed and brought to its end."""
+    dead = open_hf()
+    flow = act(lambda: approval("ok").outcome)
+    store = crashes.arm(dead)
+    dead.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(dead, "x")
+    reader = open_hf()
+    reader.approve("x")
+    store.left = 0
+    crashes.bury(dead)
+    serve()
+    until(lambda: reader.get("x").status == "completed")
+    assert reader.with_id("x").run(flow) == "approved"
+
+
+def test_a_family_goes_on_as_one(open_hf, act, serve):
+    """A child's decision goes on with its parent, which goes on with the child."""
+    kid = act(lambda: approval("ok").outcome, "child")
+    first = open_hf()
+    first.with_id("x").start(act(lambda: [kid(), kid()]))
+    parked(first, "x")
+    first.close()
+    serve()
+    reader = open_hf()
+    for _ in range(2):
+        child = until(lambda: next((i.id for i in reader.runs() if i.parent and i.status == "waiting"), None))
+        reader.approve(child)
+        until(lambda child=child: reader.get(child).status == "completed")
+    until(lambda: reader.get("x").status == "completed")
+
+
+def test_many_serve_and_each_run_goes_on_once(open_hf, act, ran, serve):
+    """Two services, twenty decisions: no step runs twice."""
+
+    @step
+    def after(n):
+        ran.append(n)
+
+    def plot(n):
+        approval("ok")
+        after(n)
+
+    flow = act(plot)
+    first = open_hf()
+    for n in range(20):
+        first.with_id(f"r{n}").start(flow, n)
+    for n in range(20):
+        parked(first, f"r{n}")
+    first.close()
+    serve()
+    serve()
+    reader = open_hf()
+    for n in range(20):
+        reader.approve(f"r{n}")
+    until(lambda: {info.status for info in reader.runs()} == {"completed"})
+    assert sorted(ran) == list(range(20))
+
+
+def test_what_cannot_be_executed_is_told_once(open_hf, act, serve, monkeypatch):
+    """Its code is not found: one word, and nobody tries over and over."""
+    first = open_hf()
+    first.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(first, "x")
+    first.approve("x")
+    first.close()
+    from holdfast.engine import code
+    from holdfast.errors import CodeNotFound
+
+    def lost(_):
+        raise CodeNotFound("play", "it is gone")
+
+    monkeypatch.setattr(code, "load", lost)
+    service, told = serve()
+    until(lambda: told)
+    threading.Event().wait(0.3)
+    assert (service.served, len(told), type(told[0][1])) == (1, 1, CodeNotFound)
+
+
+def test_a_run_that_waits_again_is_told_as_waiting(open_hf, act, serve):
+    first = open_hf()
+    first.with_id("x").start(act(lambda: (approval("a").outcome, approval("b").outcome)))
+    parked(first, "x")
+    first.approve("x")
+    first.close()
+    _, told = serve()
+    until(lambda: told)
+    assert isinstance(told[0][1], RunWaiting)
+    reader = open_hf()
+    reader.approve("x", "b")
+    until(lambda: reader.get("x").status == "completed")
