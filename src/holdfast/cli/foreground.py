@@ -132,8 +132,10 @@ def execute(
         run = start()
         progress.begin(run.id, *describe(run.id))
         outcome = Outcome()
+        keeper = Gatekeeper(opened, engine, progress, run.id)
         try:
-            outcome = foreground.follow(engine, run, Gatekeeper(opened, engine, progress, run.id))
+            outcome = foreground.follow(engine, run, keeper)
         finally:
+            keeper.close()
             progress.close(stopped=outcome.error is not None)
     return tell(opened, run.id, outcome.error, interrupted=foreground.signalled, as_json=as_json)

@@ -68,6 +68,12 @@ class Gatekeeper:
             gates = Detail(self._opened, self._run_id).open_gates()
         self._ask(gates)
 
+    def close(self) -> None:
+        """The run is not followed any more: no answer is waited for."""
+        if self._question is not None:
+            self._tell_decided(self._question.gate)
+            self._question = None
+
     def _leave(self) -> None:
         self._engine.stop("it waits")
 
@@ -94,10 +100,11 @@ class Gatekeeper:
             self._progress.go_on()
 
     def _tell_decided(self, asked: GateView) -> None:
-        """Somebody else was faster."""
+        """The question is left as it stands; if somebody else was faster, it is said who."""
+        err.offer("\n")
         for gate in Detail(self._opened, asked.run_id).gates():
             if gate.key == asked.key and not gate.is_open:
-                say(["\n", (clean(gate.decision()), "bold"), " meanwhile"])
+                say([(clean(gate.decision()), "bold"), " meanwhile"])
 
     def _hear(self, data: bytes) -> None:
         assert self._question is not None
