@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,7 +111,41 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
 
 
-PAGES = {"errors.md": errors_page, "settings.md": settings_page, "cli.md": cli_page}
+def states_page() -> str:
+    sys.path.insert(0, str(HERE))
+    from states import changes, diagram
+
+    runs, steps = changes()
+    lines = [
+        "# States",
+        "",
+        "Written by `docs/reference.py`, which tries every command of the kernel on every kind of state that it can",
+        "reach (`docs/states.py`). Arrows are events in the log; what is not here cannot happen.",
+        "",
+        "## A run",
+        "",
+        *diagram(runs),
+        "",
+        "`running` without an owner is what a driver left that was stopped or that died: `list` shows it as",
+        "`interrupted`. `waiting` and `sleeping` runs have no owner as a rule: they are parked. A rewind (`Rewound`)",
+        "leads from every status to `paused`.",
+        "",
+        "## A step",
+        "",
+        *diagram(steps),
+        "",
+        "A gate and a sleep are steps, too. A recorded value, an emission and a patch have no status: they are done",
+        "when they are in the log.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "errors.md": errors_page,
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "states.md": states_page,
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():

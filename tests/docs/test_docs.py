@@ -37,6 +37,13 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("guide-*.md")), ids=lambda page: page.name)
+def test_examples_of_guides_can_be_loaded(page: Path) -> None:
+    """Each example is whole: what it uses is imported or defined in it."""
+    for block in python_blocks(page):
+        subprocess.run([sys.executable, "-c", block], check=True)
+
+
 def test_every_public_name_can_be_imported() -> None:
     """What `__all__` promises is there, and nothing else is offered."""
     there = {name for name in holdfast.__all__ if hasattr(holdfast, name)}
@@ -63,7 +70,7 @@ def reference() -> dict[str, object]:
     return module.PAGES
 
 
-@pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md"])
+@pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md", "states.md"])
 def test_reference_pages_are_what_the_code_says(page: str) -> None:
     """Commands, settings and errors are documented as they are; `docs/reference.py` writes the pages."""
     make = reference()[page]

@@ -2,7 +2,8 @@
 
 A program is a tree of statements. It is executed once without a crash, and once in several lives, each
 of which dies after some appends. Both must end with the same result or error, and no body may
-run again whose step's end had been acknowledged.
+run again whose step's end had been acknowledged. In gated programs a person decides, signals, pauses and
+cancels meanwhile, from a Holdfast of their own.
 """
 
 import asyncio
@@ -17,17 +18,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import (
+    GateError,
     Holdfast,
     Retry,
+    RunCancelled,
+    RunPaused,
     StoreError,
+    approval,
     gather,
     idempotency_key,
     parallel,
     sleep,
     step,
     uuid,
+    wait_for,
     workflow,
 )
+from holdfast.errors import Refused
 from holdfast.testing import FakeClock
 
 
@@ -57,6 +64,19 @@ class Sleep:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """An approval or a signal. What the person does first, `pause` or `cancel`, the program survives."""
+
+    kind: str
+    approves: bool
+    before: str
+
+    @property
+    def title(self) -> str:
+        return f"{'yes' if self.approves else 'no'}-{self.before}"
+
+
+@dataclass(frozen=True)
 class Branches:
     programs: tuple[tuple[Any, ...], ...]
     caught: bool
@@ -74,6 +94,13 @@ works = st.builds(
 )
 leaves = st.one_of(works, works, works, st.builds(Draw), st.builds(Sleep, st.integers(0, 9)))
 
+gates = st.builds(
+    Gate,
+    st.sampled_from(["approval", "signal"]),
+    st.booleans(),
+    st.sampled_from(["", "", "", "pause", "cancel"]),
+)
+
 
 def deeper(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     programs = st.lists(statements, max_size=3).map(tuple)
@@ -85,6 +112,7 @@ def deeper(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 programs = st.lists(st.recursive(leaves, deeper, max_leaves=8), max_size=5).map(tuple)
+gated = st.lists(st.recursive(st.one_of(leaves, gates), deeper, max_leaves=6), max_size=4).map(tuple)
 
 
 @dataclass
@@ -183,6 +211,8 @@ def play(statements: tuple[Any, ...]) -> list[Any]:
                 results.append(use(uuid()))
             elif isinstance(one, Sleep):
                 results.append(sleep(one.seconds))
+            elif isinstance(one, Gate):
+                results.append(approval(one.title).outcome if one.kind == "approval" else wait_for(one.title))
             elif isinstance(one, Branches):
                 results.append(parallel(play, one.programs, limit=one.limit))
             else:
@@ -205,6 +235,10 @@ async def aplay(statements: tuple[Any, ...]) -> list[Any]:
                 results.append(await use.aio(uuid()))
             elif isinstance(one, Sleep):
                 results.append(await sleep.aio(one.seconds))
+            elif isinstance(one, Gate) and one.kind == "approval":
+                results.append((await approval.aio(one.title)).outcome)
+            elif isinstance(one, Gate):
+                results.append(await wait_for.aio(one.title))
             elif isinstance(one, Branches):
                 results.append(list(await gather(*map(aplay, one.programs), limit=one.limit)))
             else:
@@ -226,11 +260,62 @@ def collect(statements: tuple[Any, ...]) -> None:
                 collect(branch)
 
 
+def has_gates(statements: tuple[Any, ...]) -> bool:
+    return any(
+        isinstance(one, Gate)
+        or (isinstance(one, Child) and has_gates(one.program))
+        or (isinstance(one, Branches) and any(map(has_gates, one.programs)))
+        for one in statements
+    )
+
+
 def outcome(hf: Holdfast, flow: Any) -> Any:
-    try:
-        return hf.with_id("p").run(flow)
-    except (Planned, ExceptionGroup) as error:
-        return ("failed", described(error))
+    stopped = False
+    while True:
+        try:
+            return hf.resume("p").result() if stopped else hf.with_id("p").run(flow)
+        except (Planned, ExceptionGroup) as error:
+            return ("failed", described(error))
+        except (RunPaused, RunCancelled):
+            stopped = True
+
+
+class Person:
+    """Sees every open gate, and decides it."""
+
+    def __init__(self, home: Path) -> None:
+        self._hf = Holdfast(home, durability="process")
+        self._stop = threading.Event()
+        self._stopped: set[tuple[str, str]] = set()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def leave(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._hf.close()
+
+    def _work(self) -> None:
+        while not self._stop.wait(0.01):
+            for run in self._hf.runs():
+                for gate in self._hf.steps(run.id):
+                    if gate.status == "waiting" and run.status not in ("paused", "cancelled"):
+                        try:
+                            self._decide(run.id, gate)
+                        except (GateError, Refused):
+                            pass  # the run was faster
+
+    def _decide(self, run_id: str, gate: Any) -> None:
+        answer, _, before = gate.name.partition("-")
+        if before and (run_id, gate.key) not in self._stopped:
+            self._stopped.add((run_id, gate.key))
+            getattr(self._hf, before)("p", patience=1.0)
+        elif gate.kind == "signal":
+            self._hf.signal(run_id, gate.name, answer)
+        elif answer == "yes":
+            self._hf.approve(run_id, gate.key)
+        else:
+            self._hf.reject(run_id, gate.key)
 
 
 def live(home: Path, flow: Any, deaths: list[int], crashes: Any) -> tuple[Any, World]:
@@ -238,17 +323,26 @@ def live(home: Path, flow: Any, deaths: list[int], crashes: Any) -> tuple[Any, W
     global world
     world = World()
     clock = FakeClock()
+    person = Person(home) if any(map(has_gates, _children)) else None
+    try:
+        return _live(home, flow, deaths, crashes, clock), world
+    finally:
+        if person is not None:
+            person.leave()
+
+
+def _live(home: Path, flow: Any, deaths: list[int], crashes: Any, clock: FakeClock) -> Any:
     for appends in deaths:
         hf = Holdfast(home, durability="process", clock=clock, on_event=world.told)
         try:
             crashes.arm(hf, appends)
-            return outcome(hf, flow), world
+            return outcome(hf, flow)
         except StoreError:
             pass
         finally:
             crashes.bury(hf)
     with Holdfast(home, durability="process", clock=clock, on_event=world.told) as hf:
-        return outcome(hf, flow), world
+        return outcome(hf, flow)
 
 
 def check(statements: tuple[Any, ...], deaths: list[int], flow: Any, crashes: Any) -> None:
@@ -287,4 +381,18 @@ def test_sync_programs(crashes, statements, deaths):
 @given(programs, deaths)
 def test_async_programs(crashes, statements, deaths):
     """The same programs as `async def` workflows with `gather`."""
+    check(statements, deaths, aprogram, crashes)
+
+
+@settings(quiet, max_examples=12)
+@given(gated, deaths)
+def test_gated_sync_programs(crashes, statements, deaths):
+    """With gates, signals, pauses and cancels, in branches and in children."""
+    check(statements, deaths, program, crashes)
+
+
+@settings(quiet, max_examples=12)
+@given(gated, deaths)
+def test_gated_async_programs(crashes, statements, deaths):
+    """The same as `async def` workflows."""
     check(statements, deaths, aprogram, crashes)

@@ -16,6 +16,9 @@ from holdfast.kernel.commands import Command
 class Control(BaseException):
     """The run stops here. Never caught by user code that behaves; never lost if it is."""
 
+    yields = False
+    """Whatever else stops the run says more than this."""
+
     def __init__(
         self,
         error: HoldfastError,
@@ -31,3 +34,10 @@ class Control(BaseException):
         self.at_once = at_once or silent
         """What runs is not let end: bodies that can be cancelled are."""
         super().__init__(str(error))
+
+    def outranks(self, other: Control) -> bool:
+        """Whether this one tells more: anything does than a park, and one with something to record than a
+        mere interrupt."""
+        if other.yields:
+            return not self.yields
+        return bool(self.commands) and not other.commands and not other.silent

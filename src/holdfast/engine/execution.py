@@ -336,19 +336,17 @@ class Execution:
     # Stopping
 
     def stop(self, control: Control) -> Control:
-        """Make the run stop at its next step boundary. The first signal stays, except that one with
-        something to record outranks a mere interrupt."""
+        """Make the run stop at its next step boundary. The first signal stays, unless one outranks it."""
         with self._lock:
             before = self.control
             first = before is None
-            if before is None or (control.commands and not before.commands and not before.silent):
+            if before is None or control.outranks(before):
                 self.control = control
-            elif before.at_once and not before.silent:
-                # A cancelled run remembers which of its steps may or may not have happened.
-                doubts = [one for one in control.commands if isinstance(one, c.DoubtStep)]
-                before.commands = (*doubts, *before.commands)
-                control = before
             else:
+                if before.at_once and not before.silent:
+                    # A cancelled run remembers which of its steps may or may not have happened.
+                    doubts = [one for one in control.commands if isinstance(one, c.DoubtStep)]
+                    before.commands = (*doubts, *before.commands)
                 control = before
         if first:
             self.stopping.set()

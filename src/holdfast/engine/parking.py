@@ -35,6 +35,8 @@ class Parked(Control):
     """Every branch waits. `until` is when the first of them need not any more (microseconds, 0 for never);
     `waits` is what the run is to be called if only child runs keep it."""
 
+    yields = True
+
     def __init__(self, run_id: str, until: int, waits: Waits = "") -> None:
         super().__init__(RunWaiting(run_id, "for a decision, a signal or a time"))
         self.until = until
