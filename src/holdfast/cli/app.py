@@ -39,6 +39,7 @@ COMMANDS = {
     "settle": _Entry("settling", "Say what became of a step in doubt."),
     "list": _Entry("listing", "List runs, the newest first."),
     "show": _Entry("showing", "Show one run: status, steps, result."),
+    "watch": _Entry("watching", "Watch a run as it goes on, whoever executes it."),
     "logs": _Entry("logs", "Print what a run's commands printed."),
     "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     "audit": _Entry("audit", "Check the log against its hashes."),

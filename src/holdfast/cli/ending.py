@@ -43,9 +43,14 @@ def tell(
         if not as_json and not detail.state.code.argv:
             _print_result(detail)
         return 0
-    complain(_sentence(detail, error))
+    complain(sentence(detail, error))
     if status == "waiting":
         _name_ways(detail)
+    return exit_code(status, error, interrupted=interrupted)
+
+
+def exit_code(status: str, error: BaseException | None = None, *, interrupted: bool = False) -> int:
+    """What the status of a run says to the calling program."""
     code = _CODES.get(status)
     stands = status == "failed" or isinstance(error, RunWaiting)  # whatever signal came, it had stopped
     if code is not None and (stands or not interrupted):
@@ -69,7 +74,8 @@ def _name_ways(detail: Detail) -> None:
         say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])
 
 
-def _sentence(detail: Detail, error: BaseException | None) -> str:
+def sentence(detail: Detail, error: BaseException | None) -> str:
+    """How a run that has not completed stands, and what to do next."""
     run_id, status = detail.info.id, detail.info.status
     if status == "failed" and detail.state.error is not None:
         ways = "; ".join(f"`{command}` {what}" for command, what in detail.ways_on())

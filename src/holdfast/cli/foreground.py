@@ -76,7 +76,13 @@ class Foreground:
     def follow(self, engine: Engine, run: Run[Any], keeper: Gatekeeper | None = None) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
-        waiter = threading.Thread(target=self._wait_for, args=(run,), name="holdfast-wait", daemon=True)
+        return self.wait(run.result, engine.stop, keeper)
+
+    def wait(
+        self, work: Callable[[], Any], stop: Callable[[str], object], keeper: Gatekeeper | None = None
+    ) -> Outcome:
+        """Wait until the work is done; the first signal calls `stop` with the reason."""
+        waiter = threading.Thread(target=self._wait_for, args=(work,), name="holdfast-wait", daemon=True)
         waiter.start()
         while True:
             for byte in keeper.read(self._reader) if keeper else os.read(self._reader, 64):
@@ -93,11 +99,11 @@ class Foreground:
                 name = "Ctrl-C" if byte == signal.SIGINT else signal.Signals(byte).name
                 if keeper is None or not keeper.is_parked:
                     say(f"{name}: stopping at the next step boundary; again stops at once")
-                engine.stop(f"{name} stopped it")
+                stop(f"{name} stopped it")
 
-    def _wait_for(self, run: Run[Any]) -> None:
+    def _wait_for(self, work: Callable[[], Any]) -> None:
         try:
-            self._outcome = Outcome(run.result())
+            self._outcome = Outcome(work())
         except BaseException as error:
             self._outcome = Outcome(None, error)
         os.write(self._writer, bytes((_ENDED,)))

@@ -152,8 +152,8 @@ class Reading:
     def steps(self, run_id: str) -> list[StepInfo]:
         return [_step_info(row) for row in self._store.steps(run_id)]
 
-    def events(self, run_id: str) -> Iterator[LogEvent]:
-        for entry in self._store.entries(run_id):
+    def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
+        for entry in self._store.entries(run_id, after=after):
             data = self.redactor.redact_value(msgspec.json.decode(entry.payload))
             yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
 
