@@ -74,7 +74,7 @@ def _only_one(opened: Opened) -> str | None:
         raise NotFound("there is nothing to resume; `holdfast list` shows all runs")
     if len(runs) == 1:
         return runs[0].id
-    print_runs(runs)
+    print_runs(runs, opened.reading)
     complain(f"{len(runs)} runs can be resumed; name one of them: `holdfast resume ID`")
     return None
 
