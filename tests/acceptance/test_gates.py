@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,33 @@ def gates(cli, run_id):
 def at_the_gate(cli, workflow="letter", run_id="x"):
     """A run that waits, and no process that lives."""
     return cli("run", "--id", run_id, f"flow.py:{workflow}", code=5)
+
+
+# The documentation
+
+
+def python_blocks(page):
+    text = (Path(__file__).parents[2] / page).read_text()
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_of_the_guide(cli):
+    """It waits for a decision, then for a signal, then it sends."""
+    (cli.directory / "letter.py").write_text(python_blocks("docs/guide-approvals.md")[0])
+    cli("run", "--id", "letter-1", "letter.py:letter", "kelp", code=5)
+    cli("approve", "letter-1", "send-the-letter#1")
+    cli("resume", "letter-1", code=5)
+    cli("signal", "letter-1", "address", '"Rock 7"')
+    assert cli("resume", "letter-1").json() == "sent: All there is to say about kelp. To Rock 7."
+
+
+def test_the_approval_of_the_readme(cli):
+    """Its second example fits its first."""
+    first, second = python_blocks("README.md")[:2]
+    (cli.directory / "flow.py").write_text(first.partition("if __name__")[0] + second)
+    cli("run", "--id", "kelp-2", "flow.py:report", '["kelp"]', code=5)
+    cli("approve", "kelp-2")
+    assert cli("resume", "kelp-2").json() == "sent 13 characters"
 
 
 # Without a terminal
