@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         InDoubt,
         NeedsAttention,
         NotStorable,
+        OnceAgain,
+        RunArchived,
         RunCancelled,
         RunExists,
         RunHeld,
@@ -49,6 +51,11 @@ if TYPE_CHECKING:
         StoreVanished,
     )
     from holdfast.handle import Holdfast
+    from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.forking import Fork
+    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.rewinding import Rewind
+    from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
 
 _HOMES = {
@@ -75,6 +82,8 @@ _HOMES = {
         "InDoubt",
         "NeedsAttention",
         "NotStorable",
+        "OnceAgain",
+        "RunArchived",
         "RunCancelled",
         "RunExists",
         "RunHeld",
@@ -88,18 +97,25 @@ _HOMES = {
         "StoreVanished",
     ),
     "holdfast.handle": ("Holdfast",),
+    "holdfast.operations.checkpoints": ("CheckpointInfo",),
+    "holdfast.operations.forking": ("Fork",),
+    "holdfast.operations.journal": ("OperationInfo",),
+    "holdfast.operations.rewinding": ("Rewind",),
+    "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "CheckpointInfo",
     "CommandFailed",
     "CommandResult",
     "CrashLoop",
     "Decision",
     "DetachedStep",
     "DivergenceError",
+    "Fork",
     "GateError",
     "Holdfast",
     "HoldfastError",
@@ -108,8 +124,12 @@ __all__ = [
     "LogLine",
     "NeedsAttention",
     "NotStorable",
+    "OnceAgain",
+    "OperationInfo",
     "Retry",
+    "Rewind",
     "Run",
+    "RunArchived",
     "RunCancelled",
     "RunExists",
     "RunHeld",
@@ -124,6 +144,7 @@ __all__ = [
     "StepTimeout",
     "StoreError",
     "StoreVanished",
+    "Undo",
     "__version__",
     "approval",
     "checkpoint",

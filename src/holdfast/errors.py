@@ -6,6 +6,7 @@ HoldfastError
 │   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
 │   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── Refused             a command that does not fit the run's state
+│   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
 ├── NotFound                something named is not there
@@ -14,6 +15,7 @@ HoldfastError
 │   ├── CodeNotFound        the workflow of a run cannot be imported
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
+├── RunArchived             the id was that of a run that was archived
 ├── RunHeld                 another live process executes the run
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
@@ -77,6 +79,21 @@ class Refused(BadInput):
     """The command does not fit the run's state."""
 
     code = "refused"
+
+
+class OnceAgain(Refused):
+    """What is asked for would let `once` steps run again that were done, or may have been."""
+
+    code = "once_again"
+
+    def __init__(self, run_id: str, steps: Sequence[str]) -> None:
+        self.run_id = run_id
+        self.steps = tuple(steps)
+        listed = ", ".join(self.steps[:8]) + (f" and {len(steps) - 8} more" if len(steps) > 8 else "")
+        super().__init__(
+            f"run {run_id} would do again what is to be done once: {listed}; if that is meant, say so with "
+            "--rerun-once (in Python rerun_once=True)"
+        )
 
 
 class SettingsError(BadInput):
@@ -149,6 +166,15 @@ class RunExists(HoldfastError):
         self.run_id = run_id
         self.difference = difference
         super().__init__(f"run {run_id} exists with {difference}; choose another id, or start it as it was")
+
+
+class RunArchived(HoldfastError):
+    code = "run_archived"
+    exit_code = 2
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} has ended and was archived; choose another id")
 
 
 class RunHeld(HoldfastError):

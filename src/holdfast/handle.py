@@ -24,6 +24,12 @@ from holdfast.engine.settling import settle
 from holdfast.engine.steering import user
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
+from holdfast.operations import journal
+from holdfast.operations.checkpoints import CheckpointInfo, checkpoints
+from holdfast.operations.forking import Fork, fork
+from holdfast.operations.journal import OperationInfo
+from holdfast.operations.rewinding import Rewind, rewind
+from holdfast.operations.undoing import Undo, undo
 
 if TYPE_CHECKING:
     from typing import Self
@@ -190,6 +196,36 @@ class Holdfast:
         by = user() if by is None else by
         return steering.cancel(self._engine, self._engine.known(run_id), reason, by, patience)
 
+    # Going back
+
+    def rewind(self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False) -> Rewind:
+        """Go back to the checkpoint or step `to`, which is kept: what was recorded after it no longer counts,
+        and runs again, with other idempotency keys, when the run is resumed. Nothing is lost: `undo`
+        brings it back.
+
+        Raises `RunHeld` if a live process executes the run. `once` steps that were done after that point
+        run again only with `rerun_once`. With `dry_run` nothing is written, and what would be done returned.
+        """
+        refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
+        known, me = self._engine.known(run_id), user()
+        return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
+
+    def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
+        """Take back an operation, also an undo; without its id, your own last one."""
+        refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
+        return undo(self._engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+
+    def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
+        """What was done to runs and can be taken back, the newest first."""
+        refuse_in_loop("hf.operations() reads the store", "await hf.aio.operations(...)")
+        return journal.log(self._store, run_id=run_id, limit=limit)
+
+    def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+        """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
+        to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
+        refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
+        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into)
+
     # Reading
 
     def get(self, run_id: str) -> RunInfo:
@@ -221,6 +257,11 @@ class Holdfast:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
+
+    def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        """The named points to which the run can be rewound, in order."""
+        refuse_in_loop("hf.checkpoints() reads the store", "await hf.aio.checkpoints(...)")
+        return checkpoints(self._store, self._engine.redactor, self._engine.known(run_id))
 
     # Keeping
 
@@ -342,6 +383,26 @@ class AsyncHoldfast:
         self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
     ) -> str:
         return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
+
+    async def rewind(
+        self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Rewind:
+        method = self._holdfast.rewind
+        return await self._call(method, run_id, to, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def undo(
+        self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Undo:
+        return await self._call(self._holdfast.undo, operation, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
+        return await self._call(self._holdfast.operations, run_id, limit)
+
+    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+        return await self._call(self._holdfast.fork, run_id, at, into)
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        return await self._call(self._holdfast.checkpoints, run_id)
 
     async def get(self, run_id: str) -> RunInfo:
         return await self._call(self._holdfast.get, run_id)

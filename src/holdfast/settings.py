@@ -59,6 +59,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redact: Annotated[
         list[str], Meta(description="More regexes whose matches are redacted.", extra={"check": _regexes})
     ] = []
+    resume: Annotated[
+        bool,
+        Meta(
+            description="Whether stopped runs are gone on with by themselves (`recover`, `resume --all`), "
+            "and pointed out by `run` and `list`."
+        ),
+    ] = True
+    checkpoint_every: Annotated[
+        int, Meta(ge=0, description="A checkpoint after every so many steps of a run; 0 for none.")
+    ] = 0
     recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
     flush_after_ms: Annotated[
         float, Meta(ge=0, le=60_000, description="When a running step's intent is committed.")

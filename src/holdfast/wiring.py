@@ -48,7 +48,7 @@ def find_place(
     chosen = resolved.settings.home
     if chosen is not None:
         home = project.expand(chosen, environ=environ, cwd=cwd)
-        if not create and needs_store and not (home / "holdfast.db").exists():
+        if not create and needs_store and not may_have_store(home):
             raise NotFound(f"there is no store in {chosen} yet; `holdfast run` makes one")
         if create or needs_store:
             home = project.explicit_home(chosen, environ=environ, cwd=cwd)
@@ -57,6 +57,14 @@ def find_place(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
     return Place(root, home, resolved)
+
+
+def may_have_store(home: Path) -> bool:
+    """Whether a store is there, or nobody may look: then opening it says so."""
+    try:
+        return (home / "holdfast.db").exists()
+    except PermissionError:
+        return True
 
 
 def open_store(place: Place) -> SqliteStore:
@@ -87,6 +95,8 @@ def open_engine(
     options = Options(
         flush_after_s=settings.flush_after_ms / 1000,
         blob_over=settings.blob_over_bytes,
+        resume=settings.resume,
+        checkpoint_every=settings.checkpoint_every,
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
     )

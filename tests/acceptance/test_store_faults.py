@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 
 import apsw
 import pytest
@@ -102,8 +103,42 @@ def test_store_deleted_under_a_run(cli):
     (cli.directory / "go").touch()
     _, err = process.communicate(timeout=20)
     assert process.returncode == 8
-    assert "deleted or replaced" in err
+    assert "deleted, replaced or emptied" in err
     assert "Traceback" not in err
+
+
+def without_powers(cli, *words: object) -> subprocess.Popen[str]:
+    """A command for which modes count, even if root starts it."""
+    drop = "ctypes.CDLL(None).prctl(24, {}, 0, 0, 0)"  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    code = f"import ctypes, os, sys; {drop.format(1)}; {drop.format(2)}; os.execv(sys.argv[1], sys.argv[1:])"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *cli.argv(*words)],
+        cwd=cli.directory, env=cli.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
+def test_store_that_nobody_may_look_at(cli):
+    """Mode 000 under a live run: it and whatever comes later end with exit 8 and say why; then it goes on."""
+    cli.script("""
+        @step
+        def one():
+            note("one")
+            while not Path("go").exists(): time.sleep(0.01)
+        @workflow
+        def main(): one()
+    """)
+    live = without_powers(cli, "run", "--id", "x", "flow.py:main")
+    cli.wait_for_note("one")
+    cli.home.chmod(0)
+    try:
+        (cli.directory / "go").touch()
+        for process in (live, without_powers(cli, "list")):
+            _, err = process.communicate(timeout=20)
+            assert (process.returncode, "Permission denied" in err, "Traceback" in err) == (8, True, False)
+    finally:
+        cli.home.chmod(0o700)
+    assert cli("resume", "x").code == 0
 
 
 def in_a_mount(cli, script: str) -> subprocess.CompletedProcess[str]:

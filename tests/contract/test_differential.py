@@ -17,11 +17,11 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
 from holdfast.store.oracle import OracleStore
-from holdfast.store.port import STORE_STREAM, Append, Decision, Recorded, new_event
+from holdfast.store.port import STORE_STREAM, Append, Decision, Recorded, Source, new_event
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.commit import Command
 from holdfast.testing.histories import whole_feed
-from holdfast.testing.strategies import commands_for, fitting, rewound
+from holdfast.testing.strategies import commands_for, fitting, moved
 
 RUNS = ("r", "s")
 
@@ -122,12 +122,12 @@ class Twins:
         at = next(self.time)
         if isinstance(work, Foreign):
             decision = _decision(work.command, at)
-            command = Command(run, decision, 0, durable)
+            command, twin = (Command([Source(run)], lambda read: [decision(read[0])], durable) for _ in "12")
             try:
-                command.version = self.oracle.command(run, decision, durable=durable)
+                command.versions = [self.oracle.command(run, decision, durable=durable)]
             except HoldfastError as error:
                 command.error = error
-            return Command(run, decision, 0, durable), _outcome(command)
+            return twin, _outcome(command)
         state = fold(self.oracle.load(run))
         assert state is not None
         make = self._hot if isinstance(work, Hot) else self._owned
@@ -142,11 +142,11 @@ class Twins:
         epoch = state.epoch - work.stale
         events = []
         for command in work.commands:
-            if isinstance(command, (c.CreateRun, c.ClaimRun)):
+            if isinstance(command, (c.CreateRun, c.ClaimRun, c.RewindRun, c.RestoreGeneration)):
                 continue  # an owner's append never claims: the epoch would not move with it
             try:
                 rewind = isinstance(command, int)
-                decided = [rewound(state, command)] if rewind else decide(state, fitting(state, command))
+                decided = [moved(state, command)] if rewind else decide(state, fitting(state, command))
             except HoldfastError:
                 continue
             for event in decided:
@@ -190,7 +190,7 @@ def _decision(command: c.Command, at: int) -> Callable[[Sequence[Recorded]], Dec
     def decide_now(recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded)
         events = decide(state, fitting(state, command))
-        epochs = [event.epoch for event in events if isinstance(event, e.RunClaimed)]
+        epochs = [event.epoch for event in events if isinstance(event, e.FENCING)]
         return Decision([new_event(event, at) for event in events], epochs[0] if epochs else None)
 
     return decide_now
@@ -199,7 +199,9 @@ def _decision(command: c.Command, at: int) -> Callable[[Sequence[Recorded]], Dec
 def _outcome(submission: Append | Command):
     if submission.error:
         return type(submission.error)
-    return "" if isinstance(submission, Append) and not submission.events else submission.version
+    if isinstance(submission, Append):
+        return submission.version if submission.events else ""
+    return list(submission.versions)
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -29,13 +30,14 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, new_event
+from holdfast.store.port import Append, Decision, Source, new_event
 from holdfast.store.sqlite import SqliteStore, sql
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
+    archived,
     output_append,
     own,
     perform,
@@ -226,6 +228,17 @@ def test_an_empty_file_becomes_a_store(home):
     store.close()
 
 
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: os.truncate(path, 0)], ids=["missing", "empty"])
+def test_a_database_that_was_lost_is_not_made_anew(store, home, lose):
+    """Where a store was, a database that is missing or empty is a loss, and stays what it is."""
+    store.close()
+    lose(home / "holdfast.db")
+    left = sorted(home.iterdir())
+    with pytest.raises(StoreCorrupt, match="lost its database"):
+        SqliteStore(home)
+    assert sorted(home.iterdir()) == left
+
+
 @pytest.mark.parametrize(
     ("where", "length"), [(0, 1), (16, 4), (100, 60), (4096, 4096), (8192, 24576)],
     ids=["magic", "page size", "first page", "second page", "many pages"],
@@ -246,6 +259,15 @@ def test_a_damaged_file_is_corrupt(store, home, where, length):
         damaged.append(step_append("r", "b#1", epoch=1))
     if damaged is not None:
         damaged.close()
+
+
+@pytest.mark.parametrize("head", [None, "3", 4.5])
+def test_a_head_that_is_no_number_is_damage(store, monkeypatch, head):
+    """A flipped bit in the header of a row can make anything of its columns."""
+    rows = [(*row[:5], head) for row in store._read("load", ("r", 0))]
+    monkeypatch.setattr(store, "_read", lambda *_: rows)
+    with pytest.raises(StoreCorrupt, match="does not verify"):
+        store.load("r")
 
 
 def test_the_home_may_not_be_a_file(tmp_path):
@@ -279,10 +301,14 @@ def _unlink_log(store: SqliteStore) -> None:
     store._wal_due = 0.0  # it is looked at once a second
 
 
-@pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log])
+def _empty(store: SqliteStore) -> None:
+    os.truncate(store.path, 0)
+
+
+@pytest.mark.parametrize("lose", [_unlink, _remove_directory, _replace, _unlink_log, _empty])
 def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, lose):
-    """Deleted or replaced, the database or its write-ahead log: every write says so, every new reader
-    too, and no empty database takes the place of the old one."""
+    """Deleted, replaced or emptied, the database or its write-ahead log: every write says so, every new
+    reader too, and no empty database takes the place of the old one."""
     assert store._reader is None
     lose(store)
     there = store.path.exists()
@@ -416,6 +442,37 @@ def test_after_an_io_error_a_store_that_cannot_be_read_is_in_doubt(store, monkey
 # Audit: where it says that something is wrong
 
 STEPS = ("r", 0, "the table step_rows does not match the log")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET hash = x'00' WHERE name = 'gone'",
+        "UPDATE streams SET version = 2 WHERE name = 'gone'",
+        "UPDATE streams SET kind = 'run' WHERE name = 'gone'",
+        "DELETE FROM streams WHERE name = 'gone'",
+        "DELETE FROM events WHERE type = 'StreamArchived'",
+        "UPDATE events SET stream = (SELECT id FROM streams WHERE name = 'gone') WHERE type = 'RunCompleted'",
+        "DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE name = 'r')",
+        "UPDATE streams SET kind = 'archived' WHERE name = 'r'",
+    ],
+)
+def test_an_archive_is_no_way_to_make_a_run_disappear(home, damage):
+    """What is left of an archived run, its record, and a run that only looks archived: each is compared."""
+    store = SqliteStore(home)
+    for run in ("gone", "r"):
+        own(store, run)
+        perform(store, run, c.CompleteRun())
+    assert store.archive([archived(store, "gone")], 9) == ["gone"]
+    assert list(store.verify()) == []
+    store.close()
+    with closing(apsw.Connection(str(home / "holdfast.db"))) as db:
+        db.execute(damage)
+    store = SqliteStore(home)
+    assert list(store.verify()) != []
+    store.close()
+
+
 OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
 
 
@@ -572,8 +629,8 @@ def test_network_filesystems_are_refused(home, monkeypatch, kind, refused):
 
 
 def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
-    """Forked while another thread commits: in the child every use is refused at once, also `close`
-    does nothing; the parent goes on."""
+    """Forked while another thread commits: in the child every use is refused at once, also a store of its
+    own, and `close` does nothing; the parent goes on."""
     process = python(
         """
         from holdfast.errors import StoreClosed
@@ -602,11 +659,13 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
                 except StoreClosed:
                     refused += 1
             store.close()
-            own_store = SqliteStore(Path(sys.argv[1]) / "own")
-            own(own_store, "child")
-            own_store.close()
+            for home in (Path(sys.argv[1]), Path(sys.argv[1]) / "own"):
+                try:
+                    SqliteStore(home)
+                except StoreClosed:
+                    refused += 1
             os._exit(refused)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6
         go.set()
         leader.join(20)
         store.append(step_append("r", "a#1"))
@@ -617,6 +676,35 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
         home,
     )
     assert process.communicate(timeout=60)[0] == "fine\n"
+
+
+def test_the_child_of_a_process_without_threads_may_open_another_store(home):
+    """But not the one that was open, as long as it is the same file; neither may its own children."""
+    process = python(
+        """
+        from holdfast.errors import StoreClosed
+        home = Path(sys.argv[1])
+        store = SqliteStore(home)
+        def opens(home):
+            try:
+                SqliteStore(home).close()
+                return True
+            except StoreClosed:
+                return False
+        def in_a_child(act):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(act())
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        def both():
+            return 10 * opens(home) + opens(home / "own")
+        print(in_a_child(both), in_a_child(lambda: in_a_child(both)))
+        store.close()
+        print(in_a_child(both))
+        """,
+        home,
+    )
+    assert process.communicate(timeout=60)[0] == "1 1\n11\n"
 
 
 def test_a_forked_child_does_not_keep_the_gate_shut(home):
@@ -731,7 +819,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
     def interrupted(recorded):
         raise KeyboardInterrupt
 
-    batch = [step_append("r", "b#1"), Command("r", interrupted, 0, True), output_append("r", "x")]
+    batch = [step_append("r", "b#1"), Command([Source("r")], interrupted, True), output_append("r", "x")]
     with pytest.raises(KeyboardInterrupt):
         store._commit(batch)
     assert [type(item.error) for item in batch] == [StoreInDoubt] * 3
@@ -745,7 +833,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
 def test_a_name_that_cannot_be_written_fails_alone(store):
     """Half a character in a stream's name does not fail the others of the batch."""
     store.append(step_append("r", "a#1"))
-    odd = Command("\udcff", lambda recorded: Decision(), 0, True)
+    odd = Command([Source("\udcff")], lambda recorded: [Decision()], True)
     batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
     store._commit(batch)
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]

@@ -38,6 +38,8 @@ CUTS = 8
 CONTROLS = 4
 CUT_SCRIPTS = ("long", "long", "post", "sequential", "together")
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
+OPTIONS = {"ext4": "rw", "xfs": "nouuid"}
+"""Somebody else's mount namespace may still have the filesystem of a moment ago, shut down as it is."""
 IMAGE_BYTES = 400 << 20
 """Sparse; xfs asks for 300 MB."""
 PATIENCE_S = 60.0
@@ -57,6 +59,7 @@ class Mount:
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.point = directory / "mount"
+        self._kind = kind
         self._image = directory / "image"
         self.point.mkdir()
         with self._image.open("wb") as file:
@@ -65,7 +68,12 @@ class Mount:
         self._mount()
 
     def _mount(self) -> None:
-        _system("mount", "-o", "loop", str(self._image), str(self.point))
+        """Through a device of its own, which goes with the filesystem."""
+        device = _system("losetup", "--find", "--show", str(self._image))
+        try:
+            _system("mount", "-o", OPTIONS[self._kind], device, str(self.point))
+        finally:
+            _system("losetup", "--detach", device)
 
     def cut(self) -> None:
         """From now on nothing reaches the disk any more, and what did not is lost."""
@@ -84,10 +92,12 @@ class Mount:
         _system("umount", str(self.point))
 
 
-def _system(*argv: str) -> None:
+def _system(*argv: str) -> str:
+    """What the command says."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if done.returncode:
         raise OSError(f"{argv[0]} failed: {done.stderr.strip() or done.returncode}")
+    return done.stdout.strip()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Real processes around one store: a sample of several kinds, and proof that the ledger can say no."""
+"""Real processes around one store: a sample of every kind, and proof that the ledger can say no."""
 
 import pytest
 from tests.crash import processes
@@ -9,11 +9,19 @@ from tests.crash.score import Budget
 SAMPLES = {
     "takeover": 0.1,
     "crowd": 0.2,
+    "clocks": 0.2,
+    "fork": 0.25,
+    "vanishing": 0.34,
     "full": 0.17,
     "limited": 0.1,
     "trees": 0.17,
 }
 SEED = 7
+
+
+def test_every_kind_has_a_sample():
+    """So that `make test` sees each of them."""
+    assert SAMPLES.keys() == processes.KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", SAMPLES)

@@ -22,7 +22,7 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/rewind.md"])
 def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> None:
     """The example of the page works as a script; run again, it gives the same result from the log."""
     script = tmp_path / "flow.py"

@@ -17,6 +17,7 @@ from holdfast.errors import (
     ProgramNotFound,
     RunInterrupted,
     StepTimeout,
+    StoreError,
     WrongColour,
 )
 from holdfast.testing import FakeClock
@@ -420,3 +421,26 @@ def test_closing_ends_the_command_of_an_async_workflow(open_hf, act, tmp_path, e
         run.result(30)
     closer.join(30)
     assert not closer.is_alive()
+
+
+def test_a_lock_that_cannot_be_made_is_no_failure_of_the_command(hf, act, home, tmp_path):
+    """The run stops with the store's error, nothing is recorded as the step's end, and it goes on later."""
+    trace = tmp_path / "trace"
+    plot = act(lambda: sh(f"echo ran >> {trace}", effect="idempotent").exit_code)
+    (home / "commands").write_text("in the way")
+    with pytest.raises(StoreError, match="commands"):
+        hf.with_id("x").run(plot)
+    assert [info.status for info in hf.steps("x")] == ["running"]
+    (home / "commands").unlink()
+    assert hf.with_id("x").run(plot) == 0
+    assert trace.read_text() == "ran\n"
+
+
+def test_a_lock_that_cannot_be_removed_does_not_matter(hf, act, monkeypatch):
+    """The command has its result."""
+
+    def refuse(path, missing_ok=False):
+        raise OSError(5, "Input/output error", str(path))
+
+    monkeypatch.setattr("holdfast.engine.treelock.Path.unlink", refuse)
+    assert hf.run(act(lambda: sh("echo well").stdout)) == "well\n"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast import RunWaiting, sleep, step
-from holdfast.errors import BadInput, WrongColour
+from holdfast.errors import BadInput, OwnershipLost, WrongColour
 from holdfast.testing import FakeClock, at_mark
 
 
@@ -159,3 +159,31 @@ def test_wrong_sleeps(hf, act):
         hf.run(act(lambda: sleep(-1)))
     with pytest.raises(WrongColour, match=r"await sleep\.aio"):
         hf.run(act(plot))
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+def test_a_sleeper_whose_run_was_taken_over_begins_nothing(open_hf, act, ran, colour):
+    """It looks before it goes on: the step behind the sleep runs once, where the run is now."""
+    clock = FakeClock(jump=False)
+
+    @step
+    def work() -> None:
+        ran.append("work")
+
+    def plot():
+        sleep(90)
+        work()
+
+    async def aplot():
+        await sleep.aio(90)
+        await work.aio()
+
+    first, second = open_hf(clock=clock), open_hf(clock=clock)
+    stale = first.with_id("x").start(act(plot if colour == "def" else aplot))
+    clock.until_asleep()
+    taken = second.resume("x", take_over=True)
+    clock.advance(90)
+    taken.result(30)
+    with pytest.raises(OwnershipLost):
+        stale.result(30)
+    assert ran == ["work"]

@@ -24,7 +24,7 @@ from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.identity import Counters, check_run_id, check_step_key, scope_of
 from holdfast.kernel.state import RunState
-from holdfast.testing.strategies import commands_for, fitting, rewound
+from holdfast.testing.strategies import commands_for, fitting, moved
 
 CODE = e.Code("flow")
 NO = Failure("builtins:ValueError", "no")
@@ -52,7 +52,7 @@ class History:
         if isinstance(operation, c.Command):
             self.do(fitting(self.state, operation))
         else:
-            self.add(rewound(self.state, operation))
+            self.add(moved(self.state, operation))
 
     def add(self, event: e.Event) -> None:
         version = len(self.log) + 1
@@ -89,7 +89,7 @@ def test_decide_only_emits_what_evolve_accepts_and_changes_nothing_itself(operat
     for operation in operations:
         before = copy.deepcopy(history.state)
         if isinstance(operation, int):
-            history.add(rewound(history.state, operation))
+            history.add(moved(history.state, operation))
             continue
         try:
             events = decide(history.state, fitting(history.state, operation))
@@ -143,6 +143,7 @@ def test_what_the_state_says_of_itself_holds(operations):
 
 EXAMPLES = {
     "StreamCreated": e.StreamCreated("r", "run"),
+    "StreamArchived": e.StreamArchived("r", 7, "00ff", "runs.jsonl.gz"),
     "RunCreated": e.RunCreated(CODE, "d", ONE, "blob", "parent", "child#1"),
     "RunClaimed": e.RunClaimed("ann", 2, "bob", True),
     "RunReleased": e.RunReleased("ann", "done"),
@@ -155,7 +156,9 @@ EXAMPLES = {
     "PauseRequested": e.PauseRequested("lunch", "ann"),
     "RunPaused": e.RunPaused("lunch", "ann"),
     "SignalReceived": e.SignalReceived("go", ONE, "blob", "ann"),
-    "Rewound": e.Rewound(1, 0, 7),
+    "Rewound": e.Rewound(1, 0, 7, 3, "op"),
+    "GenerationRestored": e.GenerationRestored(0, 4, "op"),
+    "RunForked": e.RunForked("r", "a#1", 7, "ann"),
     "StepStarted": e.StepStarted("a#1", "a", "d", 1, 2, "once", "command", 1, ONE, "1", 1, "kid"),
     "StepCompleted": e.StepCompleted("a#1", ONE, "", 2, 1, True),
     "StepRan": e.StepRan("a#1", "a", 7, "d", 1, ONE, "1", 1, ONE, "blob", 1, True),
@@ -173,6 +176,9 @@ EXAMPLES = {
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
+    "OperationBegun": e.OperationBegun("undo", "r", "ann", "a#1", "op"),
+    "StateApplied": e.StateApplied(0, 1),
+    "OperationDone": e.OperationDone(),
 }
 
 
@@ -262,8 +268,8 @@ def test_a_run_is_created_once():
         history.do(c.CreateRun("r", CODE, "other"))
     with pytest.raises(RunExists, match="another workflow"):
         history.do(c.CreateRun("r", e.Code("other"), "d"))
-    for moved in (e.Code("flow", cwd="/elsewhere"), e.Code("flow", "module"), e.Code("flow", script="a.py")):
-        assert history.do(c.CreateRun("r", moved, "d")) == []
+    for code in (e.Code("flow", cwd="/elsewhere"), e.Code("flow", "module"), e.Code("flow", script="a.py")):
+        assert history.do(c.CreateRun("r", code, "d")) == []
 
 
 def test_nothing_can_be_asked_of_a_run_that_is_not_there():

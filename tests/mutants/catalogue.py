@@ -34,6 +34,7 @@ SQLITE = "tests/contract/test_sqlite.py::TestSqlite::"
 STORE = "tests/contract/test_sqlite_store.py::"
 WRITER = "tests/contract/test_one_writer.py::"
 ENGINE = "tests/engine/"
+KERNEL = "tests/kernel/"
 CRASH = "tests/crash/"
 
 MUTANTS = (
@@ -85,8 +86,8 @@ MUTANTS = (
         SQLITE + "test_the_feed_shows_nothing_past_the_last_synced_commit",
         (
             "store/sqlite/queries.sql",
-            "SELECT position FROM events WHERE synced = 1 ORDER BY",
-            "SELECT position FROM events ORDER BY",
+            "SELECT position, hash FROM events WHERE synced = 1 ORDER BY",
+            "SELECT position, hash FROM events ORDER BY",
         ),
     ),
     mutant(
@@ -172,10 +173,10 @@ MUTANTS = (
     ),
     mutant(
         "audit does not compare heads with the log",
-        SQLITE + "test_verify_finds_what_was_changed",
+        STORE + "test_verify_says_where",
         (
             "store/sqlite/audit.py",
-            "    yield from _verify_heads(streams, ends, created)\n",
+            "    yield from _verify_heads(there, walks, known)\n",
             "    yield from ()\n",
         ),
     ),
@@ -241,8 +242,8 @@ MUTANTS = (
         ),
         (
             "kernel/decide.py",
-            '        if step.status in ("completed", "failed", "in_doubt", "sleeping"):\n',
-            '        if step.status in ("completed", "failed", "sleeping"):\n',
+            '        if step.status in ("completed", "failed", "in_doubt", "sleeping", "waiting"):\n',
+            '        if step.status in ("completed", "failed", "sleeping", "waiting"):\n',
         ),
     ),
     mutant(
@@ -297,11 +298,81 @@ MUTANTS = (
     ),
     mutant(
         "error text is stored as it was, secrets and all",
-        "tests/kernel/test_failure.py::test_text_is_redacted_everywhere",
+        KERNEL + "test_failure.py::test_text_is_redacted_everywhere",
         (
             "kernel/failure.py",
             "            message=_clean(self.redact(_message(exc)), _TEXT_LIMIT),\n",
             "            message=_clean(_message(exc), _TEXT_LIMIT),\n",
         ),
+    ),
+    # Going back
+    mutant(
+        "a rewind leaves the owner before it in its rights",
+        ENGINE + "test_rewind.py::test_a_dead_owner_is_fenced_off",
+        (
+            "kernel/generations.py",
+            "step.version, state.epoch + 1, command",
+            "step.version, state.epoch, command",
+        ),
+    ),
+    mutant(
+        "a rewind keeps what was recorded after the point",
+        ENGINE + "test_rewind.py::test_a_rewound_run_does_again_what_came_after_the_point_and_nothing_else",
+        ("kernel/generations.py", "            if step.version <= event.version\n", ""),
+    ),
+    mutant(
+        "a restored generation has the signals of the one that was left",
+        KERNEL + "test_generations.py::test_an_undone_rewind_gives_back_everything_whatever_happened_since",
+        (
+            "kernel/generations.py",
+            "    for name in Generation.__struct_fields__:\n        setattr",
+            '    for name in {*Generation.__struct_fields__} - {"signals"}:\n        setattr',
+        ),
+    ),
+    mutant(
+        "a once step of a child run is not looked at",
+        ENGINE + "test_rewind.py::test_once_steps_of_child_runs_count_too",
+        (
+            "operations/repeats.py",
+            '        found += [f"{step.key} of {child}" for step in done_once(state.steps.values())]\n',
+            "        pass\n",
+        ),
+    ),
+    mutant(
+        "a rewind is done without a record of it",
+        ENGINE + "test_rewind.py::test_undo_brings_the_old_generation_back_and_can_be_undone",
+        (
+            "operations/journal.py",
+            "Decision([new_event(one, at) for one in stages], kind=KIND)\n",
+            "Decision()\n",
+        ),
+    ),
+    mutant(
+        "an archived run can be started again",
+        SQLITE + "test_an_archived_stream_leaves_its_record_and_nothing_else",
+        (
+            "store/sqlite/commit.py",
+            '        return self._db.execute(sql.query("is_archived"), (stream,)).get is not None\n',
+            "        return False\n",
+        ),
+    ),
+    mutant(
+        "a stream takes the id of one that was archived",
+        SQLITE + "test_after_archiving_everything_nothing_is_mistaken_for_what_was",
+        (
+            "store/sqlite/commit.py",
+            "        id = 1 + log.version + 1\n",
+            "        id = 1 + self._db.execute('SELECT coalesce(max(stream), 1) FROM events').get\n",
+        ),
+    ),
+    mutant(
+        "a run that went on while it was archived is removed",
+        ENGINE + "test_archive.py::test_a_run_that_goes_on_meanwhile_stays",
+        ("operations/archiving.py", " if head.version == found[head.stream]]", "]"),
+    ),
+    mutant(
+        "a replay runs what has no record",
+        ENGINE + "test_replay.py::test_a_secret_step_does_not_run",
+        ("operations/replaying.py", " or past.secret:", ":"),
     ),
 )

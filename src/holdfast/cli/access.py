@@ -36,7 +36,7 @@ class Opened(msgspec.Struct, frozen=True):
 def find_place(*, create: bool = False) -> wiring.Place:
     """Where the store is. Without `create` nothing is written, and NotFound says that there is none."""
     place = wiring.find_place({"home": app.home()}, create=create)
-    if not create and not (place.home / "holdfast.db").exists():
+    if not create and not wiring.may_have_store(place.home):
         raise NotFound(f"there is no store in {place.home} yet; `holdfast run` makes one")
     return place
 

@@ -121,6 +121,22 @@ class _OpenGate(_FromStore):
                     yield CompletionItem(place, help=clean(gate.title))
 
 
+class _OperationId(_FromStore):
+    def offer(
+        self,
+        opened: Opened,
+        ctx: click.Context,  # noqa: ARG002
+        incomplete: str,
+    ) -> Iterator[CompletionItem]:
+        """Those that still stand, the newest first."""
+        from holdfast.operations.journal import log
+
+        for one in log(opened.store, limit=_MOST):
+            if one.stands and one.id.startswith(incomplete):
+                what = f"{one.kind} of {one.run_id}, {moments.ago(one.at)}"
+                yield CompletionItem(one.id, help=clean(what))
+
+
 _RUN_ID = _RunId()
 _TAKES: dict[str, click.ParamType[Any]] = {
     "run": _RUN_ID,
@@ -128,6 +144,7 @@ _TAKES: dict[str, click.ParamType[Any]] = {
     "step": _StepName(),
     "gate": _OpenGate(),
     "name": _OpenGate(),
+    "operation": _OperationId(),
     "words": click.Path(),
     "home": click.Path(file_okay=False),
 }

@@ -31,7 +31,7 @@ class Facts(NamedTuple):
 
 def extent(path: Path) -> Extent:
     with _connected(path) as db:
-        row = db.execute("SELECT (SELECT count(*) FROM streams), (SELECT count(*) FROM events)").get
+        row = db.execute(sql.query("extent")).get
         return Extent(*row)
 
 

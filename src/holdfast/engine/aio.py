@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import drive as sync_driver
@@ -155,7 +157,7 @@ async def _drive(
                 assert type(request) is Pause
                 if cancelled is not None:
                     raise cancelled
-                await pause(run, request.until_us)
+                await pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
     if cancelled is not None:
@@ -283,8 +285,10 @@ async def settle_down(run: Execution) -> None:
         await run.all_ended.wait()
 
 
-async def pause(run: Execution, until_us: int) -> None:
-    """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
+async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
+    """As `drive.pause`, without blocking the loop."""
+    clock = run.engine.clock
+    ends = clock.monotonic() + most_s
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
 
@@ -292,14 +296,18 @@ async def pause(run: Execution, until_us: int) -> None:
         loop.call_soon_threadsafe(stopped.set)
 
     run.on_stop.append(wake)
+    waited = False
     try:
-        while run.control is None and (left := run.engine.clock.wait(until_us)) > 0:
+        while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
+            waited = True
             try:
                 await asyncio.wait_for(stopped.wait(), min(left, 60.0))
             except TimeoutError:
                 pass
     finally:
         run.on_stop.remove(wake)
+    if waited and run.control is None:
+        await in_thread(partial(sync_driver.look_for_takeover, run))
     if run.control is not None:
         raise run.control
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership
 from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
-from holdfast.errors import HoldfastError, RunHeld, RunNotFound
+from holdfast.errors import HoldfastError, RunHeld, RunNotFound, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
@@ -324,8 +324,10 @@ def _locks(locks: Path, epoch: int) -> list[Path]:
     """The locks of commands that owners up to `epoch` have started."""
     try:
         paths = sorted(locks.iterdir())
-    except OSError:
+    except FileNotFoundError:
         return []  # no command runs
+    except OSError as error:
+        raise StoreError(f"whether a command runs under {locks} cannot be told: {error.strerror}") from error
     return [path for path in paths if path.suffix == ".lock" and _epoch(path) <= epoch]
 
 

@@ -17,18 +17,18 @@ import msgspec
 
 from holdfast.engine.arguments import Signature
 from holdfast.engine.claim import command_locks
-from holdfast.engine.drive import drive
-from holdfast.engine.execution import Execution
+from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.process import Exit, Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
-from holdfast.errors import BadInput, CommandFailed, OwnershipLost, StepTimeout, StoreError, WrongColour
+from holdfast.errors import BadInput, CommandFailed, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect
 from holdfast.kernel.identity import check_step_name, name_of_program
+from holdfast.project import explained
 
 _GRACE_S = 2.0
 _HURRY_S = 0.4
@@ -158,12 +158,13 @@ def _run(
     """The body of a command step: start it, keep its output, wait for its whole tree."""
     run = call.execution
     locks = command_locks(run.engine.home, run.id)
-    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
     output = _Output(call)
     started: list[Process] = []
     try:
+        with explained(locks):
+            locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = Process.start(
             argv,
             cwd=cwd or run.state.code.cwd or os.getcwd(),
@@ -176,18 +177,19 @@ def _run(
             redactor=run.engine.redactor,
         )
         end = _wait(call, process, timeout_s)
-    except BaseException:
+    except BaseException as error:
         if started:
             _end(started[0])
+        if isinstance(error, StoreError):  # its lock cannot be had: no failure of the command
+            raise run.lose(error) from None
         raise
     finally:
         if all(process.ended for process in started):
             output.flush()
-        if tree_is_dead(lock):
-            drop_lock(lock)
+        _clear(lock)
     from_outside = end.reason in _FROM_OUTSIDE
-    if from_outside:
-        _look_for_takeover(run)
+    if from_outside:  # who takes a run over ends its commands: then that is what stops this run
+        look_for_takeover(run)
     if run.control is not None:
         # It was ended because the run stops: what it had done by then is not known.
         raise run.stop(doubt(call, "was cancelled while it ran")) if _is_once(call) else run.control
@@ -196,6 +198,15 @@ def _run(
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _clear(lock: Path) -> None:
+    """Remove the lock if its tree is dead; where nobody can tell, whoever claims the run next looks again."""
+    try:
+        if tree_is_dead(lock):
+            drop_lock(lock)
+    except StoreError:
+        pass
 
 
 def _wait(call: Call, process: Process, timeout_s: float | None) -> Exit:
@@ -234,22 +245,11 @@ def _is_once(call: Call) -> bool:
     return call.spec.effect == "once"
 
 
-def _look_for_takeover(run: Execution) -> None:
-    """Who takes a run over ends its commands: then that is what stops this run."""
-    try:
-        row = run.engine.store.run(run.id)
-    except StoreError as error:
-        run.lose(error)
-        return
-    if row is None or row.epoch != run.epoch:
-        run.lose(OwnershipLost(run.id))
-
-
 def _limit(call: Call, timeout_s: float | None) -> float | None:
     """Seconds that the command has, by its own timeout and the deadline of the block it is in."""
     if not call.deadline:
         return timeout_s
-    left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
+    left = call.deadline.left_s(call.execution.engine.clock)
     return left if timeout_s is None else min(timeout_s, left)
 
 

@@ -4,7 +4,8 @@
         draft = ask(q)
         final = polish(draft)
 
-The moment is recorded at the entry. A step that is still running then fails with `StepTimeout`, one
+The moment is recorded at the entry, by the wall clock; however that clock is set back meanwhile, no process
+gives it more than the time that it says. A step that is still running then fails with `StepTimeout`, one
 that would begin later fails at once, and both are recorded, so replay takes the same way. (A plain
 `asyncio.timeout` would fire at another point of the code in every replay.)
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from holdfast.engine.policy import Seconds, seconds
-from holdfast.engine.scope import Scope, current
+from holdfast.engine.scope import NEVER, Deadline, Scope, current
 from holdfast.engine.values import now
 from holdfast.errors import BadInput
 
@@ -26,14 +27,17 @@ class timeout:  # noqa: N801 - reads as a verb in `with timeout(60):`
         self._duration = seconds(duration)
         if self._duration <= 0:
             raise BadInput(f"timeout({self._duration:g}): more than 0 seconds")
-        self._before = 0.0
+        self._before = NEVER
 
     def __enter__(self) -> None:
         scope = current.get()
         if type(scope) is not Scope:
             return
         self._before = scope.deadline
-        mine = now().timestamp() * 1e6 + self._duration * 1e6
+        clock = scope.execution.engine.clock
+        at_us = now().timestamp() * 1e6 + self._duration * 1e6
+        left_s = min(self._duration, (at_us - clock.now_us()) / 1e6)
+        mine = Deadline(at_us, clock.monotonic() + left_s)
         scope.deadline = min(mine, self._before) if self._before else mine
 
     def __exit__(

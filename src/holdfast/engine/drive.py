@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Generator
 from contextvars import copy_context
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
-from holdfast.errors import NotStorable, StepTimeout
+from holdfast.errors import NotStorable, OwnershipLost, StepTimeout, StoreError
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -67,7 +68,7 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
                 answer = run_body(call, request)
             else:
                 assert type(request) is Pause
-                pause(run, request.until_us)
+                pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
     if outcome.error is not None:
@@ -89,13 +90,31 @@ def commit(run: Execution, append: Append) -> None:
         engine.tell(append)
 
 
-def pause(run: Execution, until_us: int) -> None:
-    """Wait until a wall time, or until the run is stopped. The clock may jump: it is asked again."""
-    while (left := run.engine.clock.wait(until_us)) > 0:
+def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
+    """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
+    is asked again. Meanwhile somebody else may have taken the run: nothing of it may begin here then."""
+    clock = run.engine.clock
+    ends = clock.monotonic() + most_s
+    waited = False
+    while (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
+        waited = True
         if run.stopping.wait(min(left, 60.0)):
             break
+    if waited and run.control is None:
+        look_for_takeover(run)
     if run.control is not None:
         raise run.control
+
+
+def look_for_takeover(run: Execution) -> None:
+    """Stop the run if it is another owner's by now, or if nobody can tell."""
+    try:
+        row = run.engine.store.run(run.id)
+    except StoreError as error:
+        run.lose(error)
+        return
+    if row is None or row.epoch != run.epoch:
+        run.lose(OwnershipLost(run.id))
 
 
 def run_body(call: Call, request: Body) -> Outcome:

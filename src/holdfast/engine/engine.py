@@ -47,6 +47,8 @@ class Options(msgspec.Struct, frozen=True):
 
     flush_after_s: float = 0.005
     blob_over: int = 32 * 1024
+    resume: bool = True
+    checkpoint_every: int = 0
     recover_limit: int = 8
     crash_loop_after: int = 5
 

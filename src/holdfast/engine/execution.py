@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 HEARD = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
 """What others write to a run that has an owner."""
 
+_STEPS = ("step", "child", "command")
+_DONE = (c.RunStep, c.CompleteStep)
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -114,6 +116,9 @@ class Execution:
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
+        self._checkpoint_every = engine.options.checkpoint_every
+        self._checkpoint_due = ""
+        self._steps_done = 0 if not self._checkpoint_every else _count_done(state)
 
     @property
     def waiting(self) -> Waiting:
@@ -136,6 +141,8 @@ class Execution:
         events = decide(state, command)
         for event in events:
             evolve(state, event, state.version, at)
+        if self._checkpoint_every and type(command) in _DONE:
+            self._steps_done += 1
         return events
 
     def note(self, command: c.Command) -> None:
@@ -218,6 +225,8 @@ class Execution:
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
+        if self._checkpoint_every and self.state.owner:
+            self._take_checkpoint_if_due()
         if self._riding:
             with self._lock:
                 riding, self._riding = self._riding, []
@@ -227,6 +236,20 @@ class Execution:
             self.forget_birth()
             append.begins, append.events = first.begins, (*first.events, *append.events)
             append.blobs = (*first.blobs, *append.blobs)
+
+    def _take_checkpoint_if_due(self) -> None:
+        """After every so many steps. The append that is sealed now may hold the last of them: the checkpoint
+        goes with the next one."""
+        with self._lock:
+            due, self._checkpoint_due = self._checkpoint_due, ""
+            if due:
+                at = self.engine.clock.now_us()
+                taken = self._record(c.TakeCheckpoint(due, 0, "auto"), at)
+                self._riding += [new_event(event, at) for event in taken]
+            number = self._steps_done // self._checkpoint_every
+            key = f"auto@{number * self._checkpoint_every}"
+            if number and key not in self.state.steps:
+                self._checkpoint_due = key
 
     # Values
 
@@ -373,3 +396,7 @@ class Execution:
         error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
         error.__cause__ = by
         return self.stop(Control(error))
+
+
+def _count_done(state: RunState) -> int:
+    return sum(step.status == "completed" and step.kind in _STEPS for step in state.steps.values())

@@ -19,7 +19,7 @@ from holdfast.engine.execution import Execution
 from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome, as_recorded, steps_behind
 from holdfast.engine.run import Run
-from holdfast.engine.scope import Scope, current
+from holdfast.engine.scope import NEVER, Deadline, Scope, current
 from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import rebuild
@@ -152,7 +152,7 @@ def execute(
     arguments: Arguments | None,
     claimed: Claimed,
     on_park: OnPark,
-    deadline: float = 0.0,
+    deadline: Deadline = NEVER,
     birth: Append | None = None,
 ) -> None:
     """Execute a claimed run in this thread, to its end or to where it stops. `deadline` is the parent's;
@@ -185,7 +185,7 @@ def _finish(run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
         run.finish(outcome)
 
 
-def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float) -> Outcome:
+def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
     engine = execution.engine
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
@@ -217,7 +217,7 @@ async def execute_async(
     arguments: Arguments | None,
     claimed: Claimed,
     on_park: OnPark,
-    deadline: float = 0.0,
+    deadline: Deadline = NEVER,
 ) -> None:
     """The same in the running event loop, which never waits for the disk."""
     import asyncio
@@ -247,7 +247,7 @@ async def execute_async(
 
 
 async def _execute_async(
-    execution: Execution, workflow: Any, arguments: Arguments | None, deadline: float
+    execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline
 ) -> Outcome:
     from holdfast.engine import aio
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.policy import ONCE, Retry, seconds
-from holdfast.engine.scope import InsideStep
+from holdfast.engine.scope import NEVER, Deadline, InsideStep
 from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -113,7 +113,7 @@ class Call(InsideStep):
         digested: Digested,
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] = _NO_KWARGS,
-        deadline: float = 0.0,
+        deadline: Deadline = NEVER,
     ) -> None:
         self.execution = execution
         self.spec = spec
@@ -177,9 +177,10 @@ class Outcome(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Wait until this wall time."""
+    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
 
     until_us: int
+    most_s: float
 
 
 class Body(NamedTuple):
@@ -236,12 +237,12 @@ def _perform(
             known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
             if known is not None:
                 return known
-            yield Pause(retry_at)
+            yield _until_due(run.state.steps[call.key])
             continue
         yield run.entry([c.FailAttempt(call.key, failed, retry_at)], before=began)
         if not retry_at:
             return outcome
-        yield Pause(retry_at)
+        yield _until_due(run.state.steps[call.key])
 
 
 def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, Outcome | None]:
@@ -256,7 +257,7 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
         mark_step(error, call.key)
         return Outcome(None, error)
     if past.status == "retrying":
-        yield Pause(past.due_at)
+        yield _until_due(past)
     elif past.status == "in_doubt" or (past.status == "running" and past.effect == "once"):
         return (yield from _resolve_doubt(call, past.why or "was cut off when its process died"))
     return None
@@ -272,7 +273,7 @@ def _attempt(
     if outcome is None:
         with run.taking:
             call.begin()
-            late = 0 < call.deadline <= call.at
+            late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
             events = call.take() if not late and (spec.intent_first or not new) else ()
         if late:
             outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
@@ -359,20 +360,26 @@ def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
     if failures >= retry.attempts or isinstance(error, NotStorable) or not retry.wants(error):
         return 0
     clock = call.execution.engine.clock
-    due = clock.now_us() + int(retry.delay(failures, clock.random()) * 1e6)
+    delay = retry.delay(failures, clock.random())
+    due = clock.now_us() + int(delay * 1e6)
     first = call.execution.state.steps[call.key].first_started_at
     if retry.total is not None and due > first + int(seconds(retry.total) * 1e6):
         return 0
-    if call.deadline and due >= call.deadline:
+    if call.deadline and delay >= call.deadline.left_s(clock):
         return 0
     return max(due, 1)
+
+
+def _until_due(step: StepState) -> Pause:
+    """Until the next attempt of a step that has failed."""
+    return Pause(step.due_at, max(0, step.due_at - step.ended_at) / 1e6)
 
 
 def _body(call: Call) -> Body:
     timeout = call.spec.timeout
     if call.deadline and call.spec.kind == "step":
         # A child run and a command keep the deadline themselves, and end in order.
-        left = max(0.0, (call.deadline - call.execution.engine.clock.now_us()) / 1e6)
+        left = call.deadline.left_s(call.execution.engine.clock)
         timeout = left if timeout is None else min(timeout, left)
     return RUN if timeout is None else Body(None, timeout)
 

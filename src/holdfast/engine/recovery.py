@@ -75,6 +75,8 @@ def recover(engine: Engine) -> list[Run[Any]]:
             run.finish(Outcome(None, error))
         return run
 
+    if not engine.options.resume:
+        return []
     found = [
         run_id for run_id in dict.fromkeys([*orphans(engine), *ready(engine)]) if _goes_on(engine, run_id)
     ]

@@ -8,12 +8,14 @@ one that is there, gives it at the task's creation, in the parent's context. So 
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from contextvars import Context, ContextVar, copy_context
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.clock import Clock
 from holdfast.kernel.identity import Counters
 
 if TYPE_CHECKING:
@@ -22,17 +24,38 @@ if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
 
 
+class Deadline(float):
+    """When no step may go on any more, in microseconds of the wall clock, as it is recorded; 0 for never.
+    `ends` is the same by this process's monotonic clock: a wall clock that is set back puts off nothing."""
+
+    __slots__ = ("ends",)
+    ends: float
+
+    def __new__(cls, at_us: float, ends: float = math.inf) -> Deadline:
+        deadline = super().__new__(cls, at_us)
+        deadline.ends = ends
+        return deadline
+
+    def left_s(self, clock: Clock) -> float:
+        """How many seconds are left, by the clock that says less."""
+        return max(0.0, min((self - clock.now_us()) / 1e6, self.ends - clock.monotonic()))
+
+
+NEVER = Deadline(0.0)
+
+
 class Scope:
     """One thread of control of a run: a coroutine's task or a thread."""
 
     __slots__ = ("counters", "deadline", "execution", "thread")
 
-    def __init__(self, execution: Execution, counters: Counters, thread: int, deadline: float = 0.0) -> None:
+    def __init__(
+        self, execution: Execution, counters: Counters, thread: int, deadline: Deadline = NEVER
+    ) -> None:
         self.execution = execution
         self.counters = counters
         self.thread = thread
         self.deadline = deadline
-        """Microseconds of the wall clock after which no step may go on; 0 for none."""
 
     def child(self, name: str, thread: int = 0) -> Scope:
         """The scope of the next branch that starts here; `thread` 0 means this one's."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from holdfast import errors
 from holdfast.engine.lockfile import StrPath, is_held
+from holdfast.project import explained
 
 _LOCK_PATIENCE_S = 1.0  # a `tree_is_dead` elsewhere holds the lock for microseconds
 
@@ -65,6 +66,7 @@ def stop_tree(lock_path: StrPath) -> bool:
 
 
 def take_lock(path: StrPath) -> int:
+    """The descriptor of the lock, which is held and has no stamp. Raises `StoreError` if the disk refuses."""
     fd = _open(path)
 
     def lock() -> bool:
@@ -74,30 +76,38 @@ def take_lock(path: StrPath) -> int:
             return False
         return True
 
-    if not _poll(lock, _LOCK_PATIENCE_S):
+    try:
+        if not _poll(lock, _LOCK_PATIENCE_S):
+            raise errors.HoldfastError(
+                f"a command that was started under {path} still runs; wait for its end"
+            )
+        with explained(Path(path).parent):
+            os.ftruncate(fd, 0)  # an old stamp must not pass for this command's
+    except BaseException:
         os.close(fd)
-        raise errors.HoldfastError(f"a command that was started under {path} still runs; wait for its end")
-    os.ftruncate(fd, 0)  # an old stamp must not pass for this command's
+        raise
     return fd
 
 
 def _open(path: StrPath) -> int:
     """Open the file, or make it; whoever ended the last command here may just remove the directory."""
-    while True:
-        try:
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            Path(path).parent.mkdir(mode=0o700, exist_ok=True)
+    with explained(Path(path).parent):
+        while True:
+            try:
+                return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError:
+                Path(path).parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def drop_lock(path: StrPath) -> None:
-    """Remove the file of a tree that is dead, and its directory with the last one."""
+    """Remove the file of a tree that is dead, and its directory with the last one. What cannot be removed may
+    stay: nobody holds it, and whoever claims the run next tries again."""
     path = Path(path)
-    path.unlink(missing_ok=True)
     try:
+        path.unlink(missing_ok=True)
         path.parent.rmdir()
     except OSError:
-        pass  # other commands have their locks in it
+        pass  # or other commands have their locks in it
 
 
 def _poll(condition: Callable[[], bool], timeout: float) -> bool:

@@ -167,6 +167,28 @@ class PauseRun(Command, frozen=True, gc=False):
     live: bool = False
 
 
+class RewindRun(Command, frozen=True, gc=False):
+    """Go back to where the step `to` had ended, in a new generation. `dead` is the owner found dead;
+    `rerun_once` lets `once` steps that were done after that point run again."""
+
+    run_id: str
+    to: str
+    operation: str = ""
+    dead: str = ""
+    rerun_once: bool = False
+
+
+class RestoreGeneration(Command, frozen=True, gc=False):
+    """Make a generation that was put aside the live one again, if `leaving` is still the live one."""
+
+    run_id: str
+    generation: int
+    leaving: int
+    operation: str = ""
+    dead: str = ""
+    rerun_once: bool = False
+
+
 class OpenGate(Command, frozen=True, gc=False):
     key: str
     ordinal: int

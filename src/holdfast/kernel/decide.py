@@ -14,6 +14,7 @@ import msgspec
 from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel import generations
 from holdfast.kernel.state import RunState, StepState
 
 
@@ -78,7 +79,7 @@ def _start_step(state: RunState, command: c.StartStep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     attempt = 1
     if step is not None:
-        if step.status in ("completed", "failed", "in_doubt", "sleeping"):
+        if step.status in ("completed", "failed", "in_doubt", "sleeping", "waiting"):
             raise Refused(f"step {command.key} is {step.status}; it cannot start again")
         attempt = step.attempt + 1
     return (
@@ -385,6 +386,8 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.FailRun: _fail_run,
     c.CancelRun: _cancel_run,
     c.PauseRun: _pause_run,
+    c.RewindRun: generations.decide_rewind,
+    c.RestoreGeneration: generations.decide_restore,
     c.OpenGate: _open_gate,
     c.DecideGate: _decide_gate,
     c.ExpireGate: _expire_gate,

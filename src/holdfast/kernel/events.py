@@ -20,6 +20,7 @@ StepKind = Literal[
 Waits = Literal["", "waiting", "sleeping"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
+OperationKind = Literal["rewind", "undo"]
 
 NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
@@ -82,6 +83,16 @@ class StreamCreated(Event, frozen=True, gc=False):
 
     stream: str
     kind: str
+
+
+class StreamArchived(Event, frozen=True, gc=False):
+    """A stream that had ended was removed in this same transaction. `version` and `hash` are its head: the
+    number of its events, and what `file`, a copy of them, must add up to."""
+
+    stream: str
+    version: int
+    hash: str
+    file: str = ""
 
 
 # A run
@@ -173,11 +184,33 @@ class SignalReceived(Event, frozen=True, gc=False):
 
 
 class Rewound(Event, frozen=True, gc=False):
-    """A new generation opens; what its parent recorded after `version` no longer counts."""
+    """A new generation opens; what its parent recorded after `version` no longer counts. Whoever executed
+    the run before is fenced off by `epoch`; `operation` is what it is a part of."""
 
     generation: int
     parent: int
     version: int
+    epoch: int = 0
+    operation: str = ""
+
+
+class GenerationRestored(Event, frozen=True, gc=False):
+    """A generation that was put aside is the live one again, as it was left; the one that was live is
+    put aside."""
+
+    generation: int
+    epoch: int = 0
+    operation: str = ""
+
+
+class RunForked(Event, frozen=True, gc=False):
+    """All that this run has recorded so far is a copy of what `origin` had recorded at `version`, before
+    or up to its step `step`. It goes on when somebody resumes it."""
+
+    origin: str
+    step: str
+    version: int
+    by: str = ""
 
 
 # Its steps
@@ -363,10 +396,36 @@ class OutputCaptured(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+# An operation
+
+
+class OperationBegun(Event, frozen=True, gc=False):
+    """Somebody does something to a run that can be taken back: goes back to the step `to`, or takes back
+    the operation `undoes`."""
+
+    kind: OperationKind
+    run: str
+    by: str = ""
+    to: str = ""
+    undoes: str = ""
+
+
+class StateApplied(Event, frozen=True, gc=False):
+    """The run's state was moved, in this same transaction: its live generation was `left` and is `opened`."""
+
+    left: int
+    opened: int
+
+
+class OperationDone(Event, frozen=True, gc=False):
+    """Nothing of it is left to do."""
+
+
 TYPES: Final[dict[str, type[Event]]] = {
     cls.__name__: cls
     for cls in (
         StreamCreated,
+        StreamArchived,
         RunCreated,
         RunClaimed,
         RunReleased,
@@ -380,6 +439,8 @@ TYPES: Final[dict[str, type[Event]]] = {
         RunPaused,
         SignalReceived,
         Rewound,
+        GenerationRestored,
+        RunForked,
         StepStarted,
         StepCompleted,
         StepRan,
@@ -397,8 +458,14 @@ TYPES: Final[dict[str, type[Event]]] = {
         Emitted,
         PatchSeen,
         OutputCaptured,
+        OperationBegun,
+        StateApplied,
+        OperationDone,
     )
 }
+
+FENCING: Final = (RunClaimed, Rewound, GenerationRestored)
+"""Events with an epoch: from there on every earlier owner is refused."""
 
 _encode = msgspec.json.Encoder().encode
 _decoders: Final[dict[str, Callable[[str], Any]]] = {}

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.kernel import events as e
+from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import RunState, RunStatus, Signal, StepState
 
@@ -120,27 +119,17 @@ def _signal_received(state: RunState, event: e.SignalReceived, version: int, at:
 
 
 def _rewound(state: RunState, event: e.Rewound, version: int, at: int) -> None:
-    state.past[state.generation] = state.steps
-    state.generation = event.generation
-    # Copies: what goes on in this generation must not change what the one before recorded.
-    state.steps = {
-        key: msgspec.structs.replace(step)
-        for key, step in state.past.get(event.parent, {}).items()
-        if step.version <= event.version
-    }
-    state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
-    state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
-    state.waiters = len(state.open_gates())
-    state.signals = {
-        received: msgspec.structs.replace(
-            signal, taken_by=signal.taken_by if signal.taken_by in state.steps else ""
-        )
-        for received, signal in state.signals.items()
-        if received <= event.version
-    }
-    state.pause = state.cancel = False
-    state.status, state.reason, state.owner = "paused", "rewound", ""
-    state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
+    generations.rewind(state, event)
+
+
+def _generation_restored(state: RunState, event: e.GenerationRestored, version: int, at: int) -> None:
+    if event.generation not in state.past:
+        raise Impossible(f"version {version} restores generation {event.generation}, which was never left")
+    generations.restore(state, event)
+
+
+def _forked(state: RunState, event: e.RunForked, version: int, at: int) -> None:
+    state.status, state.reason = "paused", f"forked from {event.origin}"
 
 
 def _step_started(state: RunState, event: e.StepStarted, version: int, at: int) -> None:
@@ -345,6 +334,8 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.RunPaused: _paused,
     e.SignalReceived: _signal_received,
     e.Rewound: _rewound,
+    e.GenerationRestored: _generation_restored,
+    e.RunForked: _forked,
     e.StepStarted: _step_started,
     e.StepCompleted: _step_completed,
     e.StepRan: _step_ran,

@@ -70,6 +70,23 @@ class Signal(msgspec.Struct, gc=False):
     taken_by: str = ""
 
 
+class Generation(msgspec.Struct):
+    """What a run was when it left a generation: all that comes back when that is restored."""
+
+    steps: dict[str, StepState]
+    signals: dict[int, Signal]
+    status: RunStatus
+    reason: str
+    cause: str
+    attention_step: str
+    pause: bool
+    cancel: bool
+    result: msgspec.Raw
+    blob: str
+    error: Failure | None
+    failed_steps: tuple[str, ...]
+
+
 class RunState(msgspec.Struct):
     code: Code
     digest: str
@@ -102,8 +119,8 @@ class RunState(msgspec.Struct):
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}
-    past: dict[int, dict[str, StepState]] = {}
-    """generation → its steps as it left them: a rewind can go back to any of them."""
+    past: dict[int, Generation] = {}
+    """The generations that were put aside: any of them can be restored."""
     order: dict[tuple[str, int], str] = {}
     """(scope, ordinal) → key: which call the history has at each place."""
 

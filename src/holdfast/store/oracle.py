@@ -15,8 +15,9 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from holdfast.errors import OwnershipLost, StoreClosed, StoreCorrupt, StoreError
+from holdfast.errors import OwnershipLost, RunArchived, StoreClosed, StoreCorrupt, StoreError
 from holdfast.kernel import events as e
+from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.state import RunState
 from holdfast.store.port import (
@@ -24,16 +25,19 @@ from holdfast.store.port import (
     STORE_STREAM,
     Append,
     Decide,
+    DecideAll,
     Decision,
     Entry,
     Fault,
     FeedPage,
     NewEvent,
+    OperationRow,
     OwnerRow,
     Recorded,
     Resync,
     RunFilter,
     RunRow,
+    Source,
     StepRow,
     chain,
     new_event,
@@ -75,6 +79,7 @@ class OracleStore:
         self._position = 0
         self._synced = 0
         self._closed = False
+        self._archived: dict[str, e.StreamArchived] = {}
         # Reentrant: what a command decides may read the store.
         self._lock = threading.RLock()
 
@@ -91,6 +96,7 @@ class OracleStore:
             elif append.events and (stream is None or stream.epoch != append.epoch):
                 raise OwnershipLost(append.stream)
             decision = Decision(append.events, append.epoch, append.blobs, append.begins)
+            self._refuse_archived(append.stream, decision)
             append.version = self._write(append.stream, decision, append.durable)
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
@@ -110,10 +116,51 @@ class OracleStore:
         durable: bool = True,
     ) -> int:
         with self._lock:
-            found = self._open(stream)
-            recorded = found.recorded(after) if found else []
-            decision = decide([one for one in recorded if not types or e.type_of(one.event) in types])
-            return self._write(stream, decision, durable)
+            return self.command_all(
+                [Source(stream, after, types)], lambda recorded: [decide(recorded[0])], durable=durable
+            )[0]
+
+    def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
+        with self._lock:
+            decisions = decide([self._read(source) for source in sources])
+            writes = [(one.stream, decision) for one, decision in zip(sources, decisions, strict=True)]
+            for stream, decision in writes:
+                self._refuse_archived(stream, decision)
+            return [self._write(stream, decision, durable) for stream, decision in writes]
+
+    def _read(self, source: Source) -> list[Recorded]:
+        found = self._open(source.stream)
+        recorded = found.recorded(source.after) if found else []
+        return [one for one in recorded if not source.types or e.type_of(one.event) in source.types]
+
+    def _refuse_archived(self, stream: str, decision: Decision) -> None:
+        if decision.events and stream in self._archived:
+            raise RunArchived(stream)
+
+    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+        with self._lock:
+            gone = []
+            for one in ended:
+                stream = self._open(one.stream)
+                if stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash):
+                    self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
+                    self._archived[one.stream] = one
+                    del self.streams[one.stream]
+                    gone.append(one.stream)
+            return gone
+
+    def sweep(self) -> int:
+        with self._lock:
+            self._open("")
+            named = {
+                getattr(one.event, "blob", "")
+                for stream in self.streams.values()
+                for one in stream.recorded()
+            }
+            unnamed = self.blobs.keys() - named
+            for hash in unnamed:
+                del self.blobs[hash]
+            return len(unnamed)
 
     def _write(self, name: str, decision: Decision, durable: bool) -> int:
         stream = self.streams.get(name)
@@ -261,6 +308,21 @@ class OracleStore:
             found = self._open(run_id)
             return step_rows(found.state) if found and found.state else []
 
+    def operations(
+        self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
+    ) -> list[OperationRow]:
+        with self._lock:
+            self._open("")
+            streams = [one for one in reversed(self.streams.values()) if one.kind == operation.KIND]
+            rows = [
+                _operation_row(stream)
+                for stream in streams
+                if stream.name.startswith(operation.stream_of(prefix))
+            ]
+            return [row for row in rows if (run is None or row.run == run) and (by is None or row.by == by)][
+                :limit
+            ]
+
     # Owners
 
     def put_owner(self, owner: OwnerRow) -> None:
@@ -321,6 +383,10 @@ class OracleStore:
         for entry in self._whole_log():
             if cursor == self._cursor(entry):
                 return entry.position
+        incarnation, _, place = cursor.partition(".")
+        position, _, piece = place.partition(".")
+        if incarnation == self.incarnation and any(piece == one.hash[:12] for one in self._archived.values()):
+            return int(position)
         raise Resync("the cursor is of another history of this store; read the feed from the beginning")
 
     # Audit
@@ -338,6 +404,8 @@ class OracleStore:
         for one in self._intact(STORE_STREAM):
             if isinstance(one.event, e.StreamCreated):
                 created.add(one.event.stream)
+            elif isinstance(one.event, e.StreamArchived):
+                created.discard(one.event.stream)
         for name in created.symmetric_difference(self.streams) - {STORE_STREAM}:
             yield Fault(name, 0, "the streams that are there are not those that were created")
 
@@ -406,6 +474,23 @@ def _dues(state: RunState) -> list[int]:
     if state.status not in ("sleeping", "waiting"):
         return []
     return [s.due_at for s in state.steps.values() if s.status in ("sleeping", "waiting") and s.due_at]
+
+
+def _operation_row(stream: Stream) -> OperationRow:
+    state = operation.fold(stream.recorded())
+    assert state is not None
+    return OperationRow(
+        stream.name.removeprefix(operation.stream_of("")),
+        state.kind,
+        state.run,
+        state.by,
+        state.to,
+        state.undoes,
+        state.left,
+        state.opened,
+        state.status,
+        state.begun_at,
+    )
 
 
 def _outcome(row: RunRow) -> Outcomes:

@@ -122,6 +122,7 @@ class Append:
 
 
 Decide = Callable[[Sequence[Recorded]], "Decision"]
+DecideAll = Callable[[Sequence[Sequence[Recorded]]], "Sequence[Decision]"]
 
 
 class Decision(NamedTuple):
@@ -131,6 +132,14 @@ class Decision(NamedTuple):
     epoch: int | None = None
     blobs: Sequence[tuple[str, bytes]] = ()
     kind: str = "run"
+
+
+class Source(NamedTuple):
+    """What a command reads: a stream's events after a version, of these types if any are named."""
+
+    stream: str
+    after: int = 0
+    types: Sequence[str] = ()
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -188,6 +197,21 @@ class StepRow(msgspec.Struct, frozen=True):
     version: int
 
 
+class OperationRow(msgspec.Struct, frozen=True):
+    """An operation as `op log` shows it; `left` and `opened` are generations, -1 if none was moved."""
+
+    id: str
+    kind: str
+    run: str
+    by: str
+    to: str
+    undoes: str
+    left: int
+    opened: int
+    status: str
+    begun_at: int
+
+
 class OwnerRow(msgspec.Struct, frozen=True):
     """Who executes runs: one open Holdfast. It lives as long as its lock is held."""
 
@@ -235,6 +259,21 @@ class Store(Protocol):
         """Append what `decide(events after version `after`)` says, of these types if any are named,
         read and written in one transaction; the stream is created by its first event. Returns the
         stream's version. What `decide` raises is raised here, and nothing is written."""
+        ...
+
+    def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
+        """The same over several streams: `decide` gets the events of each and says for each what is
+        appended, all of it in one transaction. Returns the version of each."""
+        ...
+
+    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+        """Remove these streams with their rows, leaving the event of each in the store's own stream, in one
+        transaction. One whose head is another by now stays. Returns the names of those that are gone:
+        they read as if they had never been, and begin no more (`RunArchived`)."""
+        ...
+
+    def sweep(self) -> int:
+        """Remove the blobs that no event names; how many they were."""
         ...
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
@@ -302,6 +341,12 @@ class Store(Protocol):
 
     def steps(self, run_id: str) -> list[StepRow]: ...
 
+    def operations(
+        self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
+    ) -> list[OperationRow]:
+        """Operations, the newest first; with that beginning of their id, of that run, by that person."""
+        ...
+
     def put_owner(self, owner: OwnerRow) -> None: ...
 
     def owner(self, owner_id: str) -> OwnerRow | None: ...
@@ -316,7 +361,8 @@ class Store(Protocol):
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         """What was durably appended after `cursor` (opaque; empty: from the beginning), of these types
-        if any are named. Raises `Resync` when the cursor does not belong to this store's history."""
+        if any are named. Raises `Resync` when the cursor does not belong to this store's history, or is
+        inside a stream that was archived."""
         ...
 
     def pulse(self) -> int:

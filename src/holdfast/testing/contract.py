@@ -17,16 +17,30 @@ import hashlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
+import msgspec
 import pytest
 
-from holdfast.errors import OwnershipLost, StoreClosed, StoreCorrupt
+from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, NewEvent, Recorded, Store, new_event
+from holdfast.kernel.operation import stream_of
+from holdfast.store.port import (
+    STORE_STREAM,
+    Append,
+    Decision,
+    NewEvent,
+    OperationRow,
+    Recorded,
+    Source,
+    Store,
+    new_event,
+)
 from holdfast.testing.histories import (
     CODE,
+    archived,
     in_threads,
     output_append,
     own,
@@ -214,6 +228,113 @@ class StoreContract(ReadingContract):
         assert store.load("memo") == [Recorded(e.Unknown("Noted", "{}"), 1, 1)]
         assert list(store.verify()) == []
 
+    # Several streams at once
+
+    def test_a_command_over_several_streams_writes_all_or_nothing(self, store: Store) -> None:
+        """Each stream gets what is decided for it, on what all of them have; an error writes nothing."""
+        own(store, "r")
+        noted = Decision([NewEvent("Noted", 5, "{}")], kind="memory")
+        seen: list[list[int]] = []
+
+        def both(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            seen.append([len(one) for one in recorded])
+            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 5)]), noted
+
+        assert store.command_all([Source("r", 1), Source("memo")], both) == [3, 1]
+        assert store.command_all([Source("r"), Source("memo", types=["Other"])], both) == [4, 2]
+        assert seen == [[1, 0], [3, 0]]
+        before = whole_feed(store)
+
+        def no(_: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            raise LookupError("no")
+
+        with pytest.raises(LookupError):
+            store.command_all([Source("r"), Source("new")], no)
+        assert store.command_all([Source("r"), Source("new")], lambda _: [Decision(), Decision()]) == [4, 0]
+        assert (whole_feed(store), list(store.verify())) == (before, [])
+
+    def test_two_new_streams_begin_in_one_command(self, store: Store) -> None:
+        """Each with its record in the store's own stream, in the order of the command."""
+        create = [new_event(e.RunCreated(CODE, "d"), 1)]
+        both = [Decision(create), Decision(create)]
+        versions = store.command_all([Source("r"), Source("s")], lambda _: both)
+        assert (versions, [row.id for row in store.runs()]) == ([1, 1], ["s", "r"])
+        own(store, "t")
+        assert [row.id for row in store.runs()] == ["t", "s", "r"]
+        assert list(store.verify()) == []
+
+    # Operations
+
+    def test_operations_are_listed_newest_first_and_found(self, store: Store) -> None:
+        """By the beginning of their id, by run, by person; rebuilt as they were."""
+        for n, (name, run, by) in enumerate((("aa1", "r", "ann"), ("ab2", "s", "bob"), ("ab3", "r", "bob"))):
+            begun = new_event(e.OperationBegun("rewind", run, by, "a#1"), 10 + n)
+            decided = Decision([begun], kind="operation")
+            store.command(stream_of(name), partial(_as_decided, decided))
+        done = [new_event(e.StateApplied(0, 2), 20), new_event(e.OperationDone(), 20)]
+        store.command(stream_of("ab3"), lambda _: Decision(done))
+        rows = store.operations()
+        assert [row.id for row in rows] == ["ab3", "ab2", "aa1"]
+        assert rows[0] == OperationRow("ab3", "rewind", "r", "bob", "a#1", "", 0, 2, "done", 12)
+        assert rows[2] == OperationRow("aa1", "rewind", "r", "ann", "a#1", "", -1, -1, "begun", 10)
+        assert store.operations(prefix="ab", run="r") == store.operations(by="bob", limit=1) == rows[:1]
+        assert store.operations(prefix="%") == store.operations(run="x") == []
+        assert (store.runs(), store.run_ids("", 9)) == ([], [])
+        store.rebuild()
+        assert (store.operations(), list(store.verify())) == (rows, [])
+
+    # Archiving
+
+    def test_an_archived_stream_leaves_its_record_and_nothing_else(self, store: Store) -> None:
+        """Its events, rows and blobs are gone; the log verifies, also rebuilt; its name is not used again."""
+        data = b"large"
+        for run in ("r", "s"):
+            own(store, run)
+            hash = hashlib.sha256(data + run.encode()).hexdigest()
+            ran = e.StepRan("a#1", "a", 1, blob=hash)
+            store.append(Append(run, 1, [new_event(ran, 2)], blobs=[(hash, data + run.encode())]))
+            perform(store, run, c.CompleteRun())
+        record = archived(store, "s")
+        stale = msgspec.structs.replace(archived(store, "r"), version=3)
+        assert store.archive([stale, record, e.StreamArchived("x", 1, "00")], at=9) == ["s"]
+        assert store.sweep() == 1
+        assert (store.run("s"), store.load("s"), store.steps("s"), store.run_ids("", 9)) == (
+            None,
+            [],
+            [],
+            ["r"],
+        )
+        assert [entry.stream for entry in whole_feed(store)].count("s") == 0
+        assert store.load(STORE_STREAM)[-1].event == record
+        with pytest.raises(RunArchived):
+            own(store, "s")
+        with pytest.raises(RunArchived):
+            store.append(Append("s", 1, [new_event(e.RunCreated(CODE, "d"), 1)], begins="run"))
+        with pytest.raises(OwnershipLost):
+            store.append(step_append("s", "b#1"))
+        assert list(store.verify()) == []
+        store.rebuild()
+        assert (len(store.runs()), list(store.verify())) == (1, [])
+
+    def test_after_archiving_everything_nothing_is_mistaken_for_what_was(self, store: Store) -> None:
+        """New streams and events take no id and no place of those that are gone."""
+        for run in ("r", "s"):
+            own(store, run)
+            perform(store, run, c.CompleteRun())
+        inside, tail = store.feed(limit=2).cursor, store.tail()
+        assert store.archive([archived(store, run) for run in ("r", "s")], at=9) == ["r", "s"]
+        assert (store.runs(), store.sweep()) == ([], 0)
+        own(store, "t")
+        store.append(step_append("t", "a#1"))
+        assert [row.key for row in store.steps("t")] == ["a#1"]
+        with pytest.raises(Resync):
+            store.feed(inside)
+        since = whole_feed(store, tail)
+        assert [entry.type for entry in since[:3]] == ["StreamArchived", "StreamArchived", "StreamCreated"]
+        places = [entry.position for entry in whole_feed(store)]
+        assert len(set(places)) == len(places) and places == sorted(places)
+        assert list(store.verify()) == []
+
     # Together
 
     def test_many_threads_append_to_their_own_streams_and_to_one(self, store: Store) -> None:
@@ -253,3 +374,7 @@ class StoreContract(ReadingContract):
         told: queue.SimpleQueue[Append] = queue.SimpleQueue()
         store.append_soon(step_append("r", "a#1"), told.put)
         assert isinstance(told.get(timeout=30).error, StoreClosed)
+
+
+def _as_decided(decision: Decision, _: Sequence[Recorded]) -> Decision:
+    return decision

@@ -27,7 +27,7 @@ def perform(store: Store, run: str, *commands: c.Command, at: int = 1, durable: 
             for event in decide(state, command):
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(event)
-        claimed = [event.epoch for event in events if isinstance(event, e.RunClaimed)]
+        claimed = [event.epoch for event in events if isinstance(event, e.FENCING)]
         return Decision([new_event(event, at) for event in events], claimed[-1] if claimed else None)
 
     return store.command(run, decide_now, durable=durable)
@@ -53,6 +53,12 @@ def start_append(run: str, key: str, *, epoch: int = 1, at: int = 2, durable: bo
 def output_append(run: str, text: str, *, epoch: int = 1, durable: bool = True) -> Append:
     """The smallest append: one event that changes no projection but the run's version."""
     return Append(run, epoch, [new_event(e.OutputCaptured("a#1", 1, "stdout", text), 3)], durable=durable)
+
+
+def archived(store: Store, run: str) -> e.StreamArchived:
+    """The record of the run's archiving, as its head is now."""
+    last = list(store.entries(run))[-1]
+    return e.StreamArchived(run, last.version, last.hash.hex(), "file")
 
 
 def whole_feed(store: Store, cursor: str = "", limit: int = 1000) -> list[Entry]:

@@ -133,6 +133,32 @@ class ReadingContract:
             store.rebuild()
             assert (store.steps("r"), list(store.verify())) == (rows, [])
 
+    def test_a_restored_generation_has_its_rows_and_its_status_again(self, store: Store) -> None:
+        """As it was left, and goes on under its own number; after each move the rows are what the fold says,
+        also rebuilt."""
+        own(store, "r")
+        for key in ("a#1", "b#1"):
+            store.append(step_append("r", key))
+        perform(store, "r", c.AttendRun("divergence", "look", "b#1"), c.ReleaseRun("r", "me"))
+        before = store.run("r"), store.steps("r")
+        perform(store, "r", c.RewindRun("r", "a#1"))
+        perform(store, "r", c.ClaimRun("r", "me"), c.StartSleep("s#1", 2, 99), c.ReleaseRun("r", "me"))
+        sleeping = store.run("r"), store.steps("r")
+        perform(store, "r", c.RestoreGeneration("r", 0, 1))
+        assert store.steps("r") == before[1]
+        for was, command in ((before, c.RestoreGeneration("r", 1, 0)), (sleeping, None)):
+            row = store.run("r")
+            assert row is not None and was[0] is not None
+            changed = {"epoch": row.epoch, "version": row.version, "updated_at": row.updated_at}
+            assert row == msgspec.structs.replace(was[0], **changed)
+            state = fold(store.load("r"))
+            assert state is not None
+            assert (row, store.steps("r")) == (run_row("r", state.epoch, state), step_rows(state))
+            store.rebuild()
+            assert (store.run("r"), list(store.verify())) == (row, [])
+            if command is not None:
+                perform(store, "r", command)
+
     def test_rebuilt_projections_are_the_live_ones(self, store: Store) -> None:
         """`rebuild` changes no row, and the store goes on as before."""
         for commands in EVERYTHING:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.events import Failure
+from holdfast.kernel.generations import following
 from holdfast.kernel.state import RunState
 
 KEYS = st.sampled_from(["a#1", "a#2", "branch[1]/b#1", "pay@order-7"])
@@ -98,6 +99,10 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.FailRun, FAILURES, st.lists(KEYS, max_size=2, unique=True).map(tuple)),
         st.builds(c.CancelRun, here, TEXTS, TEXTS, st.booleans()),
         st.builds(c.PauseRun, here, TEXTS, TEXTS, st.booleans()),
+        st.builds(c.RewindRun, here, KEYS, TEXTS, OWNERS, st.booleans()),
+        st.builds(
+            c.RestoreGeneration, here, st.integers(0, 2), st.integers(0, 2), TEXTS, OWNERS, st.booleans()
+        ),
         gate,
         gate,
         st.builds(
@@ -122,8 +127,11 @@ def fitting(state: RunState | None, command: c.Command) -> c.Command:
     return c.RunStep(msgspec.structs.replace(command.ran, generation=state.generation))
 
 
-def rewound(state: RunState, back: int) -> e.Rewound:
-    """A rewind of `back` versions, by turns of this generation and of the first: what an operation
-    beyond `decide` appends."""
+def moved(state: RunState, back: int) -> e.Rewound | e.GenerationRestored:
+    """A rewind of `back` versions, by turns of this generation and of the first, or back to a generation
+    that was left: every move that `evolve` must be able to follow."""
+    if back % 4 == 3 and state.past:
+        left = sorted(state.past)
+        return e.GenerationRestored(left[back % len(left)])
     parent = state.generation if back % 3 else 0
-    return e.Rewound(state.generation + 1, parent, max(1, state.version - back))
+    return e.Rewound(following(state), parent, max(1, state.version - back))

@@ -19,7 +19,7 @@ from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 
-PROJECTIONS = ("runs", "step_rows")
+PROJECTIONS = ("runs", "step_rows", "generations", "operations")
 
 
 def rebuild(db: apsw.Connection) -> None:
@@ -56,18 +56,26 @@ def verify(path: Path) -> Iterator[Fault]:
 def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
     streams = {row[0]: row[1:] for row in db.execute(sql.query("all_streams"))}
     created: dict[str, str] = {STORE_STREAM: "store"}
+    archived: dict[str, e.StreamArchived] = {}
     walks: dict[int, _Walk] = {}
     for id, rows in groupby(db.execute(sql.query("all_events")), key=itemgetter(0)):
         if id not in streams:
             version = next(rows)[1]
             yield Fault(f"#{id}", version, "events of a stream that has no head: the stream was dropped")
             continue
+        if streams[id][1] == "archived":
+            yield Fault(streams[id][0], next(rows)[1], "events of a stream that was archived")
+            continue
         walk = walks[id] = _Walk(streams[id][0], streams[id][1])
         for _, *row in rows:
             if (what := walk.fault(*row)) is not None:
                 yield what
         created |= walk.created
-    yield from _verify_heads(streams, walks, created)
+        archived |= walk.archived
+    yield from _verify_archived(streams, archived)
+    there = {id: row for id, row in streams.items() if row[0] not in archived}
+    known = {name: kind for name, kind in created.items() if name not in archived}
+    yield from _verify_heads(there, walks, known)
 
 
 class _Walk:
@@ -84,6 +92,7 @@ class _Walk:
         self.at = 0
         self.created: dict[str, str] = {}
         """The streams whose creation it records, and their kinds."""
+        self.archived: dict[str, e.StreamArchived] = {}
 
     def fault(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
         found = self._look(version, type, at, payload, hash) if self.is_sound else None
@@ -108,9 +117,19 @@ class _Walk:
             return Fault(self._name, version, f"{type} cannot follow what is before it: {error}")
         if isinstance(event, e.StreamCreated):
             self.created[event.stream] = event.kind
-        elif isinstance(event, e.RunClaimed):
-            self.epoch = event.epoch
+        elif isinstance(event, e.StreamArchived):
+            self.archived[event.stream] = event
+        elif isinstance(event, e.FENCING):
+            self.epoch = event.epoch or self.epoch
         return None
+
+
+def _verify_archived(streams: dict[int, Any], archived: dict[str, e.StreamArchived]) -> Iterator[Fault]:
+    """Of each there is a head, as the record says, and nothing else."""
+    left = {name: (kind, version, hash.hex()) for name, kind, version, hash, _, _ in streams.values()}
+    for name, record in archived.items():
+        if left.get(name) != ("archived", record.version, record.hash):
+            yield Fault(name, 0, "what is left of the stream is not what the record of its archiving says")
 
 
 def _verify_heads(
@@ -135,10 +154,13 @@ def _verify_heads(
 
 
 def _verify_positions(db: apsw.Connection) -> Iterator[Fault]:
-    """Every event in its place among all: what the feed's order is made of."""
-    count, last = db.execute("SELECT count(*), coalesce(max(position), 0) FROM events").fetchall()[0]
-    if count != last:
-        yield Fault("", 0, f"there are {count} events, and the last one is at position {last}")
+    """Every event in its place among all: what the feed's order is made of. Those that were archived have
+    left theirs empty."""
+    found: list[tuple[Any, ...]] = db.execute(sql.query("count_positions")).fetchall()
+    count, gone, last = found[0]
+    if count + gone != last:
+        known = f"{count} events" + (f" and {gone} were archived" if gone else "")
+        yield Fault("", 0, f"there are {known}, and the last one is at position {last}")
     for name, version in db.execute(sql.query("out_of_order")):
         yield Fault(name, version, "the event is not in its place among the others")
     for name, version in db.execute(sql.query("odd_synced")):

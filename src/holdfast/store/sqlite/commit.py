@@ -16,17 +16,18 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import OwnershipLost
+from holdfast.errors import OwnershipLost, RunArchived
 from holdfast.kernel import events as e
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
     Append,
-    Decide,
+    DecideAll,
     Decision,
     Fate,
     NewEvent,
     Recorded,
+    Source,
     chain,
     new_event,
 )
@@ -45,30 +46,19 @@ class Head:
         self.epoch = epoch
 
 
-class _Log:
-    """The end of the store's own stream, and the last id that a stream has."""
-
-    __slots__ = ("head", "last_stream")
-
-    def __init__(self, head: Head, last_stream: int) -> None:
-        self.head = head
-        self.last_stream = last_stream
-
-
 class Command:
-    """A foreign submission: what it appends is decided inside the transaction."""
+    """A foreign submission: what it appends, to each of its streams, is decided inside the transaction."""
 
-    __slots__ = ("after", "decide", "durable", "error", "fate", "seal", "stream", "types", "version", "wake")
+    __slots__ = ("decide", "durable", "error", "fate", "seal", "sources", "versions", "wake")
 
-    def __init__(self, stream: str, decide: Decide, after: int, durable: bool, types: str = "") -> None:
-        self.stream = stream
+    def __init__(self, sources: Sequence[Source], decide: DecideAll, durable: bool) -> None:
+        self.sources = sources
         self.decide = decide
-        self.after = after
-        self.types = types
         self.durable = durable
         self.seal: Callable[[Any], None] | None = None
         self.fate: Fate | None = None
-        self.version = 0
+        self.versions: Sequence[int] = ()
+        """After the acknowledgement: the version of each stream."""
         self.error: BaseException | None = None
         self.wake: Any = None
 
@@ -149,11 +139,16 @@ class Committer:
         heads = self._heads
         parts = _Sorted()
         behind: set[str] = set()
+        singly: set[str] = set()
         for item in batch:
-            stream = item.stream
-            if type(item) is not Append or item.blobs:
+            if isinstance(item, Command):
                 parts.singly.append(item)
-                behind.add(stream)
+                singly.update(source.stream for source in item.sources)
+                continue
+            stream = item.stream
+            if item.blobs or stream in singly:
+                parts.singly.append(item)
+                singly.add(stream)
                 continue
             head = heads.get(stream)
             if head is None and item.begins and stream not in behind:
@@ -161,10 +156,9 @@ class Committer:
                 behind.add(stream)
             elif head is None or head.epoch != item.epoch or item.begins:
                 parts.singly.append(item)
-                behind.add(stream)
+                singly.add(stream)
             elif stream in behind:
-                singly = any(one.stream == stream for one in parts.singly)
-                (parts.singly if singly else parts.others).append(item)
+                parts.others.append(item)
             elif item.events and (
                 item.events[0].type in _LOGGED if len(item.events) == 1 else _are_only_logged(item.events)
             ):
@@ -240,20 +234,27 @@ class Committer:
     def _write_one(self, item: Submission, synced: bool) -> None:
         """Everything that can refuse the submission comes before the first write."""
         try:
-            head = self._head(item.stream)
             if isinstance(item, Append):
-                refused = head is not None if item.begins else head is None or head.epoch != item.epoch
-                if item.events and refused:
-                    raise OwnershipLost(item.stream)
-                decision = Decision(item.events, item.epoch, item.blobs, item.begins)
+                heads = [self._head(item.stream)]
+                writes = [(item.stream, heads[0], _accepted(item, heads[0]))]
             else:
-                decision = item.decide(self._load(head, item.after, item.types))
+                heads = [self._head(source.stream) for source in item.sources]
+                decisions = item.decide([self._load(*one) for one in zip(item.sources, heads, strict=True)])
+                streams = [source.stream for source in item.sources]
+                writes = list(zip(streams, heads, decisions, strict=True))
+            for stream, head, decision in writes:
+                if head is None and decision.events and self._is_archived(stream):
+                    raise RunArchived(stream)
         except apsw.Error:
             raise
         except Exception as error:
             item.error = error
             return
-        item.version = self._append(item.stream, head, decision, synced)
+        versions = [self._append(*write, synced) for write in writes]
+        if isinstance(item, Append):
+            item.version = versions[0]
+        else:
+            item.versions = versions
 
     def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
         if not decision.events:
@@ -271,29 +272,40 @@ class Committer:
             self._heads[stream] = head
         return head.version
 
-    def _begin(self, log: _Log, stream: str, kind: str, at: int, synced: bool, values: list[Any]) -> Head:
-        """A new stream: the store's own stream records that it came to be."""
-        log.last_stream += 1
-        created = new_event(e.StreamCreated(stream, kind), at)
-        _chain(STORE_STREAM, log.head, [created], synced, values, begins=log.last_stream)
-        return Head(log.last_stream, 0, GENESIS, 0)
+    def _begin(self, log: Head, stream: str, kind: str, at: int, synced: bool, values: list[Any]) -> Head:
+        """A new stream: the store's own stream records that it came to be. Its id is the place of that
+        record behind the store's own id, which is 1: so none is used twice, whatever was archived."""
+        id = 1 + log.version + 1
+        _chain(STORE_STREAM, log, [new_event(e.StreamCreated(stream, kind), at)], synced, values, begins=id)
+        return Head(id, 0, GENESIS, 0)
 
-    def _log_head(self) -> _Log:
+    def _log_head(self) -> Head:
         head = self._head(STORE_STREAM)
         if head is None:
             self._db.execute(sql.query("begin_log"), (STORE_STREAM,))
             head = Head(1, 0, GENESIS, 0)
-        return _Log(head, self._db.execute(sql.query("last_stream")).get)
+        return head
+
+    def _is_archived(self, stream: str) -> bool:
+        return self._db.execute(sql.query("is_archived"), (stream,)).get is not None
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
         return Head(*row) if row else None
 
-    def _load(self, head: Head | None, after: int, types: str) -> list[Recorded]:
-        if head is None or head.version <= after:
+    def _load(self, source: Source, head: Head | None) -> list[Recorded]:
+        if head is None or head.version <= source.after:
             return []
-        rows = self._db.execute(sql.query("load_by_id"), (head.id, after, types))
+        rows = self._db.execute(sql.query("load_by_id"), (head.id, source.after, sql.listed(source.types)))
         return [Recorded(e.decode(type, payload), version, at) for version, type, at, payload in rows]
+
+
+def _accepted(item: Append, head: Head | None) -> Decision:
+    """What an owner's append writes, if the stream is still its own."""
+    refused = head is not None if item.begins else head is None or head.epoch != item.epoch
+    if item.events and refused:
+        raise OwnershipLost(item.stream)
+    return Decision(item.events, item.epoch, item.blobs, item.begins)
 
 
 def _are_only_logged(events: Sequence[NewEvent]) -> bool:

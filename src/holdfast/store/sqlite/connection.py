@@ -19,6 +19,7 @@ from holdfast.errors import (
     StoreReadOnly,
 )
 from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.forked import refuse_inherited
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 BUSY_MS: Final = 10_000
@@ -34,7 +35,9 @@ _NETWORK: Final = frozenset(
 
 def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     """An open, checked connection in WAL mode. Does not create the schema, and the file only if told:
-    a database that somebody deleted must not come back as an empty one."""
+    a database that somebody deleted must not come back as an empty one. Refused in a forked child that SQLite
+    would not serve safely."""
+    refuse_inherited(path)
     new = create and not path.exists()
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:

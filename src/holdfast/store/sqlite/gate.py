@@ -36,10 +36,11 @@ class WriteGate:
         return os.fstat(self._fd).st_size > 0
 
     def mark(self) -> None:
+        """There is a store now. One that cannot be marked is marked by the next process that opens it."""
         try:
             os.pwrite(self._fd, b"1", 0)
         except OSError:
-            pass  # the next one to open the store will try again
+            pass
 
     def close(self) -> None:
         os.close(self._fd)

@@ -14,9 +14,21 @@ CREATE TEMP VIEW appended AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
        0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
 
-CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended BEGIN
+CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended WHEN NEW.type <> 'StreamArchived' BEGIN
     INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
     VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+END;
+
+-- The record first: the newest row of the log is never deleted, so that no position is used again.
+CREATE TEMP TRIGGER archive_stream INSTEAD OF INSERT ON appended WHEN NEW.type = 'StreamArchived' BEGIN
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+    DELETE FROM main.events WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.runs WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.step_rows WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.generations
+    WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    UPDATE main.streams SET kind = 'archived' WHERE name = NEW.payload ->> '$.stream';
 END;
 
 -- Not for events that no projection looks at: twenty triggers would each find that out by itself.
@@ -117,7 +129,16 @@ CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected WHEN NE
     WHERE stream = NEW.stream;
 END;
 
+CREATE TEMP TRIGGER project_run_forked INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunForked' BEGIN
+    UPDATE main.runs SET status = 'paused', reason = 'forked from ' || (NEW.payload ->> '$.origin')
+    WHERE stream = NEW.stream;
+END;
+
+-- Generations: the one that is left is kept as it is, and a new one opened, or another one taken up.
+
 CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type = 'Rewound' BEGIN
+    INSERT OR REPLACE INTO main.generations
+    SELECT stream, generation, status, reason, cause, attention_step FROM main.runs WHERE stream = NEW.stream;
     INSERT INTO main.step_rows
     SELECT run, NEW.payload ->> '$.generation', key, name, kind, effect, status, attempt,
            started_at, ended_at, due_at, child, version
@@ -126,10 +147,44 @@ CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type
       AND version <= NEW.payload ->> '$.version';
     UPDATE main.runs SET
         generation = NEW.payload ->> '$.generation', status = 'paused', reason = 'rewound', owner = '',
+        cause = '', attention_step = '',
         sleepers = (SELECT count(*) FROM main.step_rows
                     WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
                       AND status = 'sleeping')
     WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_generation_restored INSTEAD OF INSERT ON projected
+WHEN NEW.type = 'GenerationRestored' BEGIN
+    INSERT OR REPLACE INTO main.generations
+    SELECT stream, generation, status, reason, cause, attention_step FROM main.runs WHERE stream = NEW.stream;
+    UPDATE main.runs SET
+        generation = g.generation, status = g.status, reason = g.reason, cause = g.cause,
+        attention_step = g.attention_step, owner = '',
+        sleepers = (SELECT count(*) FROM main.step_rows AS t
+                    WHERE t.run = g.run AND t.generation = g.generation AND t.status = 'sleeping')
+    FROM main.generations AS g
+    WHERE runs.stream = NEW.stream AND g.run = NEW.stream AND g.generation = NEW.payload ->> '$.generation';
+END;
+
+-- Operations
+
+CREATE TEMP TRIGGER project_operation_begun INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationBegun' BEGIN
+    INSERT INTO main.operations VALUES (
+        NEW.stream, NEW.payload ->> '$.kind', NEW.payload ->> '$.run', coalesce(NEW.payload ->> '$.by', ''),
+        coalesce(NEW.payload ->> '$.to', ''), coalesce(NEW.payload ->> '$.undoes', ''), -1, -1, 'begun',
+        NEW.time
+    );
+END;
+
+CREATE TEMP TRIGGER project_state_applied INSTEAD OF INSERT ON projected WHEN NEW.type = 'StateApplied' BEGIN
+    UPDATE main.operations SET
+        left_generation = NEW.payload ->> '$.left', opened_generation = NEW.payload ->> '$.opened'
+    WHERE stream = NEW.stream;
+END;
+
+CREATE TEMP TRIGGER project_operation_done INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationDone' BEGIN
+    UPDATE main.operations SET status = 'done' WHERE stream = NEW.stream;
 END;
 
 -- Steps

@@ -1,8 +1,11 @@
 -- name: head
-SELECT id, version, hash, epoch FROM streams WHERE name = ?;
+SELECT id, version, hash, epoch FROM streams WHERE name = ? AND kind <> 'archived';
 
--- name: last_stream
-SELECT coalesce(max(id), 0) FROM streams;
+-- name: head_is
+SELECT 1 FROM streams WHERE name = ? AND version = ? AND hash = ? AND kind <> 'archived';
+
+-- name: is_archived
+SELECT 1 FROM streams WHERE name = ? AND kind = 'archived';
 
 -- name: begin_log
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (1, ?, 'store', 0, zeroblob(32), 0, 0);
@@ -13,11 +16,18 @@ INSERT OR IGNORE INTO blobs (hash, data) VALUES (?, ?);
 -- name: blob
 SELECT data FROM blobs WHERE hash = ?;
 
+-- name: sweep_blobs
+DELETE FROM blobs WHERE hash NOT IN (
+    SELECT payload ->> '$.blob' FROM events
+    WHERE type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled', 'SignalReceived',
+                   'GateOpened', 'GateDecided', 'CheckpointTaken') AND payload ->> '$.blob' IS NOT NULL
+);
+
 -- name: load
 -- With the head's version, in one snapshot: a row without an event says that there is none behind ?2.
 SELECT e.version, e.type, e.time, e.payload, e.hash, s.version
 FROM streams AS s LEFT JOIN events AS e ON e.stream = s.id AND e.version > ?2
-WHERE s.name = ?1
+WHERE s.name = ?1 AND s.kind <> 'archived'
 ORDER BY e.version;
 
 -- name: load_by_id
@@ -124,7 +134,10 @@ ORDER BY sum(t.lost) DESC, r.workflow, t.name
 LIMIT ?2;
 
 -- name: count_events
-SELECT coalesce(sum(version), 0) FROM streams;
+SELECT coalesce(sum(version), 0) FROM streams WHERE kind <> 'archived';
+
+-- name: extent
+SELECT (SELECT count(*) FROM streams WHERE kind <> 'archived'), (SELECT count(*) FROM events);
 
 -- name: run_ids
 SELECT s.name FROM streams AS s
@@ -146,6 +159,14 @@ FROM json_each(?1) AS wanted JOIN streams AS s ON s.name = wanted.value JOIN run
      JOIN step_rows AS t ON t.run = s.id AND t.generation = r.generation
 WHERE t.status = 'waiting'
 ORDER BY s.id, t.version;
+
+-- name: operations
+SELECT substr(s.name, ?5 + 1), o.kind, o.run, o.person, o.target, o.undoes, o.left_generation,
+       o.opened_generation, o.status, o.begun_at
+FROM operations AS o JOIN streams AS s ON s.id = o.stream
+WHERE substr(s.name, 1, length(?1)) = ?1 AND (?2 IS NULL OR o.run = ?2) AND (?3 IS NULL OR o.person = ?3)
+ORDER BY o.stream DESC
+LIMIT ?4;
 
 -- name: put_owner
 INSERT OR REPLACE INTO owners (id, host, boot, pid, started_at) VALUES (?, ?, ?, ?, ?);
@@ -179,10 +200,13 @@ INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', hex(randomblob(8)));
 PRAGMA data_version;
 
 -- name: last_synced
-SELECT position FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
+SELECT position, hash FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
 
 -- name: hash_at_position
 SELECT hash FROM events WHERE position = ?;
+
+-- name: archived_head
+SELECT hash FROM streams WHERE kind = 'archived' AND hex(substr(hash, 1, 6)) = ?;
 
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
@@ -198,6 +222,11 @@ INSERT INTO projected SELECT stream, version, type, time, payload FROM events OR
 -- A rewind takes over the steps that ran, and finds them in the log.
 INSERT INTO main.events SELECT * FROM live.events AS e
 WHERE e.type = 'StepRan' AND e.stream IN (SELECT stream FROM live.events WHERE type = 'Rewound');
+
+-- name: count_positions
+SELECT count(*), coalesce((SELECT sum(version) FROM streams WHERE kind = 'archived'), 0),
+       coalesce(max(position), 0)
+FROM events;
 
 -- name: out_of_order
 SELECT s.name, later.version FROM events AS later

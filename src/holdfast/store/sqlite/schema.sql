@@ -16,7 +16,8 @@ CREATE TABLE events (
 
 CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
 
--- A head per stream: compared and swapped in the transaction that appends.
+-- A head per stream: compared and swapped in the transaction that appends. Of a stream that was archived
+-- (its kind says so) only this row is left, so that neither its name nor its id is used again.
 CREATE TABLE streams (
     id      INTEGER PRIMARY KEY,
     name    TEXT    NOT NULL UNIQUE,
@@ -90,6 +91,31 @@ UNION ALL
 SELECT stream, coalesce(payload ->> '$.generation', 0), payload ->> '$.key', payload ->> '$.name', 'step',
        'idempotent', 'completed', 1, payload ->> '$.started_at', time, 0, '', version
 FROM events WHERE type = 'StepRan';
+
+-- What a run was when it left a generation: what comes back when that is restored.
+CREATE TABLE generations (
+    run            INTEGER NOT NULL,
+    generation     INTEGER NOT NULL,
+    status         TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    cause          TEXT    NOT NULL,
+    attention_step TEXT    NOT NULL,
+    PRIMARY KEY (run, generation)
+) STRICT, WITHOUT ROWID;
+
+-- What was done to runs from outside, and can be taken back.
+CREATE TABLE operations (
+    stream            INTEGER PRIMARY KEY,
+    kind              TEXT    NOT NULL,
+    run               TEXT    NOT NULL,
+    person            TEXT    NOT NULL,
+    target            TEXT    NOT NULL,
+    undoes            TEXT    NOT NULL,
+    left_generation   INTEGER NOT NULL,
+    opened_generation INTEGER NOT NULL,
+    status            TEXT    NOT NULL,
+    begun_at          INTEGER NOT NULL
+) STRICT;
 
 -- Not of the log: who is alive now, and what this store is.
 CREATE TABLE owners (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,11 @@ def _queries() -> dict[str, str]:
 def query(name: str) -> str:
     """One statement of `queries.sql`."""
     return _queries()[name]
+
+
+def listed(types: Sequence[str]) -> str:
+    """Types of events as the queries want them: names between spaces."""
+    return f" {' '.join(types)} " if types else ""
 
 
 @cache

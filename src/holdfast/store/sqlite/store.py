@@ -12,7 +12,6 @@ import hashlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,27 +28,34 @@ from holdfast.errors import (
     StoreVanished,
 )
 from holdfast.kernel import events as e
+from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
     GENESIS,
+    STORE_STREAM,
     Append,
     Decide,
+    DecideAll,
     Decision,
     Entry,
     Fault,
     FeedPage,
+    OperationRow,
     OwnerRow,
     Recorded,
     Resync,
     RunFilter,
     RunRow,
+    Source,
     StepRow,
     chain,
+    new_event,
 )
-from holdfast.store.sqlite import audit, choice, sql
+from holdfast.store.sqlite import audit, choice, forked, sql
 from holdfast.store.sqlite.commit import Command, Committer, Submission
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
+from holdfast.store.sqlite.inode import Inode, inode_of
 
 if TYPE_CHECKING:
     from holdfast.store.statistics import Statistics
@@ -68,7 +74,8 @@ class SqliteStore:
     def __init__(self, home: Path, *, durability: str = "full") -> None:
         self.path = home / DATABASE
         self._file = str(self.path)
-        self._wal: tuple[int, int] | None = None
+        self._inode: Inode | None = None
+        self._wal: Inode | None = None
         self._wal_due = 0.0
         _make_private(home)
         refuse_network(home)
@@ -80,12 +87,13 @@ class SqliteStore:
         self._durability = durability
         self._gate = _open_gate(home)
         self._group: GroupCommit[Submission] = GroupCommit(self._commit)
+        forked.watch(self)
         try:
             self._open()
         except BaseException:
+            forked.forget(self)
             self._gate.close()
             raise
-        _open_stores.add(self)
 
     # Writing
 
@@ -114,9 +122,40 @@ class SqliteStore:
         types: Sequence[str] = (),
         durable: bool = True,
     ) -> int:
-        command = Command(stream, decide, after, durable, _listed(types))
+        def decide_one(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            return [decide(recorded[0])]
+
+        return self.command_all([Source(stream, after, types)], decide_one, durable=durable)[0]
+
+    def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
+        command = Command(sources, decide, durable)
         self._group.submit(command)
-        return command.version
+        return list(command.versions)
+
+    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+        gone: list[str] = []
+
+        def decide(_: Sequence[Recorded]) -> Decision:
+            assert self._db is not None
+            there = [one for one in ended if self._db.execute(sql.query("head_is"), _head_of(one)).get]
+            gone[:] = [one.stream for one in there]
+            return Decision([new_event(one, at) for one in there], kind="store")
+
+        self.command(STORE_STREAM, decide, after=_END)
+        return gone
+
+    def sweep(self) -> int:
+        swept = 0
+
+        def write(_: Sequence[Recorded]) -> Decision:
+            nonlocal swept
+            assert self._db is not None
+            self._db.execute(sql.query("sweep_blobs"))
+            swept = self._db.changes()
+            return _NO_EVENTS
+
+        self.command("", write)
+        return swept
 
     def _commit(self, batch: list[Submission]) -> None:
         """Write one batch; whatever goes wrong, everybody in it is told."""
@@ -184,8 +223,11 @@ class SqliteStore:
         a batch is one transaction."""
         if item.error is not None:
             return False  # refused: it was to write nothing
-        if type(item) is not Append:
-            return item.version > 0 and not self._read("hash_at", (item.stream, item.version))
+        if isinstance(item, Command):
+            return any(
+                version > 0 and not self._read("hash_at", (source.stream, version))
+                for source, version in zip(item.sources, item.versions, strict=False)
+            )
         if not item.events:
             return False
         found = self._read("load", (item.stream, item.version - 1)) if item.version else []
@@ -201,17 +243,18 @@ class SqliteStore:
             self._db.execute(sql.query("touch"))
 
     def _check_file(self) -> None:
-        """The database is the one we opened, and so, looked at once in a while, is its write-ahead log:
-        a stat of a file that is written all the time makes each sync of it 80 µs slower (measured on
-        Linux 6.18)."""
-        if _inode(self._file) != self._inode or (time.monotonic() >= self._wal_due and not self._has_wal()):
+        """The database is the one we opened, not emptied; and so, looked at once in a while, is its
+        write-ahead log: a stat of a file that is written all the time makes each sync of it 80 µs slower
+        (measured on Linux 6.18)."""
+        vanished = inode_of(self._file, least=1) != self._inode
+        if vanished or (time.monotonic() >= self._wal_due and not self._has_wal()):
             raise StoreVanished(
-                f"the store {self.path} was deleted or replaced while it was open; what was done since is "
-                "not recorded: put the directory back or start anew"
+                f"the store {self.path} was deleted, replaced or emptied while it was open; what was done "
+                "since is not recorded: put the directory back or start anew"
             )
 
     def _has_wal(self) -> bool:
-        if self._wal is not None and _inode(self._file + "-wal") != self._wal:
+        if self._wal is not None and inode_of(self._file + "-wal") != self._wal:
             return False
         self._wal_due = time.monotonic() + WAL_LOOK_S
         return True
@@ -224,7 +267,7 @@ class SqliteStore:
             assert self._db is not None
             try:
                 prepare_to_write(self._db)
-                self._wal = _inode(self._file + "-wal")
+                self._wal = inode_of(self._file + "-wal")
                 self._committer = Committer(self._db, waits=self._durability == "full")
             except BaseException:  # Ctrl-C: a connection that is half prepared is no use
                 with self._reading:
@@ -235,7 +278,7 @@ class SqliteStore:
     # Opening and closing
 
     def _open(self) -> None:
-        if self._gate.marked and not self._has_content():
+        if self._gate.marked and inode_of(self._file, least=1) is None:
             raise StoreCorrupt(
                 f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
                 "restore a backup, or remove the directory to begin anew"
@@ -262,20 +305,9 @@ class SqliteStore:
             self._disconnect()
             raise translate(error, self.path) from None
 
-    def _has_content(self) -> bool:
-        try:
-            return os.stat(self._file).st_size > 0
-        except FileNotFoundError:
-            return False
-
     def _connect(self, *, create: bool = False) -> None:
-        if _inode(self._file) in _inherited - {None}:
-            raise StoreClosed(
-                f"the store {self.path} was open in the process that this one was forked from, and cannot be "
-                "used safely here: open it only after the fork, or start the process anew (spawn, exec)"
-            )
         self._db = connect(self.path, create=create)
-        self._inode = _inode(self._file)
+        self._inode = inode_of(self._file)
         self._db.execute("PRAGMA synchronous=FULL")
 
     def _disconnect(self) -> None:
@@ -295,18 +327,17 @@ class SqliteStore:
             return
         self._group.close()
         self._closed = "closed"
-        _open_stores.discard(self)
         with self._reading:
             self._disconnect()
+        forked.forget(self)
         self._gate.close()
 
-    def _abandon(self) -> None:
-        """In a forked child: never touch the parent's connection again, not even to close it."""
-        self._closed = "not usable in a forked child; open a Holdfast of your own there"
+    def abandon(self) -> tuple[Inode | None, object]:
+        """In a forked child: never touch the parent's connections again, not even to close them."""
+        self._closed = "not usable in a forked child; start the process anew (spawn, exec)"
         self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
         self._gate.close()  # or this child would keep the gate shut after its parent's death
-        _abandoned.append((self._db, self._reader))
-        _inherited.add(self._inode)
+        return self._inode, (self._db, self._reader)
 
     # Reading
 
@@ -355,7 +386,7 @@ class SqliteStore:
             previous = hash
             if output or type != "OutputCaptured":
                 yield Recorded(decode(type, payload), version, at)
-        if expected < head:
+        if not isinstance(head, int) or expected < head:
             raise self._damaged(stream, expected + 1)
 
     def _damaged(self, stream: str, version: int) -> StoreCorrupt:
@@ -417,6 +448,12 @@ class SqliteStore:
         found = self._read("open_gates", (choice.array(run_ids),))
         return [(run_id, kind, name) for run_id, kind, name in found]
 
+    def operations(
+        self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
+    ) -> list[OperationRow]:
+        values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
+        return [OperationRow(*row) for row in self._read("operations", values)]
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
 
@@ -454,40 +491,42 @@ class SqliteStore:
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         after = self._position(cursor)
-        synced = self._last_synced()
+        synced, hash = self._last_synced()
         if synced <= after:
             return FeedPage([], cursor)
-        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, _listed(types)))]
+        entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, sql.listed(types)))]
         if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
-            return FeedPage(entries, self._cursor(synced))
-        return FeedPage(entries, self._cursor(entries[-1].position))
+            return FeedPage(entries, self._cursor(synced, hash))
+        return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
     def tail(self) -> str:
-        synced = self._last_synced()
-        return self._cursor(synced) if synced else ""
+        synced, hash = self._last_synced()
+        return self._cursor(synced, hash) if synced else ""
 
     def pulse(self) -> int:
         return int(self._read("pulse")[0][0])
 
-    def _last_synced(self) -> int:
+    def _last_synced(self) -> tuple[int, bytes]:
+        """The position and the hash in one look: between two, the event may be archived."""
         found = self._read("last_synced")
-        return found[0][0] if found else 0
+        return (found[0][0], found[0][1]) if found else (0, b"")
 
-    def _cursor(self, position: int) -> str:
-        hash = self._read("hash_at_position", (position,))[0][0]
+    def _cursor(self, position: int, hash: bytes) -> str:
         return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
 
     def _position(self, cursor: str) -> int:
         if not cursor:
             return 0
         try:
-            _, position, _ = base64.urlsafe_b64decode(cursor).decode().split(".")
+            _, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
+        if not found:  # whoever has read all there was must not start over because its last run was archived
+            found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
-        if not found or cursor != self._cursor(after):
+        if not found or cursor != self._cursor(after, found[0][0]):
             raise Resync("the cursor is of another history of this store; read the feed from the beginning")
         return after
 
@@ -508,9 +547,8 @@ class SqliteStore:
         self.command("", write)
 
 
-def _listed(types: Sequence[str]) -> str:
-    """As the queries want them: names between spaces."""
-    return f" {' '.join(types)} " if types else ""
+def _head_of(one: e.StreamArchived) -> tuple[str, int, bytes]:
+    return one.stream, one.version, bytes.fromhex(one.hash)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
@@ -527,14 +565,6 @@ def _without_doomed(batch: list[Submission]) -> list[Submission]:
 def _doom(item: Submission) -> None:
     if item.fate is not None and item.fate.error is None:
         item.fate.error = item.error
-
-
-def _inode(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_ino, found.st_dev
 
 
 def _make_private(home: Path) -> None:
@@ -558,19 +588,6 @@ def _open_gate(home: Path) -> WriteGate:
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_open_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_abandoned: list[object] = []
-_inherited: set[tuple[int, int] | None] = set()
-"""The databases that were open in the process that this one was forked from. SQLite keeps what it knows of a
-file's locks in memory, and a forked child has the parent's: a new connection would believe to hold locks
-that it does not hold."""
-
-
-def _abandon_all() -> None:
-    for store in list(_open_stores):
-        store._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
 _NO_EVENTS = Decision()
+_END = 1 << 62
+"""Behind every event: for a command that need not read what is there."""

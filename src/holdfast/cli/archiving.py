@@ -1,0 +1,94 @@
+"""`holdfast archive`: runs that have ended leave the store for a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access, effects
+from holdfast.cli.selection import read_since
+from holdfast.cli.terminal import Line, err, out
+
+if TYPE_CHECKING:
+    from holdfast.operations.archiving import Archive, Progress
+    from holdfast.store.port import RunRow
+
+
+@click.command("archive")
+@click.option(
+    "--older-than",
+    default="30d",
+    show_default=True,
+    callback=read_since,
+    metavar="TIME",
+    help="Only runs that have not changed since then.",
+)
+@click.option("--failed", is_flag=True, help="Failed runs too: they can no longer be resumed then.")
+@click.option(
+    "--to", "directory", type=click.Path(path_type=Path), help="Where to (default: in the store's own)."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def archive_command(
+    older_than: datetime, failed: bool, directory: Path | None, dry_run: bool, as_json: bool
+) -> None:
+    """Move runs that ended, with their child runs, out of the store into a file.
+
+    The file has every event with its hash, and large values, a line of JSON each (gzip). It is whole and
+    read back before anything is removed. The log keeps a record of each run, `audit verify` still holds,
+    and an archived run's id is not used again.
+
+    TIME is how long ago (12h, 30d, 8w), a date (2026-01-31), or a date and time.
+    """
+    from holdfast.clock import SystemClock
+    from holdfast.operations import archiving
+
+    with access.open_to_read() as opened:
+        rows = archiving.find(opened.store, opened.place.home, older_than, failed=failed)
+        if dry_run:
+            done = archiving.Archive(tuple(row.id for row in rows), sum(row.version for row in rows))
+        else:
+            to = (directory or opened.place.home / "archive").absolute()
+            done = archiving.archive(opened.store, rows, to, SystemClock(), _progress(rows))
+    if as_json:
+        out.json(_fields(done))
+    else:
+        effects.show(_describe(done, dry_run))
+
+
+def _progress(rows: Sequence[RunRow]) -> Progress | None:
+    """On a terminal, how far it has come."""
+    if not err.is_live or len(rows) < 2:
+        return None
+
+    def show(done: int, total: int) -> None:
+        err.offer(f"\r\x1b[Kwriting {done:,} of {total:,} runs" if done < total else "\r\x1b[K")
+
+    return show
+
+
+def _fields(done: Archive) -> dict[str, Any]:
+    return {
+        "runs": done.runs,
+        "events": done.events,
+        "file": str(done.file) if done.file else None,
+        "bytes": done.size,
+        "stayed": done.stayed,
+    }
+
+
+def _describe(done: Archive, dry_run: bool) -> Iterator[Line]:
+    if not done.runs and not done.stayed:
+        yield "nothing to archive: no run that has ended is that old"
+        return
+    many = "1 run" if len(done.runs) == 1 else f"{len(done.runs):,} runs"
+    verb = "would be archived" if dry_run else "archived"
+    yield [(many, "bold"), f" with {done.events:,} events {verb}"]
+    if done.file is not None:
+        yield from effects.row("file", f"{done.file} ({done.size:,} bytes)")
+    yield from effects.names("runs", done.runs)
+    yield from effects.names("stayed", done.stayed, "somebody went on with them meanwhile", "yellow")

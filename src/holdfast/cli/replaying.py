@@ -1,0 +1,114 @@
+"""`holdfast replay`: do the histories match today's code?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.terminal import Line, clean, err, out, say
+from holdfast.errors import NeedsAttention
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.operations.replaying import Replay
+
+_STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
+
+
+@click.command("replay")
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="All runs that can still be resumed.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
+    """Check the history of RUN against the code as it is now, without running a step.
+
+    The workflow's function is executed with the recorded results, up to the first call that has none;
+    what it does between its steps, it does. Nothing is written.
+
+    Exits with 0 if all match and with 6 if one does not: for CI, before new code goes out.
+    """
+    if (run is None) is not everything:
+        raise click.UsageError("name one RUN, or say --all")
+    from holdfast.operations.replaying import IN_FLIGHT
+
+    with access.open_to_execute() as (opened, engine):
+        if run is not None:
+            ids = [opened.reading.find(run)]
+        else:
+            ids = [row.id for row in reversed(opened.store.runs(status=IN_FLIGHT))]
+        found = list(_replay(engine, ids))
+    if as_json:
+        out.json([_fields(one) for one in found])
+    else:
+        out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
+    wrong = sum(one.verdict != "matches" for one in found)
+    if everything:
+        many = "1 run" if len(found) == 1 else f"{len(found):,} runs"
+        verdict = (f"{wrong:,} do not match", "red") if wrong else ("all match", "green")
+        say([f"{many}: ", verdict])
+    return NeedsAttention.exit_code if wrong else 0
+
+
+def _replay(engine: Engine, ids: Sequence[str]) -> Iterator[Replay]:
+    """One after the other, each where it was started; what the code prints is no part of the output."""
+    from holdfast.operations.holding import load
+    from holdfast.operations.replaying import replay
+
+    for n, run_id in enumerate(ids, 1):
+        if err.is_live:
+            err.offer(f"\r\x1b[Kreplaying {n:,} of {len(ids):,}: {run_id}")
+        with _in_directory(load(engine, run_id).code.cwd), redirect_stdout(sys.stderr):
+            found = replay(engine, run_id)
+        yield found
+    if err.is_live:
+        err.offer("\r\x1b[K")
+
+
+@contextmanager
+def _in_directory(directory: str) -> Iterator[None]:
+    """Where the run was started: its relative paths mean what they meant then."""
+    if not directory or not Path(directory).is_dir():
+        yield
+        return
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _fields(one: Replay) -> dict[str, Any]:
+    return {
+        "run": one.run_id,
+        "workflow": one.workflow,
+        "verdict": one.verdict,
+        "calls": one.calls,
+        "reached": one.reached or None,
+        "why": one.why or None,
+    }
+
+
+def _lines(found: Sequence[Replay]) -> Iterator[Line]:
+    width = max((len(one.run_id) for one in found), default=0)
+    for one in found:
+        calls = "1 call" if one.calls == 1 else f"{one.calls:,} calls"
+        if one.verdict != "matches":
+            note = one.why
+        elif one.reached:
+            note = f"{calls}, up to {one.reached}"
+        else:
+            note = f"{calls}, to its end" + (f" with {one.why}" if one.why else "")
+        yield [
+            (one.run_id.ljust(width), "bold"),
+            "  ",
+            (one.verdict.ljust(10), _STYLES[one.verdict]),
+            f"  {clean(note)}",
+        ]

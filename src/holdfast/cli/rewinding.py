@@ -1,0 +1,79 @@
+"""`holdfast rewind`: go back to a point of a run's history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access, effects
+from holdfast.cli.terminal import Line, clean, out
+
+if TYPE_CHECKING:
+    from holdfast.operations.rewinding import Rewind
+
+
+@click.command("rewind")
+@click.argument("run")
+@click.option("--to", "step", required=True, metavar="POINT", help="A checkpoint's name, or a step.")
+@click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done after it run again.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def rewind_command(run: str, step: str, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
+    """Go back in RUN to a checkpoint or step, which is kept. The run is paused after.
+
+    What was recorded after that point no longer counts, decisions and signals too: when the run is
+    resumed, it runs again, with other idempotency keys. Nothing is lost: `holdfast undo` brings it back.
+
+    A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
+    """
+    from holdfast.engine.steering import user
+    from holdfast.operations.rewinding import rewind
+
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        done = rewind(engine, run_id, step, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+    if as_json:
+        out.json(_fields(done))
+    else:
+        effects.show(_describe(done, rerun_once))
+
+
+def _fields(done: Rewind) -> dict[str, Any]:
+    return {
+        "run": done.run_id,
+        "to": done.to,
+        "generation": done.generation,
+        "again": done.again,
+        "decisions": done.decisions,
+        "once": done.once,
+        "children": done.children,
+        "operation": done.operation or None,
+    }
+
+
+def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
+    verb = "was rewound" if done.operation else "would be rewound"
+    yield [
+        "run ",
+        (done.run_id, "bold"),
+        f" {verb} to ",
+        (clean(done.to), "bold"),
+        (f", into generation {done.generation}", "dim"),
+    ]
+    if done.again:
+        yield from effects.names("again", done.again)
+    else:
+        yield from effects.row("again", "nothing was recorded after it", "dim")
+    yield from effects.names("decisions", done.decisions, "asked for again")
+    if done.operation or rerun_once:
+        yield from effects.names("once", done.once, "done before, and run again", "yellow")
+    else:
+        yield from effects.names("once", done.once, "done before; only with --rerun-once", "yellow")
+    yield from effects.names("children", done.children, "begin anew, under other ids")
+    if done.operation:
+        yield from effects.ways(
+            (f"holdfast resume {done.run_id}", "goes on from there"),
+            (f"holdfast undo {done.operation}", "takes this back"),
+        )

@@ -1,0 +1,66 @@
+"""`holdfast undo`: take an operation back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access, effects
+from holdfast.cli.terminal import Line, out
+
+if TYPE_CHECKING:
+    from holdfast.operations.undoing import Undo
+
+
+@click.command("undo")
+@click.argument("operation", required=False)
+@click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def undo_command(operation: str | None, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
+    """Take back OPERATION, also an undo; without it, your own last one.
+
+    The run is again what it was: its steps, decisions and signals, its status and its result. What it
+    did since is put aside, and another undo brings that back. `holdfast op log` lists operations.
+    """
+    from holdfast.engine.steering import user
+    from holdfast.operations.undoing import undo
+
+    with access.open_to_execute() as (_, engine):
+        done = undo(engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+    if as_json:
+        out.json(_fields(done))
+    else:
+        effects.show(_describe(done, rerun_once))
+
+
+def _fields(done: Undo) -> dict[str, Any]:
+    return {
+        "run": done.run_id,
+        "undoes": done.undoes,
+        "kind": done.kind,
+        "generation": done.generation,
+        "status": done.status,
+        "left": done.left,
+        "once": done.once,
+        "operation": done.operation or None,
+    }
+
+
+def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
+    verb = "was taken back" if done.operation else "would be taken back"
+    yield [
+        f"{done.kind} {done.undoes} of run ",
+        (done.run_id, "bold"),
+        f" {verb}: it is {done.status.replace('_', ' ')} again",
+        (f", in generation {done.generation}", "dim"),
+    ]
+    yield from effects.names("put aside", done.left)
+    if done.operation or rerun_once:
+        yield from effects.names("once", done.once, "done since, and run again", "yellow")
+    else:
+        yield from effects.names("once", done.once, "done since; only with --rerun-once", "yellow")
+    if done.operation:
+        yield from effects.ways((f"holdfast undo {done.operation}", "takes this back in turn"))

@@ -1,0 +1,151 @@
+"""Generations: a run's history is a tree, and one branch of it is live.
+
+A rewind puts the live generation aside and opens a new one, which takes over what was recorded up to a
+point. Nothing of the one that was put aside is lost: restored, it goes on as if it had never been left,
+with its own idempotency keys and child runs. What happens to a run belongs to the generation that is
+live then: signals and decisions too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast.errors import OnceAgain, Refused, RunHeld, StepNotFound
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.identity import scope_of
+from holdfast.kernel.state import Generation, RunState, Signal, StepState
+
+_ENDED = frozenset({"completed", "failed"})
+_MAY_HAVE_HAPPENED = frozenset({"completed", "in_doubt", "running"})
+
+
+# What is decided
+
+
+def decide_rewind(state: RunState, command: c.RewindRun) -> Sequence[e.Event]:
+    """Raises `RunHeld`, `StepNotFound`, `OnceAgain`; `Refused` for a step that has not ended."""
+    _refuse_held(state, command)
+    step = state.steps.get(command.to)
+    if step is None:
+        raise StepNotFound(command.run_id, command.to)
+    if step.status not in _ENDED:
+        raise Refused(
+            f"step {step.key} of run {command.run_id} is {step.status.replace('_', ' ')}; a run is rewound "
+            "to a step that has ended"
+        )
+    _refuse_once(command, done_once(after(state.steps.values(), step.version)))
+    return [
+        e.Rewound(following(state), state.generation, step.version, state.epoch + 1, command.operation),
+    ]
+
+
+def decide_restore(state: RunState, command: c.RestoreGeneration) -> Sequence[e.Event]:
+    """Raises `RunHeld`, `OnceAgain`; `Refused` if the live generation is another one by now."""
+    _refuse_held(state, command)
+    if state.generation != command.leaving or command.generation not in state.past:
+        raise Refused(
+            f"run {command.run_id} is in generation {state.generation}, not in {command.leaving}: something "
+            "else was done to it since; `holdfast op log` shows what"
+        )
+    _refuse_once(command, done_once(again_if_restored(state, command.generation)))
+    return [e.GenerationRestored(command.generation, state.epoch + 1, command.operation)]
+
+
+def _refuse_held(state: RunState, command: c.RewindRun | c.RestoreGeneration) -> None:
+    if state.owner not in ("", command.dead):
+        raise RunHeld(command.run_id, 0, state.owner)
+
+
+def _refuse_once(command: c.RewindRun | c.RestoreGeneration, steps: Sequence[StepState]) -> None:
+    if steps and not command.rerun_once:
+        raise OnceAgain(command.run_id, [step.key for step in steps])
+
+
+def following(state: RunState) -> int:
+    """The number of the next generation: none is used twice."""
+    return 1 + max([state.generation, *state.past])
+
+
+def after(steps: Iterable[StepState], version: int) -> list[StepState]:
+    """The steps that a rewind to `version` takes back: what last changed them came later."""
+    return [step for step in steps if step.version > version]
+
+
+def done_once(steps: Iterable[StepState]) -> list[StepState]:
+    """Those that must not run again unless somebody says so: `once`, and they happened, or may have."""
+    return [step for step in steps if step.effect == "once" and step.status in _MAY_HAVE_HAPPENED]
+
+
+def again_if_restored(state: RunState, generation: int) -> list[StepState]:
+    """The steps of the live generation that the other one does not know to be done: they would run again
+    in it."""
+    other = state.past[generation]
+    if other.status == "completed":
+        return []  # nothing runs in it any more
+    steps = other.steps.values()
+    known = {step.key for step in (*done_once(steps), *(one for one in steps if one.status == "completed"))}
+    return [step for step in state.steps.values() if step.key not in known]
+
+
+# What follows from it
+
+
+def rewind(state: RunState, event: e.Rewound) -> None:
+    """Put the live generation aside and open one with what its parent had recorded up to the point."""
+    _put_aside(state)
+    parent = state.past.get(event.parent)
+    _take_up(state, event.generation, event.epoch)
+    if parent is not None:
+        # Copies: what goes on in this generation must not change what the one before recorded.
+        state.steps = {
+            key: msgspec.structs.replace(step)
+            for key, step in parent.steps.items()
+            if step.version <= event.version
+        }
+        state.signals = {
+            version: _as_taken(signal, state.steps)
+            for version, signal in parent.signals.items()
+            if version <= event.version
+        }
+    _count(state)
+    state.status, state.reason = "paused", "rewound"
+
+
+def restore(state: RunState, event: e.GenerationRestored) -> None:
+    """Put the live generation aside and take up another one where it was left."""
+    _put_aside(state)
+    _take_up(state, event.generation, event.epoch)
+    found = state.past.pop(event.generation)
+    for name in Generation.__struct_fields__:
+        setattr(state, name, getattr(found, name))
+    _count(state)
+
+
+def _put_aside(state: RunState) -> None:
+    left = {name: getattr(state, name) for name in Generation.__struct_fields__}
+    state.past[state.generation] = Generation(**left)
+
+
+def _take_up(state: RunState, generation: int, epoch: int) -> None:
+    """An empty generation that nobody owns."""
+    state.generation, state.owner, state.stalls = generation, "", 0
+    state.epoch = epoch or state.epoch
+    state.steps, state.signals = {}, {}
+    state.reason = state.cause = state.attention_step = ""
+    state.pause = state.cancel = False
+    state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
+
+
+def _as_taken(signal: Signal, steps: dict[str, StepState]) -> Signal:
+    """A copy of the signal, free again if the gate that took it is not among the steps."""
+    return msgspec.structs.replace(signal, taken_by=signal.taken_by if signal.taken_by in steps else "")
+
+
+def _count(state: RunState) -> None:
+    """What of the state follows from its steps."""
+    state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
+    state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
+    state.waiters = len(state.open_gates())

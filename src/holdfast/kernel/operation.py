@@ -1,0 +1,57 @@
+"""An operation: something done to a run from outside that can be taken back, as its own stream tells it.
+
+It begins, it is applied stage by stage, and it is done. What is only begun was cut off: whoever finds it
+knows by its stages what is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.kernel import events as e
+
+KIND: Final = "operation"
+"""The kind of its stream."""
+_PREFIX: Final = "@op/"
+
+OperationStatus = Literal["begun", "done"]
+
+
+class OperationState(msgspec.Struct):
+    kind: e.OperationKind
+    run: str
+    by: str
+    to: str
+    undoes: str
+    begun_at: int
+    status: OperationStatus = "begun"
+    left: int = -1
+    """The generation that was live before, and (`opened`) after; -1 if the state was not moved."""
+    opened: int = -1
+
+
+def stream_of(operation: str) -> str:
+    """The stream of an operation; no run can have this id."""
+    return _PREFIX + operation
+
+
+def fold(recorded: Iterable[tuple[e.Event, int, int]]) -> OperationState | None:
+    state = None
+    for event, _, at in recorded:
+        state = evolve(state, event, at)
+    return state
+
+
+def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationState | None:
+    """The state after `event`; one of a type that is not known leaves it as it is."""
+    if isinstance(event, e.OperationBegun):
+        return OperationState(event.kind, event.run, event.by, event.to, event.undoes, at)
+    if state is not None:
+        if isinstance(event, e.StateApplied):
+            state.left, state.opened = event.left, event.opened
+        elif isinstance(event, e.OperationDone):
+            state.status = "done"
+    return state

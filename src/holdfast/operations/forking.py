@@ -1,0 +1,145 @@
+"""`fork`: a new run that has already done what another one had done before a point.
+
+Its history is a copy of the other's, event by event, with the times at which they happened. So a fork
+stands by itself: what becomes of the other run does not concern it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.errors import RunExists, RunNotFound
+from holdfast.kernel import events as e
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.generations import after
+from holdfast.kernel.identity import check_run_id
+from holdfast.operations import points
+from holdfast.operations.repeats import once_steps
+from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState, StepState
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """A run that was made from another, or would be.
+
+    id      the new run's; in a dry run, empty unless it was chosen
+    origin  the run that it was made from
+    at      the point: a step, which runs again, or a checkpoint, which is kept
+    kept    the steps whose results it has from there
+    once    `once` steps that the other run had done after the point: they run again if this one comes to them
+    """
+
+    id: str
+    origin: str
+    at: str
+    kept: tuple[str, ...]
+    once: tuple[str, ...]
+
+
+def fork(
+    engine: Engine, run_id: str, at: str, *, by: str, into: str | None = None, dry_run: bool = False
+) -> Fork:
+    """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint.
+
+    The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
+    names, `RunExists`.
+    """
+    if into is not None:
+        check_run_id(into)
+    history = engine.store.load(run_id)
+    state = fold(history)
+    if state is None:
+        raise RunNotFound(run_id, engine.nearest(run_id))
+    point = points.find(run_id, state, at)
+    kept = _kept(state, point)
+    again = after(state.steps.values(), point.version - (point.kind != "checkpoint"))
+    forked = Fork(
+        id=into or "",
+        origin=run_id,
+        at=point.key,
+        kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
+        once=tuple(once_steps(engine.store, again)),
+    )
+    if dry_run:
+        return forked
+    new_id = into or engine.clock.uuid().hex[:12]
+    now = engine.clock.now_us()
+    # A child that is forked is a run of its own.
+    created = msgspec.structs.replace(history[0].event, parent="", parent_step="")
+    events = [
+        new_event(created, now),
+        *_copied(history, state, point, kept),
+        new_event(e.RunForked(run_id, point.key, point.version, by), now),
+    ]
+
+    def decide(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+        origin, there = recorded
+        if there:
+            raise RunExists(new_id, "a history of its own")
+        if not origin:  # archived meanwhile, and its large values with it
+            raise RunNotFound(run_id)
+        return Decision(), Decision(events)
+
+    engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)
+    return msgspec.structs.replace(forked, id=new_id)
+
+
+def _kept(state: RunState, point: StepState) -> dict[str, StepState]:
+    """The steps that had ended before the point; a checkpoint is itself among them."""
+    last = point.version if point.kind == "checkpoint" else point.version - 1
+    return {
+        key: step
+        for key, step in state.steps.items()
+        if step.version <= last and step.status in ("completed", "failed")
+    }
+
+
+def _copied(
+    history: Sequence[Recorded], state: RunState, point: StepState, kept: dict[str, StepState]
+) -> Iterator[NewEvent]:
+    """The events behind the kept steps, as of one generation; they follow the creation of the run."""
+    version = 1
+    places: dict[int, int] = {}
+    """Of signals: version there → version here."""
+    for event, there, at in _live(history, state.generation):
+        if there > point.version:
+            break
+        copy: Any = None
+        if isinstance(event, e.SignalReceived) and there in state.signals:
+            copy = event
+            places[there] = version + 1
+        elif isinstance(event, e.GateDecided) and event.key in kept:
+            copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
+        elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):
+            copy = msgspec.structs.replace(event, generation=0)
+        if copy is not None:
+            version += 1
+            yield new_event(copy, at)
+
+
+def _live(history: Sequence[Recorded], generation: int) -> Iterator[Recorded]:
+    """The events on the path from the root to the live generation."""
+    ends = _ends(history, generation)
+    now = 0
+    for one in history:
+        if isinstance(one.event, (e.Rewound, e.GenerationRestored)):
+            now = one.event.generation
+        elif one.version <= ends.get(now, 0):
+            yield one
+
+
+def _ends(history: Sequence[Recorded], generation: int) -> dict[int, int]:
+    """Each generation on the path to the root, and the version up to which it counts."""
+    opened = {one.event.generation: one.event for one in history if isinstance(one.event, e.Rewound)}
+    ends = {generation: history[-1].version}
+    while generation in opened:
+        parent = opened[generation]
+        ends[parent.parent] = min(parent.version, ends[generation])
+        generation = parent.parent
+    return ends

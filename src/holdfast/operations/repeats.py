@@ -1,0 +1,39 @@
+"""What would happen a second time if steps ran again: in themselves, and in the child runs that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.generations import done_once
+from holdfast.operations.holding import refuse_live
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState, StepState
+    from holdfast.store.port import Store
+
+
+def once_steps(store: Store, steps: Iterable[StepState]) -> list[str]:
+    """The `once` steps among these that happened, or may have, and those of the child runs that they are."""
+    steps = list(steps)
+    found = [step.key for step in done_once(steps)]
+    for child, state in _children(store, steps):
+        found += [f"{step.key} of {child}" for step in done_once(state.steps.values())]
+    return found
+
+
+def refuse_live_children(engine: Engine, steps: Iterable[StepState]) -> None:
+    """A child run that somebody executes by itself would go on in a history that no longer counts."""
+    for child, state in _children(engine.store, steps):
+        refuse_live(engine, child, state)
+
+
+def _children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, RunState]]:
+    """The child runs that these steps are, and theirs, to any depth."""
+    for step in steps:
+        state = fold(store.history(step.child)) if step.child else None
+        if state is not None:
+            yield step.child, state
+            yield from _children(store, state.steps.values())

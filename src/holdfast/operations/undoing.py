@@ -1,0 +1,106 @@
+"""`undo`: take an operation back, also an undo. The generation that it left is the live one again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.engine.ownership import bury
+from holdfast.errors import OnceAgain, Refused
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.generations import again_if_restored
+from holdfast.operations import journal
+from holdfast.operations.holding import let_go, load
+from holdfast.operations.points import UNSEEN
+from holdfast.operations.repeats import once_steps, refuse_live_children
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState, StepState
+    from holdfast.store.port import OperationRow
+
+
+class Undo(msgspec.Struct, frozen=True):
+    """What an undo did, or would do.
+
+    undoes      the operation that is taken back, and its kind
+    generation  the one that is live again, and `status` what the run is in it
+    left        the steps that were recorded since in the generation that is left: they no longer count
+    once        the `once` steps among them that were done and would run again
+    operation   what `undo` takes back next; empty in a dry run
+    """
+
+    run_id: str
+    undoes: str
+    kind: str
+    generation: int
+    status: str
+    left: tuple[str, ...]
+    once: tuple[str, ...]
+    operation: str = ""
+
+
+def undo(
+    engine: Engine,
+    operation: str | None = None,
+    *,
+    by: str,
+    rerun_once: bool = False,
+    dry_run: bool = False,
+) -> Undo:
+    """Take back an operation, or without one the last that `by` did.
+
+    Raises `Refused` if another operation on that run came after it, `RunHeld`, `OnceAgain`.
+    """
+    row = journal.last_of(engine.store, by) if operation is None else journal.find(engine.store, operation)
+    while True:
+        state = load(engine, row.run)
+        _refuse_stale(engine, row, state)
+        steps = _only_here(state, row.left)
+        plan = _plan(engine, row, state, steps)
+        if dry_run:
+            return plan
+        dead = let_go(engine, row.run, state)
+        refuse_live_children(engine, steps)
+        if plan.once and not rerun_once:
+            raise OnceAgain(row.run, plan.once)
+        begun = e.OperationBegun("undo", row.run, by, undoes=row.id)
+        command = c.RestoreGeneration(row.run, row.left, row.opened, dead=dead, rerun_once=rerun_once)
+        done = journal.perform(engine, begun, state, command)
+        if done is not None:
+            if dead:
+                bury(engine.home, engine.store, dead)
+            return msgspec.structs.replace(plan, operation=done)
+
+
+def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
+    """Only what made the live generation live can be taken back: what came after it comes first."""
+    if state.generation == row.opened and row.left in state.past:
+        return
+    for later in engine.store.operations(run=row.run):
+        if later.opened == state.generation and later.id != row.id:
+            raise Refused(
+                f"operation {row.id} is not the last one on run {row.run}: {later.kind} {later.id} came "
+                f"after it; `holdfast undo {later.id}` takes that back first"
+            )
+    raise Refused(f"operation {row.id} has nothing that could be taken back")
+
+
+def _only_here(state: RunState, generation: int) -> list[StepState]:
+    """What the live generation has recorded and the other one has not."""
+    there = {step.key: step.version for step in state.past[generation].steps.values()}
+    return [step for step in state.steps.values() if there.get(step.key) != step.version]
+
+
+def _plan(engine: Engine, row: OperationRow, state: RunState, steps: list[StepState]) -> Undo:
+    return Undo(
+        run_id=row.run,
+        undoes=row.id,
+        kind=row.kind,
+        generation=row.left,
+        status=state.past[row.left].status,
+        left=tuple(step.key for step in steps if step.kind not in UNSEEN),
+        once=tuple(once_steps(engine.store, again_if_restored(state, row.left))),
+    )

@@ -1,0 +1,131 @@
+"""The wall clock is set back while something waits: it takes no longer than it says. (Sleeps follow the wall
+clock wherever it goes.)"""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast import Retry, StoreError, step, timeout
+from holdfast.clock import SystemClock
+from holdfast.errors import StepTimeout
+
+DAY_US = 86_400_000_000
+PATIENCE_S = 30
+
+
+class SetBack(SystemClock):
+    """The machine's clock, until it is set back by a day."""
+
+    back_us = 0
+
+    def now_us(self) -> int:
+        return super().now_us() - self.back_us
+
+
+@pytest.fixture
+def clock() -> SetBack:
+    return SetBack()
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+def test_a_retry_is_not_put_off(open_hf, act, ran, clock, colour):
+    """The next attempt comes after its delay, not a day later."""
+
+    def fail_once() -> str:
+        ran.append(1)
+        if len(ran) == 1:
+            raise ValueError("no")
+        return "yes"
+
+    @step(retry=Retry(attempts=2, initial=0.2, jitter=0))
+    def ask() -> str:
+        return fail_once()
+
+    @step(retry=Retry(attempts=2, initial=0.2, jitter=0))
+    async def aask() -> str:
+        return fail_once()
+
+    async def aplot():
+        return await aask()
+
+    def set_back(event):
+        if event.type == "StepAttemptFailed":
+            clock.back_us = DAY_US
+
+    hf = open_hf(clock=clock, on_event=set_back)
+    assert hf.start(act(ask if colour == "def" else aplot)).result(PATIENCE_S) == "yes"
+
+
+def test_a_retry_in_the_next_process_is_not_put_off(open_hf, act, ran, clock, crashes):
+    """The delay that the log has counts, whatever the clock says by then."""
+
+    @step(retry=Retry(attempts=2, initial=0.2, jitter=0))
+    def ask() -> str:
+        ran.append(1)
+        if len(ran) == 1:
+            raise ValueError("no")
+        return "yes"
+
+    def die(event):
+        if event.type == "StepAttemptFailed":
+            clock.back_us = DAY_US
+            store.left = 0
+
+    first = open_hf(clock=clock, on_event=die)
+    store = crashes.arm(first)
+    with pytest.raises(StoreError):
+        first.with_id("x").run(act(ask))
+    crashes.bury(first)
+    assert open_hf(clock=clock).with_id("x").start(act(ask)).result(PATIENCE_S) == "yes"
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+def test_a_time_limit_does_not_grow(open_hf, act, clock, colour):
+    """A step that begins after that is cut when the time of the block is over."""
+    done = threading.Event()
+
+    @step
+    def first() -> None:
+        clock.back_us = DAY_US
+
+    @step
+    def slow() -> None:
+        done.wait(PATIENCE_S)
+
+    @step
+    async def aslow() -> None:
+        await asyncio.sleep(PATIENCE_S)
+
+    def plot():
+        with timeout(0.3):
+            first()
+            slow()
+
+    async def aplot():
+        with timeout(0.3):
+            await first.aio()
+            await aslow()
+
+    run = open_hf(clock=clock).start(act(plot if colour == "def" else aplot))
+    with pytest.raises(StepTimeout, match="slow#1"):
+        run.result(PATIENCE_S)
+    done.set()
+
+
+def test_a_time_limit_allows_no_retry_after_it(open_hf, act, ran, clock):
+    """Attempts do not go on for the day that the wall clock has won."""
+
+    @step(retry=Retry(attempts=99, initial=0.15, factor=1, jitter=0))
+    def ask() -> None:
+        ran.append(1)
+        clock.back_us = DAY_US
+        raise ValueError("no")
+
+    def plot():
+        with timeout(0.4):
+            ask()
+
+    with pytest.raises(ValueError, match="no"):
+        open_hf(clock=clock).start(act(plot)).result(PATIENCE_S)
+    assert 1 <= len(ran) <= 3
