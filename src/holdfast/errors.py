@@ -208,7 +208,8 @@ class RunPaused(HoldfastError):
     def __init__(self, run_id: str, reason: str) -> None:
         self.run_id = run_id
         self.reason = reason
-        super().__init__(f"run {run_id} is paused: {reason}; `holdfast resume {run_id}` goes on")
+        why = f": {reason}" if reason else ""
+        super().__init__(f"run {run_id} is paused{why}; `holdfast resume {run_id}` goes on")
 
 
 class RunCancelled(HoldfastError):

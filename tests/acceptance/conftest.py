@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import signal
 import struct
 import subprocess
@@ -32,6 +33,65 @@ class Result(NamedTuple):
         return json.loads(self.out)
 
 
+SESSION = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the pseudo-terminal the one that controls the program, so that Ctrl-C there reaches it."""
+
+
+class Terminal:
+    """A program under a pseudo-terminal: what it has written, and somebody who types."""
+
+    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+        self.process = process
+        self._fd = fd
+        self._written = b""
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        return self._written.decode(errors="replace")
+
+    def expect(self, what: str) -> str:
+        """Wait until it has written this, after what was expected before; all of its text."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (at := self._written.find(what.encode(), self._seen)) < 0:
+            assert self._read(deadline), f"{what!r} did not come:\n{self.text}"
+        self._seen = at + len(what.encode())
+        return self.text
+
+    def type(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def end(self) -> tuple[int, str]:
+        """Wait until it has ended: its exit code, and all of its text."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._read(deadline):
+            pass
+        return self.process.wait(PATIENCE_S), self.text
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read(self, deadline: float) -> bool:
+        """False at its end."""
+        ready, _, _ = select.select([self._fd], [], [], max(deadline - time.monotonic(), 0))
+        assert ready, f"nothing more came:\n{self.text}"
+        try:
+            piece = os.read(self._fd, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self._written += piece
+        return bool(piece)
+
+
 class Cli:
     """`python -m holdfast` in a project directory and with a store of its own."""
 
@@ -53,6 +113,7 @@ class Cli:
         self.python = sys.executable
         self._scripts = 0
         self._started: list[subprocess.Popen[str]] = []
+        self._terminals: list[Terminal] = []
 
     def __call__(self, *words: object, code: int | None = 0, **env: str) -> Result:
         """Run to the end; no traceback ever, and the exit code that is expected (None: any)."""
@@ -87,28 +148,25 @@ class Cli:
 
     def on_a_terminal(self, *words: object, columns: int = 100, **env: str) -> tuple[int, str]:
         """Run under a pseudo-terminal: the exit code and all that was written to it."""
+        return self.at_a_terminal(*words, columns=columns, **env).end()
+
+    def at_a_terminal(self, *words: object, columns: int = 100, **env: str) -> Terminal:
+        """Start under a pseudo-terminal, in a session of its own: somebody sits there and types."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         process = subprocess.Popen(
-            self.argv(*words),
+            [sys.executable, "-c", SESSION, *self.argv(*words)],
             cwd=self.directory,
             env=self.env | {"TERM": "xterm-256color"} | env,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
+            start_new_session=True,
         )
         os.close(theirs)
-        written = b""
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not piece:
-                break
-            written += piece
-        os.close(ours)
-        return process.wait(PATIENCE_S), written.decode(errors="replace")
+        terminal = Terminal(process, ours)
+        self._terminals.append(terminal)
+        return terminal
 
     def script(self, text: str, name: str = "flow.py") -> Path:
         path = self.directory / name
@@ -140,7 +198,10 @@ class Cli:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.communicate()
+        for terminal in self._terminals:
+            terminal.close()
         self._started.clear()
+        self._terminals.clear()
 
     def argv(self, *words: object) -> list[str]:
         return [self.python, "-m", "holdfast", *map(str, words)]

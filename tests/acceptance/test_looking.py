@@ -591,6 +591,20 @@ def complete(cli, line, code=0, **env):
     return [one.partition(",")[2] for one in result.out.split("\n") if one]
 
 
+def test_open_gates_are_completed(cli):
+    """With the digest of what they show; of signals, the names that are waited for."""
+    cli.script("""
+        def ask(n): return approval("send", show=n) if n else wait_for("paid")
+        @workflow
+        def main(): return parallel(ask, [0, 1])
+    """)
+    cli("run", "--id", "x", "flow.py:main", code=5)
+    (offered,) = complete(cli, "holdfast approve x ")
+    assert re.fullmatch(r"ask\[2\]/send#1@[0-9a-f]{6}", offered)
+    assert complete(cli, "holdfast reject x z") == []
+    assert complete(cli, "holdfast signal x ") == ["paid"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_each_shell(library, shell):
     """It names the program and the variable, and is a script of that shell where there is one to ask."""

@@ -173,6 +173,7 @@ class Twins:
         for now in (0, 50, 1 << 60):
             assert store.ready_runs(now) == self.oracle.ready_runs(now)
             assert store.next_due(now) == self.oracle.next_due(now)
+            assert store.open_gates(RUNS) == self.oracle.open_gates(RUNS)
         assert store.run_ids("", 9) == self.oracle.run_ids("", 9)
         feeds = [whole_feed(one, limit=7) for one in (store, self.oracle)]
         for stream in (*RUNS, STORE_STREAM):

@@ -4,8 +4,9 @@ import asyncio
 import threading
 
 import pytest
+from tests.engine.test_gates import until
 
-from holdfast import Retry, StoreError, command, gather, now, parallel, sleep, step
+from holdfast import Retry, StoreError, approval, command, gather, now, parallel, sleep, step, wait_for
 from holdfast.testing import FakeClock
 
 
@@ -148,3 +149,34 @@ def test_an_error_of_the_callback_is_not_the_runs(open_hf, act):
 
     hf = open_hf(on_event=tell)
     assert hf.with_id("x").run(act(lambda: work("a"))) == "a"
+
+
+def test_the_callback_gets_what_others_write(open_hf, act):
+    """Decisions and signals that come while the run is parked, or while a branch of it works: once each."""
+    told, go = [], threading.Event()
+    hf, other = open_hf(on_event=told.append), open_hf()
+
+    @step
+    def busy():
+        go.wait(20)
+
+    def branch(kind):
+        return approval("second").outcome if kind == "gate" else busy()
+
+    def plot():
+        now()
+        first = approval("first").outcome
+        return first, wait_for("kept"), parallel(branch, ["gate", "work"])
+
+    run = hf.with_id("x").start(act(plot))
+    until(lambda: other.runs(status="waiting") and other.get("x").owner_pid is None)
+    other.signal("x", "kept", 1)
+    other.approve("x", by="ann")
+    until(lambda: any(step.name == "second" for step in other.steps("x")))
+    other.approve("x", by="bob")
+    until(lambda: any(event.data.get("by") == "bob" for event in told))
+    go.set()
+    assert run.result(timeout=20) == ("approved", 1, ["approved", None])
+    logged = hf.events("x")
+    assert [event.version for event in logged] == list(range(1, len(logged) + 1))
+    assert sorted(told, key=lambda event: event.version) == logged

@@ -107,6 +107,20 @@ class _StepName(_FromStore):
         yield from _items(name for name in known if name.startswith(incomplete))
 
 
+class _OpenGate(_FromStore):
+    def offer(self, opened: Opened, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+        """Approvals as `approve` and `reject` take them, or the signals that are waited for."""
+        from holdfast.cli.detail import Detail
+
+        detail = Detail(opened, ctx.params.get("run") or ctx.args[0])
+        signals = ctx.command.name == "signal"
+        for gate in detail.gates():
+            if gate.is_open and (gate.kind == "signal") is signals:
+                place = gate.title if signals else gate.place
+                if place.startswith(incomplete):
+                    yield CompletionItem(place, help=clean(gate.title))
+
+
 class _OperationId(_FromStore):
     def offer(
         self,
@@ -128,6 +142,8 @@ _TAKES: dict[str, click.ParamType[Any]] = {
     "run": _RUN_ID,
     "parent": _RUN_ID,
     "step": _StepName(),
+    "gate": _OpenGate(),
+    "name": _OpenGate(),
     "operation": _OperationId(),
     "words": click.Path(),
     "home": click.Path(file_okay=False),

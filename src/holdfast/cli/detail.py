@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.cli.steps import StepView
+from holdfast.cli.gates import GateView, decision_text
+from holdfast.cli.steps import HIDDEN, StepView
 from holdfast.clock import instant
 from holdfast.errors import RunNotFound
+from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.engine.records import RunInfo
-    from holdfast.kernel.events import Failure
     from holdfast.kernel.state import RunState, StepState
     from holdfast.redaction import Redactor
 
@@ -30,15 +31,18 @@ class Detail:
 
     def __init__(self, opened: Opened, run_id: str) -> None:
         info = opened.run(run_id)
-        state = fold(opened.store.load(info.id))
+        recorded = opened.store.load(info.id)
+        state = fold(recorded)
         if state is None:
             raise RunNotFound(run_id)
         self.info: RunInfo = info
         self.state: RunState = state
         self._redactor: Redactor = opened.reading.redactor
-        self._store = opened.store
-        # A recorded value has a place among the steps, and is none to a reader.
-        self.steps = [self._view(step) for step in state.steps.values() if step.kind != "value"]
+        self._opened = opened
+        self._openings = {
+            (event.key, event.digest): event for event, _, _ in recorded if type(event) is e.GateOpened
+        }
+        self.steps = [self._view(step) for step in state.steps.values() if step.kind not in HIDDEN]
 
     @property
     def status(self) -> str:
@@ -54,9 +58,40 @@ class Detail:
 
     def result(self) -> Any:
         """The run's result as JSON data (values that plain JSON lacks are tagged), None without one."""
-        state = self.state
-        data = self._store.blob(state.blob) if state.blob else bytes(state.result)
+        return self._data(self.state.result, self.state.blob)
+
+    def _data(self, inline: msgspec.Raw, blob: str) -> Any:
+        data = self._opened.store.blob(blob) if blob else bytes(inline)
         return self._redactor.redact_value(msgspec.json.decode(data)) if data else None
+
+    def gates(self) -> list[GateView]:
+        """All of them, in the order in which they were opened."""
+        return [self._gate(step) for step in self.state.steps.values() if step.kind in ("approval", "signal")]
+
+    def _gate(self, step: StepState) -> GateView:
+        opening = self._openings[step.key, step.digest]
+        redact = self._redactor.redact
+        return GateView(
+            self.info.id,
+            step.key,
+            step.kind,
+            redact(step.name),
+            step.digest,
+            self._data(opening.show, opening.blob),
+            instant(step.started_at),
+            _at(opening.until),
+            step.outcome,
+            redact(step.by),
+            redact(step.comment),
+            _at(step.ended_at),
+        )
+
+    def open_gates(self) -> list[GateView]:
+        """What the run waits for at the moment: its own gates, then those of its child runs."""
+        found = [gate for gate in self.gates() if gate.is_open]
+        for child in self._opened.store.runs(status=("waiting",), parent=self.info.id):
+            found += Detail(self._opened, child.id).open_gates()
+        return found
 
     def error(self) -> dict[str, Any] | None:
         failure = self.state.error
@@ -70,7 +105,7 @@ class Detail:
             "members": [self.sentence(member) for member in failure.members],
         }
 
-    def sentence(self, failure: Failure) -> str:
+    def sentence(self, failure: e.Failure) -> str:
         """An error as Python writes its last line."""
         name = failure.type_name.removeprefix("holdfast.errors.")
         return self._redactor.redact(f"{name}: {failure.message}" if failure.message else name)
@@ -103,7 +138,14 @@ class Detail:
             )
         elif status == "needs_attention":
             yield resume, "once the code matches the history again"
-        elif status in ("cancelled", "paused", "waiting"):
+        elif status == "waiting":
+            gates = self.open_gates()
+            for gate in gates[:_NAMED]:
+                yield from gate.ways()
+            if len(gates) > _NAMED:
+                yield f"holdfast show {run_id} --all", f"names {len(gates) - _NAMED:,} more gates"
+            yield resume, "goes on then, unless a live process does"
+        elif status in ("cancelled", "paused"):
             yield resume, "goes on"
         elif status in ("running", "sleeping", "pending") and self.info.owner_pid:
             yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
@@ -112,6 +154,8 @@ class Detail:
         note = self._redactor.redact(step.why) if step.why else ""
         if step.error is not None:
             note = self.sentence(step.error)
+        elif step.outcome:
+            note = self._redactor.redact(decision_text(step.outcome, step.by, step.comment))
         return StepView(
             step.key,
             step.name,
@@ -124,6 +168,7 @@ class Detail:
             _at(step.due_at),
             step.child,
             note,
+            step.outcome,
         )
 
 

@@ -1,4 +1,4 @@
-"""A run executed in the foreground: progress, Ctrl-C, and at the end what to say and the exit code."""
+"""A run executed in the foreground: progress, Ctrl-C, gates, and at the end what to say and the exit code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from holdfast.cli.detail import Detail
-from holdfast.cli.moments import between
-from holdfast.cli.terminal import clean, complain, err, out, say
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.cli.ending import INTERRUPTED, tell
+from holdfast.cli.gatekeeper import Gatekeeper
+from holdfast.cli.terminal import err, say
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.engine.run import Run
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "waiting": 5, "paused": 7}
-INTERRUPTED = 130
+_ENDED = 0
+_RELEASED = 255  # no signal has this number
 
 
 class Outcome(NamedTuple):
@@ -37,7 +36,8 @@ class Foreground:
 
     A Python handler runs only when the main thread gets to it, and one that goes to sleep just as the
     signal arrives does not: Ctrl-C would be lost. So signals come through a pipe (`set_wakeup_fd`), as
-    their number, and so does the end of the run, as 0; the main thread does nothing but read it.
+    their number, and so do the end of the run and that it was released; the main thread does nothing
+    but read it.
     """
 
     def __init__(self) -> None:
@@ -69,29 +69,44 @@ class Foreground:
         # The same signals, counted on two ways of which either may be behind.
         return bool(self._handled or self._read)
 
-    def follow(self, engine: Engine, run: Run[Any]) -> Outcome:
+    def notice(self) -> None:
+        """A run was released, from any thread: it may be parked."""
+        os.write(self._writer, bytes((_RELEASED,)))
+
+    def follow(self, engine: Engine, run: Run[Any], keeper: Gatekeeper | None = None) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
-        waiter = threading.Thread(target=self._wait_for, args=(run,), name="holdfast-wait", daemon=True)
+        return self.wait(run.result, engine.stop, keeper)
+
+    def wait(
+        self, work: Callable[[], Any], stop: Callable[[str], object], keeper: Gatekeeper | None = None
+    ) -> Outcome:
+        """Wait until the work is done; the first signal calls `stop` with the reason."""
+        waiter = threading.Thread(target=self._wait_for, args=(work,), name="holdfast-wait", daemon=True)
         waiter.start()
         while True:
-            for byte in os.read(self._reader, 64):
-                if byte == 0:
+            for byte in keeper.read(self._reader) if keeper else os.read(self._reader, 64):
+                if byte == _ENDED:
                     waiter.join()
                     return self._outcome
+                if byte == _RELEASED:
+                    if keeper is not None and not self._read:
+                        keeper.look()
+                    continue
                 self._read += 1
                 if self._read > 1:
                     self._stop_at_once()
                 name = "Ctrl-C" if byte == signal.SIGINT else signal.Signals(byte).name
-                say(f"{name}: stopping at the next step boundary; again stops at once")
-                engine.stop(f"{name} stopped it")
+                if keeper is None or not keeper.is_parked:
+                    say(f"{name}: stopping at the next step boundary; again stops at once")
+                stop(f"{name} stopped it")
 
-    def _wait_for(self, run: Run[Any]) -> None:
+    def _wait_for(self, work: Callable[[], Any]) -> None:
         try:
-            self._outcome = Outcome(run.result())
+            self._outcome = Outcome(work())
         except BaseException as error:
             self._outcome = Outcome(None, error)
-        os.write(self._writer, b"\0")
+        os.write(self._writer, bytes((_ENDED,)))
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Where the main thread does not read: while the run is claimed, or the store is closed."""
@@ -116,55 +131,17 @@ def execute(
     *,
     as_json: bool,
 ) -> int:
-    """Start the run, follow it to its end, tell of it; the exit code. `describe(run id)` gives the
-    title and the steps so far."""
+    """Start the run, follow it to its end or to a gate, tell of it; the exit code. `describe(run id)`
+    gives the title and the steps so far."""
     with Foreground() as foreground:
+        progress.on_release = foreground.notice
         run = start()
         progress.begin(run.id, *describe(run.id))
         outcome = Outcome()
+        keeper = Gatekeeper(opened, engine, progress, run.id)
         try:
-            outcome = foreground.follow(engine, run)
+            outcome = foreground.follow(engine, run, keeper)
         finally:
+            keeper.close()
             progress.close(stopped=outcome.error is not None)
-    return _tell(opened, run.id, outcome, interrupted=foreground.signalled, as_json=as_json)
-
-
-def _tell(opened: Opened, run_id: str, outcome: Outcome, *, interrupted: bool, as_json: bool) -> int:
-    """What became of the run, for the person and for the calling program."""
-    if isinstance(outcome.error, StoreError):
-        raise outcome.error
-    detail = Detail(opened, run_id)
-    status = detail.info.status
-    if as_json:
-        from holdfast.cli.showing import fields
-
-        out.json(fields(detail))
-    code = _CODES.get(status)
-    if status == "completed":
-        took = between(detail.info.created_at, detail.info.updated_at)
-        say([("completed", "green"), f" {run_id} in {took}"])
-        if not as_json and not detail.state.code.argv:
-            _print_result(detail)
-        return 0
-    complain(_sentence(detail, outcome.error))
-    if code is not None and not (interrupted and status != "failed"):
-        return code
-    if interrupted:
-        return INTERRUPTED
-    return outcome.error.exit_code if isinstance(outcome.error, HoldfastError) else INTERRUPTED
-
-
-def _print_result(detail: Detail) -> None:
-    from holdfast.cli.showing import as_text
-
-    out.line(as_text(detail.result()))
-
-
-def _sentence(detail: Detail, error: BaseException | None) -> str:
-    run_id, status = detail.info.id, detail.info.status
-    if status == "failed" and detail.state.error is not None:
-        ways = "; ".join(f"`{command}` {what}" for command, what in detail.ways_on())
-        return f"run {run_id} failed: {clean(detail.sentence(detail.state.error))}; {ways}"
-    if isinstance(error, HoldfastError):
-        return str(error)
-    return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` goes on"
+    return tell(opened, run.id, outcome.error, interrupted=foreground.signalled, as_json=as_json)

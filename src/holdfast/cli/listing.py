@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,7 @@ def list_command(
                 until=until,
                 limit=None if everything else limit or None,
             )
-            _print(page.runs, as_json)
+            _print(page.runs, opened.reading, as_json)
             if page.total > len(page.runs):
                 more = f"{page.total - len(page.runs):,} more"
                 say([(f"{more}, {page.total:,} in all; --all lists them, --limit N so many", "dim")])
@@ -108,9 +108,10 @@ def point_out_interrupted(reading: Reading, but: str = "") -> None:
         say([(f"{many}: {named}; `holdfast resume {one}` goes on", "yellow")])
 
 
-def print_runs(runs: Sequence[RunInfo]) -> None:
-    """Aligned columns: relative times and colours on a terminal, plain and whole in a pipe."""
-    lines = (_for_people if out.is_terminal else _for_programs)(runs)
+def print_runs(runs: Sequence[RunInfo], reading: Reading) -> None:
+    """Aligned columns: relative times, colours and what is waited for on a terminal, plain and whole in a
+    pipe."""
+    lines = _for_people(runs, reading.wants(runs)) if out.is_terminal else _for_programs(runs)
     out.text("".join(out.paint(line) + "\n" for line in lines))
 
 
@@ -118,13 +119,13 @@ def shown_status(run: RunInfo) -> str:
     return "interrupted" if run.interrupted else run.status
 
 
-def _print(runs: Sequence[RunInfo], as_json: bool) -> None:
+def _print(runs: Sequence[RunInfo], reading: Reading, as_json: bool) -> None:
     if as_json:
         from holdfast.cli.detail import run_fields
 
         out.json([run_fields(run) for run in runs])
     elif runs:
-        print_runs(runs)
+        print_runs(runs, reading)
     else:
         say("no runs")
 
@@ -138,7 +139,7 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
     return ["  ".join([*(row[n].ljust(widths[n]) for n in range(4)), row[4]]) for row in rows]
 
 
-def _for_people(runs: Sequence[RunInfo]) -> list[Line]:
+def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]:
     width = out.width
     ids = min(max(cells(run.id) for run in runs), max(width // 3, 12))
     statuses = max(len(shown_status(run)) for run in runs)
@@ -155,7 +156,10 @@ def _for_people(runs: Sequence[RunInfo]) -> list[Line]:
             "  ",
             (old.rjust(age), "dim"),
             "  ",
-            fit(clean(run.workflow), room),
+            workflow := fit(clean(run.workflow), room),
         ]
+        left = room - cells(workflow) - 2
+        if run.id in wants and left > 0:
+            pieces.append((f"  {fit(clean(wants[run.id]), left)}", STYLES["waiting"]))
         lines.append(pieces)
     return lines

@@ -11,16 +11,22 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.moments import between, duration
+import msgspec
+
+from holdfast.cli.moments import between, duration, stamp
+from holdfast.cli.picture import Picture
 from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, clean, err, out, say
-from holdfast.cli.watching import Watch
+from holdfast.cli.terminal import Line, clean, err, fit, out, say, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from holdfast.engine.records import LogEvent
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FINAL_STEPS = 40  # so many steps a finished tree may have before completed ones are only counted
+_STREAMS = 4  # so many streams are drawn below the tree, those that changed last
+_STREAM_LINES = 3  # so many lines of a stream of text
 
 
 class Progress:
@@ -30,18 +36,20 @@ class Progress:
     def __init__(self, *, whole: bool, keep_stdout: bool = False) -> None:
         self._whole = whole
         self._keep_stdout = keep_stdout
-        self._watch = Watch()
+        self._picture = Picture()
         self._lock = threading.Lock()
         self._run_id = ""
         self._early: list[LogEvent] = []
         """What happened before `begin`: a started run does not wait for its title."""
+        self.on_release: Callable[[], None] | None = None
+        """Called when a run was released, from any thread."""
 
     def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
         """What the run is, and what it had done before it went on here."""
         say(title)
         with self._lock:
             self._run_id = run_id
-            self._watch.know(run_id, steps or [])
+            self._picture.know(run_id, steps or [])
             for event in self._early:
                 self._take(event)
         self._early.clear()
@@ -53,12 +61,16 @@ class Progress:
                 self._take(event)
             else:
                 self._early.append(event)
+        if event.type == "RunReleased" and self.on_release is not None:
+            self.on_release()
 
     def _take(self, event: LogEvent) -> None:
-        step = self._watch.see(event)
+        step = self._picture.see(event)
+        of = "" if event.run_id == self._run_id else f"{event.run_id} "
         if step is not None:
-            of = "" if event.run_id == self._run_id else f"{event.run_id} "
             say(f"  {of}{_transition(step, event)}")
+        elif event.type == "Emitted":
+            say(f"  {of}{clean(event.data['name'])}: {_emitted(event.data['value'])}")
 
     def on_output(self, _run_id: str, _step: str, source: str, text: str) -> None:
         """A piece of a command's output."""
@@ -66,6 +78,12 @@ class Progress:
             out.offer(text)
         else:
             err.offer(text)
+
+    def suspend(self) -> None:
+        """Leave the terminal to a question."""
+
+    def go_on(self) -> None:
+        """The question is over."""
 
     def close(self, *, stopped: bool = True) -> None:
         """The run has ended or stopped here."""
@@ -83,11 +101,15 @@ class LiveProgress(Progress):
 
     def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
         from rich.console import Console
-        from rich.live import Live
 
         super().begin(run_id, title, steps)
         self._unicode = err.has_unicode  # asked now: while the tree is live, rich stands in for stderr
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.go_on()
+
+    def go_on(self) -> None:
+        from rich.live import Live
+
         self._live = Live(
             get_renderable=self._drawn,
             console=self._console,
@@ -97,8 +119,13 @@ class LiveProgress(Progress):
         )
         self._live.start()
 
+    def suspend(self) -> None:
+        self._live.stop()
+        for line in self._lines(_FINAL_STEPS):
+            say(line)
+
     def _take(self, event: LogEvent) -> None:
-        self._watch.see(event)
+        self._picture.see(event)
 
     def on_output(self, _run_id: str, _step: str, _source: str, text: str) -> None:
         from rich.text import Text
@@ -122,8 +149,9 @@ class LiveProgress(Progress):
 
     def _lines(self, most: int, *, stopped: bool = False, spinner: str = "") -> list[Line]:
         with self._lock:
-            steps = [copy.copy(step) for step in self._watch.of(self._run_id)]
-            children = self._watch.children(self._run_id)
+            steps = [copy.copy(step) for step in self._picture.of(self._run_id)]
+            children = self._picture.children(self._run_id)
+            emitted = list(self._picture.emitted.items())[-_STREAMS:]
         left_out = _fewer(steps, most)
         # A terminal echoes `^C` behind the last line: where that wraps, the next drawing is off by a row.
         width = min(self._console.width - 4, 160)
@@ -131,7 +159,7 @@ class LiveProgress(Progress):
         lines = tree(steps, look, children)
         if left_out:
             lines.insert(0, [(f"  ... {left_out} more completed", "dim")])
-        return lines
+        return [*lines, *_streams(emitted, width)]
 
 
 def make_progress(*, whole: bool, keep_stdout: bool = False) -> Progress:
@@ -169,6 +197,31 @@ def _transition(step: StepView, event: LogEvent) -> str:
         wait = duration(max((step.due - event.at).total_seconds(), 0)) if step.due else ""
         return f"{name} failed (attempt {step.attempt}): {clean(step.note)}; again in {wait}"
     if event.type == "SleepStarted":
-        return f"{name} until {step.due.astimezone():%Y-%m-%d %H:%M:%S}" if step.due else name
+        return f"{name} until {stamp(step.due)}" if step.due else name
+    if event.type == "GateOpened":
+        what = f"a decision: {clean(step.name)}" if step.kind == "approval" else "the signal"
+        return f"{name} waits for {what}" + (f" until {stamp(step.due)}" if step.due else "")
+    if event.type == "GateDecided":
+        return f"{name} {clean(step.note)}"
+    if event.type == "CheckpointTaken":
+        return f"{name} checkpoint"
     words = {"in_doubt": "is in doubt", "reopened": "will be tried again"}.get(step.status, step.status)
     return f"{name} {words}" + (f": {clean(step.note)}" if step.note else "")
+
+
+def _emitted(value: Any) -> str:
+    """One value on one line."""
+    return clean(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _streams(emitted: list[tuple[str, Any]], width: int) -> Iterator[Line]:
+    """What was emitted: the end of a stream of text, the last value of any other."""
+    for name, value in emitted:
+        label = f"  {clean(name)}: "
+        room = max(width - len(label), 20)
+        if isinstance(value, str):
+            texts = wrap("\n".join(map(clean, value.splitlines())), room)[-_STREAM_LINES:]
+        else:
+            texts = [_emitted(value)]
+        for n, text in enumerate(texts):
+            yield [(label if n == 0 else " " * len(label), "dim"), fit(text, room)]

@@ -29,13 +29,34 @@ _PASSED_ON = "_HOLDFAST_PASSED_ON"
 
 @click.command("resume")
 @click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Go on with every run that can, and nobody executes.")
+@click.option(
+    "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
+)
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
-@click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
-def resume_command(run: str | None, take_over: bool, as_json: bool) -> int:
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="At the end print the run as `show --json` does; with --all each on a line.",
+)
+def resume_command(run: str | None, everything: bool, follow: bool, take_over: bool, as_json: bool) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
+
+    --all leaves alone what waits for a person, and failed runs. It exits with 1 if a run failed, with 6 if
+    one needs attention, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose
+    gate is decided, whose sleep is over, whose process dies; any number of processes can.
     """
+    if follow and not everything:
+        raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
+    if everything:
+        if run is not None or take_over:
+            raise click.UsageError("--all takes no RUN and no --take-over")
+        from holdfast.cli.serving import resume_all
+
+        return resume_all(follow=follow, as_json=as_json)
     with access.open_to_read() as opened:
         chosen = opened.run(run).id if run is not None else _only_one(opened)
         if chosen is None:
@@ -53,7 +74,7 @@ def _only_one(opened: Opened) -> str | None:
         raise NotFound("there is nothing to resume; `holdfast list` shows all runs")
     if len(runs) == 1:
         return runs[0].id
-    print_runs(runs)
+    print_runs(runs, opened.reading)
     complain(f"{len(runs)} runs can be resumed; name one of them: `holdfast resume ID`")
     return None
 

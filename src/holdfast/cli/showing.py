@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.cli import access, moments
 from holdfast.cli.detail import Detail, run_fields, step_fields
+from holdfast.cli.gates import gate_fields, heading, shown_lines
 from holdfast.cli.listing import STYLES
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
@@ -22,6 +23,7 @@ from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.gates import GateView
     from holdfast.engine.records import LogEvent
 
 _FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
@@ -33,6 +35,8 @@ _RESULT_LINES = 8  # on a terminal
 _MEMBERS = 5  # so many errors of a group
 _TRACEBACK_LINES = 40
 _WAITS = 3  # so many steps that wait are named above the tree
+_DECIDED = 3  # so many gates that were decided, the last ones
+_SHOWN_LINES = 12  # of what a gate shows
 
 
 @click.command("show")
@@ -93,7 +97,7 @@ def fields(detail: Detail) -> dict[str, Any]:
         "result": detail.result(),
         "error": detail.error(),
         "steps": [step_fields(step) for step in detail.steps],
-        "gates": [],
+        "gates": [gate_fields(gate) for gate in detail.gates()],
     }
 
 
@@ -129,6 +133,7 @@ def describe(
     if info.parent:
         yield _row("parent", [info.parent])
     yield from _waits(detail)
+    yield from _gates(detail, whole=folding is None)
     yield from _ways_on(detail)
     if detail.steps:
         live = detail.status in ("running", "sleeping", "pending")
@@ -213,6 +218,30 @@ def _waits(detail: Detail) -> Iterator[Line]:
         yield _row("waits" if n == 0 else "", [clean(step.key), (f"  {what} {when}", "dim")])
     if len(due) > _WAITS:
         yield _row("", [(f"and {len(due) - _WAITS:,} more", "dim")])
+
+
+def _gates(detail: Detail, *, whole: bool) -> Iterator[Line]:
+    """The gates that were decided, one line each, and what the open ones show, also those of child runs."""
+    decided = [gate for gate in detail.gates() if not gate.is_open]
+    left_out = 0 if whole else max(len(decided) - _DECIDED, 0)
+    if left_out:
+        yield _row("gates", [(f"{left_out:,} more were decided; --all shows each", "dim")])
+    for gate in decided[left_out:]:
+        yield from _rows("gate", heading(gate))
+        if whole:
+            yield from _shown(gate, None)
+    if detail.state.ended:
+        return
+    for gate in detail.open_gates():
+        of = f" of run {gate.run_id}" if gate.run_id != detail.info.id else ""
+        yield from _rows("gate", f"{heading(gate)}{of}", STYLES["waiting"])
+        yield from _shown(gate, None if whole else _SHOWN_LINES)
+
+
+def _shown(gate: GateView, most: int | None) -> Iterator[Line]:
+    width = max(min(out.width, 160) - _INDENT - 2, 20)
+    for line in shown_lines(gate, width, most, "--all shows all"):
+        yield _row("", ["  ", *([line] if isinstance(line, str) else line)])
 
 
 def _ways_on(detail: Detail) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.cli.moments import duration
+from holdfast.cli.moments import duration, stamp
 from holdfast.cli.scopes import INNER, Branches, Folded, Folding, Scope, arrange, by_scope, steps_in
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from holdfast.cli.scopes import Item
 
 _NOTE_MIN = 12
+HIDDEN = ("value", "emit", "patch")
+"""Kinds that have a place among the steps of the log, and are none to a reader."""
 
 
 class StepView(msgspec.Struct):
-    """A step as it is drawn. `note` is its error, or why it is in doubt."""
+    """A step as it is drawn. `note` is its error, why it is in doubt, or how a gate was decided."""
 
     key: str
     name: str = ""
@@ -32,6 +34,7 @@ class StepView(msgspec.Struct):
     due: datetime | None = None
     child: str = ""
     note: str = ""
+    outcome: str = ""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -49,12 +52,17 @@ _GLYPHS = {
     "failed": ("✗", "x", "red"),
     "in_doubt": ("?", "?", "magenta"),
     "cut off": ("◌", "o", "yellow"),
+    "waiting": ("◇", "!", "magenta"),
+    "rejected": ("✗", "x", "yellow"),
+    "unanswered": ("◌", "o", "yellow"),
     "retrying": ("↻", "~", "yellow"),
     "reopened": ("○", "o", "yellow"),
     "running": ("▶", ">", "cyan"),
     "sleeping": ("◷", "z", "blue"),
     "completed": ("✓", "+", "green"),
 }
+_FLAG = ("⚑", "#", "blue")
+_DECIDED = ("rejected", "unanswered")
 
 
 def tree(
@@ -124,7 +132,10 @@ class _Drawing:
     ) -> Iterator[_Row]:
         look = self._look
         status = shown_status(step, look)
-        yield _Row(here, glyph(status, look), name, "", _facts(step, status, look))
+        sign = glyph(status, look)
+        if step.kind == "checkpoint":
+            sign = _FLAG[0 if look.unicode else 1], _FLAG[2]
+        yield _Row(here, sign, name, "", _facts(step, status, look))
         inner = self._children.get(step.child, ()) if step.child and depth > 0 else ()
         if inner:
             yield from self.scope(by_scope(inner), below, INNER if folding else None, depth - 1)
@@ -186,6 +197,9 @@ def glyph(status: str, look: Look) -> tuple[str, str]:
 
 
 def shown_status(step: StepView, look: Look) -> str:
+    """Its status, or what is more to the point: that it was cut off, how a gate was decided."""
+    if step.outcome in _DECIDED:
+        return step.outcome
     return "cut off" if step.status == "running" and look.stopped else step.status
 
 
@@ -213,12 +227,15 @@ def _line(row: _Row, look: Look, column: int) -> Line:
 def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]:
     """What is worth saying of a step beside its name, the most important first."""
     style = glyph(status, look)[1]
-    end = step.ended if status not in ("running", "sleeping") else look.now
-    if step.started is not None and end is not None and status != "cut off":
+    end = step.ended if status not in ("running", "sleeping", "waiting") else look.now
+    if step.kind == "checkpoint":
+        yield "checkpoint", "dim"
+    elif step.started is not None and end is not None and status != "cut off":
         yield duration((end - step.started).total_seconds()).rjust(8), "dim"
     else:
         yield " " * 8, ""
-    if status not in ("completed", "running") and not (status == "failed" and step.note):
+    told = status in _DECIDED or (status == "failed" and step.note)  # by the note
+    if status not in ("completed", "running") and not told:
         yield _words(step, status, look), style
     if step.attempt > 1:
         over = status in ("completed", "failed")
@@ -236,7 +253,10 @@ def _words(step: StepView, status: str, look: Look) -> str:
         left = (step.due - look.now).total_seconds()
         return f"again in {duration(left)}" if left > 0.05 else "again now"
     if status == "sleeping" and step.due is not None:
-        return f"until {step.due.astimezone():%Y-%m-%d %H:%M:%S}"
+        return f"until {stamp(step.due)}"
+    if status == "waiting":
+        what = f"a decision: {clean(step.name)}" if step.kind == "approval" else "a signal"
+        return f"waits for {what}" + (f", until {stamp(step.due)}" if step.due is not None else "")
     return _plainly(status)
 
 

@@ -31,7 +31,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
-from holdfast.store.port import Append, Store
+from holdfast.store.port import Append, NewEvent, Recorded, Store, new_event
 
 logger = logging.getLogger("holdfast")
 
@@ -86,6 +86,8 @@ class Engine:
         self._closed = False
         self.closing = ""
         """Why runs may not go on, once they may not."""
+        self._released: dict[str, int] = {}
+        """Run → its version when it was released here, if somebody is told of events."""
         self._pid = os.getpid()
 
     # Starting
@@ -238,24 +240,35 @@ class Engine:
         if self.on_event is None:
             return
         first = append.version - len(append.events) + 1
+        self._tell_since_release(append.stream, first)
         for n, event in enumerate(append.events):
-            self._tell_one(
-                LogEvent(
-                    append.stream,
-                    first + n,
-                    event.type,
-                    instant(event.at),
-                    self.redactor.redact_value(msgspec.json.decode(event.payload)),
-                )
-            )
+            self._tell_one(append.stream, first + n, event)
+        if append.events and append.events[-1].type == "RunReleased":
+            self._released[append.stream] = append.version
 
-    def _tell_one(self, event: LogEvent) -> None:
+    def _tell_since_release(self, run_id: str, before: int) -> None:
+        """A run that was parked goes on: first what others have written to it meanwhile."""
+        since = self._released.pop(run_id, None)
+        if since is None or before == since + 1:
+            return
+        for entry in self.store.entries(run_id, after=since):
+            if entry.version < before:
+                self._tell_one(run_id, entry.version, NewEvent(entry.type, entry.at, entry.payload))
+
+    def tell_heard(self, run_id: str, heard: Sequence[Recorded]) -> None:
+        """The same for what others have written to a live run."""
+        if self.on_event is not None:
+            for event, version, at in heard:
+                self._tell_one(run_id, version, new_event(event, at))
+
+    def _tell_one(self, run_id: str, version: int, event: NewEvent) -> None:
         assert self.on_event is not None
+        data = self.redactor.redact_value(msgspec.json.decode(event.payload))
         try:
-            self.on_event(event)
+            self.on_event(LogEvent(run_id, version, event.type, instant(event.at), data))
         except Exception:
             # The event is durable: a mistake in the callback is not a failure of the run.
-            logger.exception("on_event raised for %s of run %s", event.type, event.run_id)
+            logger.exception("on_event raised for %s of run %s", event.type, run_id)
 
     # Threads and loops
 

@@ -184,10 +184,11 @@ class Execution:
         comes to it, for one, must not miss each other. Waits for the disk."""
         store = self.engine.store
         written: list[NewEvent] = []
+        heard: list[Recorded] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
             at = self.engine.clock.now_us()
-            self.hear(recorded)
+            heard[:] = self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
             written[:] = self.record(command, at)
@@ -195,10 +196,13 @@ class Execution:
 
         try:
             if self._riding or self.birth is not None:
-                store.append(self.append(()))  # what rides goes first
+                riding = self.append(())  # goes first
+                store.append(riding)
+                self.engine.tell(riding)
             version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
         except Exception as error:
             raise self.lose(error) from None
+        self.engine.tell_heard(self.id, heard)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
@@ -307,9 +311,12 @@ class Execution:
 
     # Others
 
-    def hear(self, recorded: Sequence[Recorded]) -> None:
-        """Take in what others have written. What was heard before, and what is its own, changes nothing."""
-        for event, version, at in recorded:
+    def hear(self, recorded: Sequence[Recorded]) -> list[Recorded]:
+        """Take in what others have written; returns what of it is news. What was heard before, and what is
+        its own, changes nothing."""
+        news = []
+        for one in recorded:
+            event, before = one.event, self.control
             if type(event) is e.RunClaimed:
                 if event.epoch > self.epoch:
                     self.lose(OwnershipLost(self.id))
@@ -317,25 +324,29 @@ class Execution:
                 self.cancel(event.reason, event.by)
             elif type(event) is e.PauseRequested:
                 self.pause(event.reason, event.by)
-            else:
-                self._take_in(event, version, at)
+            elif self._take_in(*one):
+                news.append(one)
+            if self.control is not before:
+                news.append(one)
         self.wake()
+        return news
 
     def wake(self) -> None:
         """Whoever waits in this run looks again."""
         for wake in list(self.on_heard):
             wake()
 
-    def _take_in(self, event: e.Event, version: int, at: int) -> None:
+    def _take_in(self, event: e.Event, version: int, at: int) -> bool:
         with self._lock:
             state = self.state
             if type(event) is e.GateDecided:
                 gate = state.steps.get(event.key)
                 if gate is None or gate.status != "waiting" or event.generation != state.generation:
-                    return
+                    return False
             elif type(event) is not e.SignalReceived or version in state.signals:
-                return
+                return False
             evolve(state, event, version, at)
+            return True
 
     def cancel(self, reason: str, by: str) -> Control:
         """Make the run end, without waiting for what runs in it."""

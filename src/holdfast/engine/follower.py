@@ -189,7 +189,7 @@ class Follower:
             if one.type in HEARD
         ]
         if recorded:
-            execution.hear(recorded)
+            self._engine.tell_heard(execution.id, execution.hear(recorded))
 
     # Going on
 

@@ -122,6 +122,15 @@ class Reading:
             named = [owner for owner in named if owner in there]
         return tuple(owner for owner in named if self._is_alive(owner))
 
+    def wants(self, runs: Sequence[RunInfo]) -> dict[str, str]:
+        """Run → what it waits for, of those that wait at a gate of their own."""
+        waiting = [run.id for run in runs if run.status == "waiting"]
+        found: dict[str, str] = {}
+        for run_id, kind, name in self._store.open_gates(waiting) if waiting else ():
+            what = self._shown(name) if kind == "approval" else f"signal {name}"
+            found[run_id] = f"{found[run_id]}, {what}" if run_id in found else what
+        return found
+
     @staticmethod
     def is_resumable(run: RunInfo) -> bool:
         return run.status in RESUMABLE and (run.status not in UNFINISHED or run.owner_pid is None)
@@ -152,8 +161,8 @@ class Reading:
     def steps(self, run_id: str) -> list[StepInfo]:
         return [_step_info(row) for row in self._store.steps(run_id)]
 
-    def events(self, run_id: str) -> Iterator[LogEvent]:
-        for entry in self._store.entries(run_id):
+    def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
+        for entry in self._store.entries(run_id, after=after):
             data = self.redactor.redact_value(msgspec.json.decode(entry.payload))
             yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
 

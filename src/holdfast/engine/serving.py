@@ -54,6 +54,15 @@ class Service:
             self._look()
             stop.wait(_POLL_S)
 
+    def drain(self, stop: threading.Event) -> None:
+        """Serve what can go on now, and return when nothing is left that can, or `stop` is set."""
+        while not stop.is_set():
+            self._look()
+            with self._lock:
+                if not self._active and self._pulse is not None and self._orphans_due > 0.0:
+                    return
+            stop.wait(_POLL_S)
+
     def _look(self) -> None:
         engine = self._engine
         now = engine.clock.now_us()
@@ -107,14 +116,14 @@ class Service:
                 error = run.outcome.error
         except Exception as refused:
             error = refused
-        finally:
-            with self._lock:
-                self._active.discard(run_id)
-                self._pulse = None
         try:
             self._tell(run_id, error)
         except StoreClosed:
             pass  # this process stops
+        finally:
+            with self._lock:
+                self._active.discard(run_id)
+                self._pulse = None
 
     def _code(self, run_id: str) -> e.Code | None:
         first = next(iter(self._engine.store.history(run_id)), None)

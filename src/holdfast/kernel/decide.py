@@ -216,7 +216,7 @@ def _fail_run(state: RunState, command: c.FailRun) -> Sequence[e.Event]:
 
 
 def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
-    _not_ended(state, command.run_id)
+    _not_ended(state, command.run_id, "cancel")
     if state.owner and command.live:
         return [] if state.cancel else [e.CancelRequested(command.reason, command.by)]
     cut_off = [
@@ -228,7 +228,7 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
 
 
 def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
-    _not_ended(state, command.run_id)
+    _not_ended(state, command.run_id, "pause")
     if state.status == "paused":
         return []
     if state.owner and command.live:
@@ -236,9 +236,9 @@ def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
     return [e.RunPaused(command.reason, command.by)]
 
 
-def _not_ended(state: RunState, run_id: str) -> None:
+def _not_ended(state: RunState, run_id: str, what: str) -> None:
     if state.ended:
-        raise Refused(f"run {run_id} has ended ({state.status})")
+        raise Refused(f"run {run_id} has ended ({state.status}); there is nothing to {what}")
 
 
 # Gates and signals
@@ -300,7 +300,7 @@ def _the_gate(state: RunState, command: c.DecideGate) -> StepState:
         named = [gate for gate in gates if command.gate in (gate.key, gate.name)]
         found = [gate for gate in named if gate.status == "waiting"] or named[-1:]
     else:
-        found = waiting
+        found = waiting or gates[-1:]
     if len(found) == 1:
         return found[0]
     names = ", ".join(f"{gate.key}@{gate.digest[:6]}" for gate in waiting)
@@ -319,7 +319,7 @@ def _expire_gate(state: RunState, command: c.ExpireGate) -> Sequence[e.Event]:
 
 
 def _send_signal(state: RunState, command: c.SendSignal) -> Sequence[e.Event]:
-    _not_ended(state, command.run_id)
+    _not_ended(state, command.run_id, "signal")
     received = e.SignalReceived(command.name, command.value, command.blob, command.by)
     for gate in state.open_gates():
         if gate.kind == "signal" and gate.name == command.name:

@@ -253,6 +253,16 @@ class OracleStore:
     def owners_named(self, status: Sequence[str]) -> list[str]:
         return sorted({row.owner for row in self.runs() if row.owner and row.status in status})
 
+    def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+        with self._lock:
+            self._open("")
+            return [
+                (stream.name, gate.kind, gate.name)
+                for stream in self.streams.values()
+                if stream.name in run_ids and stream.state is not None
+                for gate in sorted(stream.state.open_gates(), key=lambda gate: gate.version)
+            ]
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         with self._lock:
             self._open("")

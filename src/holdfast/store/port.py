@@ -316,6 +316,11 @@ class Store(Protocol):
         """The ids of the owners that runs of these statuses name, in order, each once."""
         ...
 
+    def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+        """(run, `approval` or `signal`, name) of every open gate of these runs: the oldest run first, and
+        its gates in the order in which they were opened."""
+        ...
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         """Runs that can go on and that nobody owns, the oldest first, each with its parent: nothing
         holds them up, or the end of a sleep or a gate of theirs has come. What it costs does not grow

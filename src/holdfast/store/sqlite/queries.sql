@@ -153,6 +153,13 @@ FROM steps AS t JOIN runs AS r ON r.stream = t.run AND r.generation = t.generati
 WHERE t.run = (SELECT id FROM streams WHERE name = ?)
 ORDER BY t.version;
 
+-- name: open_gates
+SELECT s.name, t.kind, t.name
+FROM json_each(?1) AS wanted JOIN streams AS s ON s.name = wanted.value JOIN runs AS r ON r.stream = s.id
+     JOIN step_rows AS t ON t.run = s.id AND t.generation = r.generation
+WHERE t.status = 'waiting'
+ORDER BY s.id, t.version;
+
 -- name: operations
 SELECT substr(s.name, ?5 + 1), o.kind, o.run, o.person, o.target, o.undoes, o.left_generation,
        o.opened_generation, o.status, o.begun_at

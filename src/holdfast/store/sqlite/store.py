@@ -444,6 +444,10 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
+    def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+        found = self._read("open_gates", (choice.array(run_ids),))
+        return [(run_id, kind, name) for run_id, kind, name in found]
+
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:

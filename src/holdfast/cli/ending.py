@@ -1,0 +1,106 @@
+"""What became of a run: the sentence for the person, the exit code for the calling program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.detail import Detail
+from holdfast.cli.moments import between, stamp
+from holdfast.cli.terminal import cells, clean, complain, out, say
+from holdfast.errors import (
+    HoldfastError,
+    NeedsAttention,
+    RunCancelled,
+    RunInterrupted,
+    RunPaused,
+    RunWaiting,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+
+_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "waiting": 5, "paused": 7}
+INTERRUPTED = 130
+
+
+def tell(
+    opened: Opened, run_id: str, error: BaseException | None, *, interrupted: bool = False, as_json: bool
+) -> int:
+    """Say how the run stands now that nobody follows it any more. `error` is what ended the following,
+    `interrupted` that a signal did."""
+    if isinstance(error, StoreError):
+        raise error
+    detail = Detail(opened, run_id)
+    status = detail.info.status
+    if as_json:
+        from holdfast.cli.showing import fields
+
+        out.json(fields(detail))
+    if status == "completed":
+        took = between(detail.info.created_at, detail.info.updated_at)
+        say([("completed", "green"), f" {run_id} in {took}"])
+        if not as_json and not detail.state.code.argv:
+            _print_result(detail)
+        return 0
+    complain(sentence(detail, error))
+    if status == "waiting":
+        _name_ways(detail)
+    return exit_code(status, error, interrupted=interrupted)
+
+
+def exit_code(status: str, error: BaseException | None = None, *, interrupted: bool = False) -> int:
+    """What the status of a run says to the calling program."""
+    code = _CODES.get(status)
+    stands = status == "failed" or isinstance(error, RunWaiting)  # whatever signal came, it had stopped
+    if code is not None and (stands or not interrupted):
+        return code
+    if interrupted:
+        return INTERRUPTED
+    return error.exit_code if isinstance(error, HoldfastError) else INTERRUPTED
+
+
+def _print_result(detail: Detail) -> None:
+    from holdfast.cli.showing import as_text
+
+    out.line(as_text(detail.result()))
+
+
+def _name_ways(detail: Detail) -> None:
+    """The commands that move the run on, each on a line to be copied."""
+    ways = list(detail.ways_on())
+    widest = max(cells(command) for command, _ in ways)
+    for command, what in ways:
+        say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])
+
+
+def sentence(detail: Detail, error: BaseException | None) -> str:
+    """How a run that has not completed stands, and what to do next."""
+    run_id, status = detail.info.id, detail.info.status
+    if status == "failed" and detail.state.error is not None:
+        ways = "; ".join(f"`{command}` {what}" for command, what in detail.ways_on())
+        return f"run {run_id} failed: {clean(detail.sentence(detail.state.error))}; {ways}"
+    if status == "waiting":
+        wants = " and for ".join(clean(gate.wants) for gate in detail.open_gates())
+        return f"run {run_id} waits for {wants or 'a child run'}"
+    if status == "sleeping" and (error is None or isinstance(error, RunWaiting)):
+        dues = [step.due for step in detail.steps if step.status == "sleeping" and step.due]
+        until = f" until {stamp(min(dues))}" if dues else ""
+        return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` goes on then"
+    if isinstance(error, HoldfastError):
+        return str(error)
+    if error is None:
+        return str(_by_status(detail))
+    return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` goes on"
+
+
+def _by_status(detail: Detail) -> HoldfastError:
+    """What whoever executed the run was told."""
+    run_id, status, reason = detail.info.id, detail.info.status, detail.info.reason
+    if status == "paused":
+        return RunPaused(run_id, reason)
+    if status == "cancelled":
+        return RunCancelled(run_id, reason)
+    if status == "needs_attention":
+        return NeedsAttention(run_id, reason)
+    return RunInterrupted(run_id, "nobody executes it")

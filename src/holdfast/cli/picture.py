@@ -1,0 +1,98 @@
+"""What is known of a run while it goes on, kept up to date by its events."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.gates import decision_text
+from holdfast.cli.steps import StepView
+from holdfast.clock import instant
+
+if TYPE_CHECKING:
+    from holdfast.engine.records import LogEvent
+
+_TAIL_CHARS = 2000
+
+
+class Picture:
+    """The steps of a run and of its child runs, and what they emit. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[str, StepView]] = {}
+        self.emitted: dict[str, Any] = {}
+        """Name → its last value; of a stream of text, its end."""
+
+    def know(self, run_id: str, steps: list[StepView]) -> None:
+        """Begin with what the history has."""
+        self._runs[run_id] = {step.key: step for step in steps}
+
+    def of(self, run_id: str) -> list[StepView]:
+        return list(self._runs.get(run_id, {}).values())
+
+    def children(self, run_id: str) -> dict[str, list[StepView]]:
+        """The steps of all other runs, by id."""
+        return {other: list(steps.values()) for other, steps in self._runs.items() if other != run_id}
+
+    def see(self, event: LogEvent) -> StepView | None:
+        """Take in an event; the step that it changed."""
+        if event.type == "Emitted":
+            self._emit(event.data["name"], event.data["value"])
+            return None
+        key = event.data.get("key")
+        if key is None or event.type in ("OutputCaptured", "ValueRecorded", "PatchSeen"):
+            return None
+        steps = self._runs.setdefault(event.run_id, {})
+        step = steps.setdefault(key, StepView(key))
+        _apply(step, event.type, event.data, event.at)
+        return step
+
+    def _emit(self, name: str, value: Any) -> None:
+        before = self.emitted.pop(name, None)  # the one that changed last is the last
+        if isinstance(value, str) and isinstance(before, str):
+            value = (before + value)[-_TAIL_CHARS:]
+        self.emitted[name] = value
+
+
+def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> None:
+    error = data.get("error")
+    step.note = error_text(error) if error else data.get("why", "")
+    if kind == "StepStarted":
+        step.name, step.attempt = data["name"], data.get("attempt", 1)
+        step.effect, step.kind = data.get("effect", "idempotent"), data.get("kind", "step")
+        step.child = data.get("child", "")
+        step.status, step.started, step.ended = "running", at, None
+    elif kind == "StepRan":
+        step.name, step.status = data["name"], "completed"
+        step.started, step.ended = instant(data["started_at"]), at
+    elif kind == "SleepStarted":
+        step.kind, step.status, step.started, step.due = "sleep", "sleeping", at, instant(data["until"])
+    elif kind in ("StepCompleted", "SleepEnded"):
+        step.status, step.ended = "completed", at
+    elif kind == "StepAttemptFailed":
+        step.status, step.ended, step.due = "retrying", at, instant(data["retry_at"])
+    elif kind == "StepFailed":
+        step.status, step.ended = "failed", at
+    elif kind == "StepInDoubt":
+        step.status = "in_doubt"
+    elif kind == "StepSettled":
+        step.status = {"done": "completed", "fail": "failed"}.get(data["outcome"], "reopened")
+    elif kind == "StepReopened":
+        step.status = "reopened"
+    elif kind == "GateOpened":
+        step.kind, step.name, step.status, step.started = data["kind"], data["name"], "waiting", at
+        step.due = instant(data["until"]) if data.get("until") else None
+    elif kind == "GateDecided":
+        step.status, step.ended, step.due, step.outcome = "completed", at, None, data["outcome"]
+        step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
+    elif kind == "CheckpointTaken":
+        step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
+        step.started = step.ended = at
+
+
+def error_text(error: dict[str, Any]) -> str:
+    """A recorded error as Python writes its last line; it was redacted before it was recorded."""
+    module, _, name = error.get("type", "").partition(":")
+    name = name if module in ("builtins", "__main__") else name.rpartition(".")[2]
+    message = error.get("message", "")
+    return f"{name}: {message}" if message else name

@@ -1,0 +1,238 @@
+"""`holdfast approve`, `reject`, `signal`, `pause`, `cancel`: a run is steered, whoever executes it."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from holdfast.cli import access, target
+from holdfast.cli.detail import Detail
+from holdfast.cli.terminal import clean, complain, out
+from holdfast.engine import steering
+from holdfast.errors import GateError, NeedsAttention, Refused
+from holdfast.kernel.state import ENDED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.cli.access import Opened
+
+HELD = 4
+_DIGEST = re.compile(r"[0-9a-f]{4,64}")
+_TAKEN_UP_S = 0.3
+_LOOK_EVERY_S = 0.02
+
+Decide = Literal["approved", "rejected"]
+
+
+def _decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
+        click.option("--comment", default="", metavar="TEXT", help="Why; the workflow can read it."),
+        click.option("--by", metavar="NAME", help="Who decides (default: you)."),
+        click.argument("gate", required=False),
+        click.argument("run"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("approve")
+@_decision_options
+def approve_command(run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+    """Approve what RUN shows.
+
+    GATE is needed where several are open: its name, or `send#1@ab12cd` as `holdfast show` names it. With
+    the digest after the `@`, only that content is approved. The first decision counts, and is the only one.
+    """
+    _decide("approved", run, gate, by, comment, as_json)
+
+
+@click.command("reject")
+@_decision_options
+def reject_command(run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+    """Reject what RUN shows; what follows from that, its workflow says.
+
+    GATE is needed where several are open: its name, or `send#1@ab12cd` as `holdfast show` names it.
+    """
+    _decide("rejected", run, gate, by, comment, as_json)
+
+
+def _decide(outcome: Decide, run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+    by = steering.user() if by is None else by
+    with access.open_to_execute() as (opened, engine):
+        detail = Detail(opened, run)
+        run_id = detail.info.id
+        name, digest = _split(gate or "", detail)
+        try:
+            key = steering.decide_gate(engine, run_id, outcome, name, digest, by, comment)
+        except GateError:
+            _point_to_children(detail)
+            raise
+        going_on = _going_on(opened, run_id)
+        if as_json:
+            decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
+            fields = {"gate": key, "digest": decided.digest, "outcome": outcome, "by": by, "comment": comment}
+            out.json({"run": run_id, **fields, **_standing(opened, run_id)})
+        else:
+            out.line(f"gate {clean(key)} of run {run_id} is {outcome}; {going_on}")
+
+
+def _split(text: str, detail: Detail) -> tuple[str, str]:
+    """Gate and digest; a title may have an `@` of its own."""
+    name, _, digest = text.rpartition("@")
+    whole = any(text in (gate.key, gate.title) for gate in detail.gates())
+    return (name, digest) if name and not whole and _DIGEST.fullmatch(digest) else (text, "")
+
+
+def _point_to_children(detail: Detail) -> None:
+    """A run that waits for a child run has no gate of its own: raise what names the child's."""
+    open_gates = [gate for gate in detail.open_gates() if gate.kind == "approval"]
+    if open_gates and all(gate.run_id != detail.info.id for gate in open_gates):
+        named = ", ".join(f"{gate.run_id} {gate.place}" for gate in open_gates[:3])
+        raise GateError(f"run {detail.info.id} has no open gate of its own; its child runs have: {named}")
+
+
+@click.command("signal")
+@click.argument("run")
+@click.argument("name")
+@click.argument("value", required=False)
+@click.option("--by", metavar="NAME", help="Who sends it (default: you).")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def signal_command(run: str, name: str, value: str | None, by: str | None, as_json: bool) -> None:
+    """Give RUN the VALUE that its `wait_for(NAME)` waits for.
+
+    VALUE is JSON if it parses, else text; without it, null. A signal that nobody waits for is kept for the
+    next `wait_for` of that name.
+    """
+    by = steering.user() if by is None else by
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        sent = None if value is None else target.value(value)
+        taken = steering.send_signal(engine, run_id, name, sent, by)
+        going_on = _going_on(opened, run_id) if taken else f"it is kept for the next wait_for({name!r})"
+        if as_json:
+            out.json({"run": run_id, "name": name, "taken": taken, **_standing(opened, run_id)})
+        else:
+            out.line(f"run {run_id} has received the signal {name}; {going_on}")
+
+
+_timeout_option = click.option(
+    "--timeout",
+    "patience",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the process that executes it.",
+)
+
+
+@click.command("pause")
+@click.argument("run")
+@click.option("--reason", default="", metavar="TEXT", help="Why; it is shown with the run.")
+@_timeout_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
+    """Let RUN stop at its next step boundary, until somebody resumes it.
+
+    Exits with 4 if the process that executes it has not come there in time; it stops when it does.
+    """
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        status = steering.pause(engine, run_id, reason, steering.user(), patience)
+        if status == "paused":
+            return _stopped(opened, run_id, f"is paused; `holdfast resume {run_id}` goes on", as_json)
+        return _not_stopped(opened, run_id, status, "pause", patience)
+
+
+@click.command("cancel")
+@click.argument("run")
+@click.option("--reason", default="", metavar="TEXT", help="Why; it is shown with the run.")
+@_timeout_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int:
+    """End RUN, the commands that run in it with all their children, and its child runs.
+
+    A `once` step that is cut off is in doubt. Exits with 4 if the process that executes it did not end it
+    in time; it does as soon as it can.
+    """
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        status = steering.cancel(engine, run_id, reason, steering.user(), patience)
+        if status == "cancelled":
+            return _stopped(opened, run_id, _cancelled(opened, run_id), as_json)
+        return _not_stopped(opened, run_id, status, "cancel", patience)
+
+
+def _stopped(opened: Opened, run_id: str, what: str, as_json: bool) -> int:
+    if as_json:
+        out.json({"run": run_id, **_standing(opened, run_id)})
+    else:
+        out.line(f"run {run_id} {what}")
+    return 0
+
+
+def _cancelled(opened: Opened, run_id: str) -> str:
+    doubtful = [step.key for step in Detail(opened, run_id).state.in_doubt()]
+    if not doubtful:
+        return "is cancelled"
+    many = "was" if len(doubtful) == 1 else "were"
+    return f"is cancelled; {', '.join(doubtful[:3])} {many} cut off and may or may not have happened"
+
+
+def _not_stopped(opened: Opened, run_id: str, status: str, what: str, patience: float) -> int:
+    """Raises if it came to another end first; otherwise its owner is still at it."""
+    if status in ENDED:
+        raise Refused(f"run {run_id} has ended ({status}) before it could {what}")
+    info = opened.run(run_id)
+    if status == "needs_attention":
+        raise NeedsAttention(run_id, info.reason)
+    who = f"process {info.owner_pid}" if info.owner_pid else "the process that executes it"
+    complain(
+        f"run {run_id} is asked to {what}, but {who} has not done it within {patience:g} s; it does as soon "
+        f"as it can, and if it hangs, `holdfast resume {run_id} --take-over` goes past it"
+    )
+    return HELD
+
+
+# What comes next
+
+
+def _going_on(opened: Opened, run_id: str) -> str:
+    """Who goes on with the run, or which command does. A live process takes it up within a moment."""
+    deadline = time.monotonic() + (_TAKEN_UP_S if _anybody_lives(opened) else 0)
+    while True:
+        info = opened.run(run_id)
+        if info.status in ENDED:
+            return f"the run has gone on, and is {info.status}"
+        if info.owner_pid is not None:
+            return f"process {info.owner_pid} goes on with it"
+        gates = Detail(opened, run_id).open_gates() if info.status == "waiting" else []
+        if gates:
+            return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
+        if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
+            return f"`holdfast resume {_eldest(opened, run_id)}` goes on"
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _anybody_lives(opened: Opened) -> bool:
+    from holdfast.engine.ownership import is_alive
+
+    return any(is_alive(opened.place.home, owner.id) for owner in opened.store.owners())
+
+
+def _eldest(opened: Opened, run_id: str) -> str:
+    """The run at the root of its family: a child run goes on inside its parent."""
+    while parent := opened.run(run_id).parent:
+        run_id = parent
+    return run_id
+
+
+def _standing(opened: Opened, run_id: str) -> dict[str, Any]:
+    """How the run stands now."""
+    info = opened.run(run_id)
+    return {"status": info.status, "owner_pid": info.owner_pid}
