@@ -13,6 +13,7 @@ from holdfast.clock import EPOCH, instant
 from holdfast.engine.ownership import is_alive, lock_path
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
 from holdfast.errors import AmbiguousRunId, RunNotFound
+from holdfast.kernel.identity import matches
 from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
 if TYPE_CHECKING:
@@ -215,21 +216,14 @@ class Reading:
 
 
 def _is_parked(row: RunRow) -> bool:
-    """Nobody executes it because there is nothing to do before its time."""
-    return row.status == "sleeping" and not row.owner
+    """Nobody executes it, and nobody was cut off: it waits for its time, or for somebody to go on with it."""
+    return row.status in ("sleeping", "pending") and not row.owner
 
 
 def _with_a_lock_file(home: Path) -> set[str]:
     """The owners that may be alive."""
     directory = lock_path(home, "any").parent
     return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
-
-
-def matches(key: str, wanted: str) -> bool:
-    """Whether a step's identity is what a person typed: whole, or its name, `ask` of `ask#1` and `ask@7`."""
-    last = key.rpartition("/")[2]
-    end = max(last.rfind("#"), last.rfind("@"))  # of the name; neither stands in what follows it
-    return wanted in (key, last[:end])
 
 
 def _step_info(row: StepRow) -> StepInfo:

@@ -15,6 +15,7 @@ from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound,
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
+from holdfast.kernel.identity import matches
 from holdfast.kernel.state import RunState, StepState
 
 
@@ -297,7 +298,7 @@ def _the_gate(state: RunState, command: c.DecideGate) -> StepState:
     gates = [step for step in state.steps.values() if step.kind == "approval"]
     waiting = [gate for gate in gates if gate.status == "waiting"]
     if command.gate:
-        named = [gate for gate in gates if command.gate in (gate.key, gate.name)]
+        named = [gate for gate in gates if command.gate == gate.name or matches(gate.key, command.gate)]
         found = [gate for gate in named if gate.status == "waiting"] or named[-1:]
     else:
         found = waiting or gates[-1:]

@@ -52,6 +52,13 @@ def scope_of(key: str) -> str:
     return key[: key.rfind("/") + 1]
 
 
+def matches(key: str, wanted: str) -> bool:
+    """Whether a step's identity is what a person typed: whole, or its name, `ask` of `ask#1` and `ask@7`."""
+    last = key.rpartition("/")[2]
+    end = max(last.rfind("#"), last.rfind("@"))  # of the name; neither stands in what follows it
+    return wanted in (key, last[:end])
+
+
 def check_run_id(run_id: object) -> str:
     """The id itself if it is one that can name a run."""
     if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id) or run_id in (".", ".."):

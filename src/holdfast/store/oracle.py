@@ -458,7 +458,7 @@ def _breaks(stream: Stream) -> Iterator[int]:
 
 def _passes(row: RunRow, which: RunFilter) -> bool:
     by_status = which.status or which.orphaned
-    parked = row.status == "sleeping" and not row.owner
+    parked = row.status in ("sleeping", "pending") and not row.owner
     orphaned = row.status in which.orphaned and row.owner not in which.live and (which.parked or not parked)
     return (
         (not by_status or row.status in which.status or orphaned)

@@ -164,7 +164,7 @@ class RunFilter(msgspec.Struct, frozen=True):
     """Which runs. What is left as it is lets all through.
 
     status    any of these; and those of `orphaned` whose owner is none of `live`: without `parked`, not
-              those that sleep and have none
+              those that have none because they sleep, or wait to be gone on with
     workflow  a pattern with `*`, `?` and `[...]`; case counts
     parent    the children of that run; empty: runs that are no children
     changed_since, created_before  microseconds

@@ -75,7 +75,7 @@ FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
            OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))
-               AND (?4 OR r.status <> 'sleeping' OR r.owner <> '')))
+               AND (?4 OR r.status NOT IN ('sleeping', 'pending') OR r.owner <> '')))
       AND (?5 IS NULL OR r.workflow GLOB ?5) AND (?6 IS NULL OR r.parent = ?6)
       AND (?7 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?7)
       AND (?8 IS NULL OR r.created_at < ?8)
@@ -88,7 +88,7 @@ ORDER BY r.stream DESC;
 SELECT count(*) FROM chosen AS r
 WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
        OR (r.status IN (SELECT value FROM json_each(?2)) AND r.owner NOT IN (SELECT value FROM json_each(?3))
-               AND (?4 OR r.status <> 'sleeping' OR r.owner <> '')))
+               AND (?4 OR r.status NOT IN ('sleeping', 'pending') OR r.owner <> '')))
   AND (?5 IS NULL OR r.workflow GLOB ?5) AND (?6 IS NULL OR r.parent = ?6)
   AND (?7 IS NULL OR (SELECT time FROM streams WHERE id = r.stream) >= ?7)
   AND (?8 IS NULL OR r.created_at < ?8);
