@@ -149,7 +149,7 @@ def test_pause_stops_at_the_next_step(hf, act, ran):
 
     run = hf.with_id("x").start(act(lambda: [work(n) for n in range(3)] and "end"))
     until(lambda: ran)
-    assert hf.pause("x", "lunch", by="ann", patience=0.1) == "running"
+    assert hf.pause("x", "lunch", by="ann", patience=0.5) == "running"
     go.set()
     with pytest.raises(RunPaused, match="lunch"):
         run.result(timeout=20)

@@ -79,7 +79,7 @@ class Detail:
             step.digest,
             self._data(opening.show, opening.blob),
             instant(step.started_at),
-            _at(opening.until),
+            _at(opening.until if step.outcome else step.due_at),
             step.outcome,
             redact(step.by),
             redact(step.comment),
