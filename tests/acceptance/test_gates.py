@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused(flow):
         in flow("approve", "x", f"first@{second['digest'][:6]}", code=2).err
     )
     assert "has no gate 'third'" in flow("approve", "x", "third", code=2).err
-    assert "still waits for a decision: second" in flow("approve", "x", "first").out
+    assert "`holdfast resume x` goes on" in flow("approve", "x", "first").out
     assert "was decided before: approved" in flow("reject", "x", "first", code=2).err
     assert [gate["outcome"] for gate in gates(flow, "x")] == ["approved", None]
     flow("reject", "x", f"{second['key']}@{second['digest']}")

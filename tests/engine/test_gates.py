@@ -175,7 +175,7 @@ def test_a_digest_says_what_was_seen(hf, act):
 
 
 def test_several_gates_must_be_named(hf, act):
-    """Branches wait together: each opens its gate before the run is parked."""
+    """Branches wait together: each opens its gate before the run is parked, and each goes on by itself."""
     run = hf.with_id("x").start(
         act(lambda: [d.outcome for d in parallel(approve_one, ["a", "b", "c"], limit=2)])
     )
@@ -186,9 +186,9 @@ def test_several_gates_must_be_named(hf, act):
     with pytest.raises(GateError, match="no gate 'z'"):
         hf.approve("x", "z")
     hf.approve("x", "a")
-    hf.reject("x", "b")
     until(lambda: any(step.name == "c" and step.status == "waiting" for step in hf.steps("x")))
     hf.approve("x", "c")
+    hf.reject("x", "b")
     assert run.result(timeout=20) == ["approved", "rejected", "approved"]
 
 

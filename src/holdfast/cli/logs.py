@@ -10,8 +10,8 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.terminal import out, say
-from holdfast.engine.reading import matches
 from holdfast.errors import RunNotFound, StepNotFound
+from holdfast.kernel.identity import matches
 from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.control import Control
-from holdfast.engine.parking import Waiting
+from holdfast.engine.parking import Parked, Waiting
 from holdfast.errors import (
     DivergenceError,
     HoldfastError,
@@ -177,11 +177,11 @@ class Execution:
 
     def transact(
         self,
-        command: c.Command,
+        make: Callable[[], c.Command],
         blobs: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        """Decide in the store's own transaction, on what others have written meanwhile: a gate and what
-        comes to it, for one, must not miss each other. Waits for the disk."""
+        """Do what `make` says in the store's own transaction, when it has heard what others have written
+        before: a gate and what comes to it, for one, must not miss each other. Waits for the disk."""
         store = self.engine.store
         written: list[NewEvent] = []
         heard: list[Recorded] = []
@@ -191,7 +191,7 @@ class Execution:
             heard[:] = self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
-            written[:] = self.record(command, at)
+            written[:] = self.record(make(), at)
             return Decision(written, None, blobs)
 
         try:
@@ -206,6 +206,17 @@ class Execution:
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
+
+    def release_parked(self, parked: Parked) -> None:
+        """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with."""
+
+        def release() -> c.Command:
+            steps = self.state.steps
+            decided = any(steps[key].status != "waiting" for key in parked.gates)
+            waits: e.Waits = "pending" if decided else parked.waits
+            return c.ReleaseRun(self.id, self.engine.owner_id, waits=waits)
+
+        self.transact(release)
 
     def forget_lost(self) -> bool:
         """Whether an append was lost. If so, only a release may follow: it builds on nothing."""

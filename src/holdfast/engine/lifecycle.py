@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
@@ -60,8 +61,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     control = execution.control or (error if isinstance(error, Control) else None)
     release = c.ReleaseRun(execution.id, execution.engine.owner_id)
     if isinstance(control, Parked) and not execution.forget_lost():
-        parked = c.ReleaseRun(execution.id, execution.engine.owner_id, waits=control.waits)
-        return Ending((parked,), Outcome(None, control), final=True)
+        return Ending((), Outcome(None, control))
     if control is not None:
         commands = () if execution.forget_lost() else control.commands
         return Ending(() if control.silent else (*commands, release), Outcome(None, control.error))
@@ -197,7 +197,13 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
     finally:
         current.reset(token)
     ending = conclude(execution, scope, outcome)
-    if ending.commands:
+    parked = ending.outcome.error
+    if isinstance(parked, Parked):
+        try:
+            execution.release_parked(parked)
+        except Control as control:
+            return Outcome(None, control.error)
+    elif ending.commands:
         try:
             entry = execution.entry(ending.commands, blobs=ending.blobs)
             engine.store.append(entry)
@@ -262,7 +268,13 @@ async def _execute_async(
         current.reset(token)
     await aio.settle_down(execution)
     ending = conclude(execution, scope, outcome)
-    if ending.commands:
+    parked = ending.outcome.error
+    if isinstance(parked, Parked):
+        try:
+            await aio.in_store(execution, partial(execution.release_parked, parked))
+        except Control as control:
+            return Outcome(None, control.error)
+    elif ending.commands:
         try:
             await aio.commit(execution, execution.entry(ending.commands, blobs=ending.blobs))
         except Control as control:

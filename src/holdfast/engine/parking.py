@@ -11,7 +11,7 @@ of it in this process but an entry of the follower's, which goes on with it once
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -33,14 +33,15 @@ _LOOK_S = 60.0
 
 class Parked(Control):
     """Every branch waits. `until` is when the first of them need not any more (microseconds, 0 for never);
-    `waits` is what the run is to be called if only child runs keep it."""
+    `waits` is what the run is to be called if only child runs keep it; `gates` are those that were open."""
 
     yields = True
 
-    def __init__(self, run_id: str, until: int, waits: Waits = "") -> None:
+    def __init__(self, run_id: str, until: int, waits: Waits = "", gates: Sequence[str] = ()) -> None:
         super().__init__(RunWaiting(run_id, "for a decision, a signal or a time"))
         self.until = until
         self.waits = waits
+        self.gates = gates
 
 
 class Wait(NamedTuple):
@@ -180,4 +181,5 @@ class Waiting:
             return
         own = any(not wait.child for wait in self._waits)
         waiting = any(wait.child == "waiting" for wait in self._waits)
-        run.stop(Parked(run.id, until, "" if own else "waiting" if waiting else "sleeping"))
+        waits: Waits = "" if own else "waiting" if waiting else "sleeping"
+        run.stop(Parked(run.id, until, waits, [gate.key for gate in run.state.open_gates()]))

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.ownership import is_alive
-from holdfast.engine.reading import matches
 from holdfast.errors import BadInput, RunHeld, RunNotFound, StepError, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.failure import capture
+from holdfast.kernel.identity import matches
 from holdfast.kernel.state import RunState
 from holdfast.store.port import Decision, Recorded, new_event
 

@@ -17,7 +17,7 @@ Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
     "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
 ]
-Waits = Literal["", "waiting", "sleeping"]
+Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
 OperationKind = Literal["rewind", "undo"]
@@ -117,7 +117,8 @@ class RunClaimed(Event, frozen=True, gc=False):
 
 
 class RunReleased(Event, frozen=True, gc=False):
-    """Its driver let it go. `waits` says that a child run waits or sleeps, and it for that."""
+    """Its driver let it go. `waits` says that a child run waits or sleeps, and it for that; or that it can be
+    gone on with (`pending`), whatever else of it waits."""
 
     owner: str
     reason: str = ""

@@ -74,7 +74,7 @@ _GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
     state.owner = ""
-    if event.waits and state.status in ("pending", "running"):
+    if event.waits and (state.status in ("pending", "running") or event.waits == "pending"):
         state.status = event.waits
     # A release is a driver that lived to say so: not what a crash loop looks like.
     state.stalls = 0
@@ -281,7 +281,8 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
     state.waiters -= 1
     state.stalls = 0
     if state.status in _GOING:
-        state.status = _going(state)
+        # Nobody executes it: it can be gone on with, whatever else of it waits.
+        state.status = _going(state) if state.owner else "pending"
 
 
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:

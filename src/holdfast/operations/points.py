@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final
 
-from holdfast.engine.reading import matches
 from holdfast.errors import BadInput, StepNotFound
+from holdfast.kernel.identity import matches
 from holdfast.kernel.state import RunState, StepState
 
 UNSEEN: Final = frozenset({"value", "emit", "patch"})

@@ -7,7 +7,7 @@ has none. What it does between its steps, it does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -104,7 +104,7 @@ class _Playback(Execution):
 
     def transact(
         self,
-        command: Command,  # noqa: ARG002
+        make: Callable[[], Command],  # noqa: ARG002
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
     ) -> None:
         raise self._reach("what follows")

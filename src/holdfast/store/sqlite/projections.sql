@@ -99,8 +99,10 @@ END;
 CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReleased' BEGIN
     UPDATE main.runs SET
         owner = '',
-        status = iif(status IN ('pending', 'running') AND coalesce(NEW.payload ->> '$.waits', '') <> '',
-                     NEW.payload ->> '$.waits', status)
+        status = CASE coalesce(NEW.payload ->> '$.waits', '')
+            WHEN '' THEN status
+            WHEN 'pending' THEN 'pending'
+            ELSE iif(status IN ('pending', 'running'), NEW.payload ->> '$.waits', status) END
     WHERE stream = NEW.stream;
 END;
 
@@ -280,6 +282,9 @@ CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
     INSERT INTO going VALUES (NEW.stream);
+    -- Nobody executes it: it can be gone on with, whatever else of it waits.
+    UPDATE main.runs SET status = 'pending'
+    WHERE stream = NEW.stream AND owner = '' AND status IN ('pending', 'running', 'waiting', 'sleeping');
 END;
 
 CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected WHEN NEW.type = 'CheckpointTaken' BEGIN
