@@ -6,6 +6,7 @@ Nothing in them is written by hand, so that no figure can go stale; a test compa
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import charts
@@ -61,7 +62,8 @@ def page(results: Results) -> str:
     if results.rows:
         parts += ["## Figures", ABOUT_FIGURES, "\n".join([HEAD, *(row.markdown() for row in results.rows)])]
     if results.comparison is not None:
-        parts += ["## Beside the peers", ABOUT_PEERS, results.comparison.markdown()]
+        rounds = f"Rounds: {results.comparison.rounds}."
+        parts += ["## Beside the peers", f"{ABOUT_PEERS} {rounds}", results.comparison.markdown()]
     if results.failures:
         parts += ["## Five failures", outcomes.markdown(results.failures)]
     return "\n\n".join(parts) + "\n"
@@ -75,10 +77,15 @@ def pictures(results: Results) -> dict[str, str]:
     note = "Results of 200 bytes. Medians; the thin lines go from the lowest to the highest round."
     if comparison.absent:
         note += f" Absent: {', '.join(comparison.absent)}."
-    raw = charts.Yardstick("raw SQLite, one row per commit", comparison.raw.median)
     everybody = (comparison.ours, *comparison.peers)
     return {
-        name: charts.chart(title, subtitle, [_bar(one, figure) for one in everybody], raw, note)
+        name: charts.chart(
+            title,
+            subtitle,
+            [_bar(one, figure) for one in everybody],
+            charts.Yardstick("raw SQLite, one row per commit", comparison.raw[figure].median),
+            note,
+        )
         for name, (figure, title, subtitle) in CHARTS.items()
     }
 
@@ -90,14 +97,14 @@ def with_section(readme: str, results: Results) -> str:
 
 def section(results: Results) -> str:
     """The README's section, from its heading to the next."""
-    rows = {row.what: row for row in results.rows}
+    rows = [row for row in results.rows if row.what in HEADLINES]
     parts = [
         HEADING.strip(),
-        f"`make bench`, {results.where}: medians, in turns on one disk. A step is on the disk before the next begins; "
-        "raw is SQLite by itself, one row per commit.",
-        "\n".join(
-            ["| holdfast | |", "|---|---|", *(f"| {what} | {rows[what].measured} |" for what in HEADLINES)]
+        _prose(
+            f"`make bench`, {results.where}: medians, in turns on one disk. A step is on the disk before the next "
+            "begins; raw is SQLite by itself, one row per commit."
         ),
+        "\n".join(["| holdfast | |", "|---|---|", *(f"| {row.what} | {row.measured} |" for row in rows)]),
     ]
     if results.comparison is not None:
         parts += [
@@ -105,7 +112,7 @@ def section(results: Results) -> str:
             _beside(results.comparison),
             "\n".join(f"![{title}](benchmarks/{name})" for name, (_, title, _) in CHARTS.items()),
         ]
-    return "\n\n".join([*parts, _shortfall(results)]) + "\n\n"
+    return "\n\n".join([*parts, _prose(_shortfall(results))]) + "\n\n"
 
 
 def _beside(comparison: Comparison) -> str:
@@ -114,26 +121,31 @@ def _beside(comparison: Comparison) -> str:
     cells = {f"{title}, per second": [one.rate(figure) for one in columns] for figure, title in RATES.items()}
     cells[KILL] = [f"{number(one.kill_to_rerun.median)} ms" for one in columns]
     cells[DISK] = [one.weight() for one in columns]
-    lines = ["| | " + " | ".join(one.name for one in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines = [
+        "| | " + " | ".join(f"{one.name} {one.version}" for one in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
     lines += [f"| {title} | {' | '.join(values)} |" for title, values in cells.items()]
-    absent = [f"{name} is absent: {reason}." for name, reason in comparison.absent.items()]
+    absent = [_prose(f"{name} is absent: {reason}.") for name, reason in comparison.absent.items()]
     return "\n".join([*lines, "", *absent]).strip()
 
 
 def _shortfall(results: Results) -> str:
     """What falls short of what it is to reach, and where all the rest is told."""
     rows = [*results.rows, *(results.comparison.rows() if results.comparison else [])]
-    short = [f"{row.what} ({row.measured}, to reach: {row.goal})" for row in rows if not row.met]
-    told = (
-        f"Short of its reach: {'; '.join(short)}." if short else "Every figure reaches what it is to reach."
-    )
+    short = [f"{row.what}, {row.value} (reach: {row.goal})" for row in rows if not row.met]
+    told = f"Falls short: {'; '.join(short)}." if short else "Every figure reaches what it is to reach."
     return (
-        f"{told} The [whole table](benchmarks/results.md) has the spread, the settings beside each figure, and five failures "
-        "that users of such engines report, tried on each."
+        f"{told} [All tables](benchmarks/results.md) have the spread, the settings beside each figure, and five failures that "
+        "users of such engines report, tried on each."
     )
+
+
+def _prose(text: str) -> str:
+    """Lines as long as those around them."""
+    return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
 
 
 def _bar(one: Standing, figure: str) -> charts.Bar:
     rate = one.rates[figure]
-    note = f"{one.version} · {one.setting}"
-    return charts.Bar(one.name, note, rate.median, rate.low, rate.high, ours=one.name == "holdfast")
+    return charts.Bar(one.name, one.setting, rate.median, rate.low, rate.high, ours=one.name == "holdfast")

@@ -40,9 +40,12 @@ class Row(msgspec.Struct, frozen=True):
         return self.found.median <= self.reach if self.at_most else self.found.median >= self.reach
 
     @property
+    def value(self) -> str:
+        return f"{number(self.found.median)} {self.unit}"
+
+    @property
     def measured(self) -> str:
-        beside = f" ({self.beside})" if self.beside else ""
-        return f"{number(self.found.median)} {self.unit}{beside}"
+        return f"{self.value} ({self.beside})" if self.beside else self.value
 
     @property
     def goal(self) -> str:

@@ -87,7 +87,7 @@ class Contest:
         self._peers = list(peers)
         self._raw = raw
         self._absent = dict(absent)
-        self._raws: list[float] = []
+        self._raws: dict[str, list[float]] = defaultdict(list)
         self._notes: dict[str, Notes] = defaultdict(Notes)
 
     def warm_up(self) -> None:
@@ -123,7 +123,7 @@ class Contest:
         there = {peer.name: peer for peer in self._peers if peer.name not in self._absent}
         return Comparison(
             rounds=rounds,
-            raw=Spread.of(self._raws),
+            raw={figure: Spread.of(rates) for figure, rates in self._raws.items()},
             ours=self._notes[self._ours.name].standing(self._ours),
             peers=[
                 notes.standing(there[name], variant=there[name].variant)
@@ -136,7 +136,7 @@ class Contest:
     def _measure_ours(self, figure: str) -> float:
         turns = RawTurns(self._raw, COMMITS[figure])
         rate: float = getattr(self._ours, figure)(turns)
-        self._raws.append(turns.rate)
+        self._raws[figure].append(turns.rate)
         self._notes[self._ours.name].rates[figure].append(rate)
         return rate
 

@@ -59,7 +59,8 @@ class LangGraphWorker:
         self._run(1)
         self.version = f"{version('langgraph')}, saver {version('langgraph-checkpoint-sqlite')}"
         sqlite = setting(lambda pragma: self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
-        self.setting = f'{sqlite}, durability="{self._mode.durability}"'
+        awaited = ", tasks not awaited" if self._mode.form == "tasks" else ""
+        self.setting = f'{sqlite}, durability="{self._mode.durability}"{awaited}'
         self.durability = self._mode.promise
 
     def sequential(self, steps: int) -> float:
