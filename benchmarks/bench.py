@@ -1,100 +1,81 @@
-"""`make bench`: the figures, holdfast beside raw SQLite, interleaved in one run.
+"""`make bench`: the figures of holdfast beside raw SQLite and beside its peers, and five failures tried on each.
 
-Every ratio is taken against the raw commits measured just before and just after it, so that a noisy
-machine moves both; the table has the median of all rounds and the spread (the lowest and highest).
-Writes `benchmarks/results.md` and `benchmarks/results.json`.
+Everything in one run and in turns, so that a noisy machine moves all of them (`turns`, `peers.contest`). A run that leaves nothing out
+writes `results.json`, `results.md`, the charts and the README's section; any other only prints.
 
-    python benchmarks/bench.py [--rounds 10] [--only WORD] [--no-save]
+    python benchmarks/bench.py [--rounds 10] [--no-figures] [--no-peers] [--no-failures] [--only WORD] [--no-save]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import shutil
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import apsw
-
-import figures
+import pages
+from failures import outcomes
+from figures import Figures
+from peers.comparison import Comparison
+from peers.contest import compare
+from peers.roster import survey
 from raw import Raw
+from results import Results, machine, today
+from row import Row, Spread, number
+from turns import RawTurns, Turn, nobody
 
-HERE = Path(__file__).parent
-
-
-@dataclass
-class Row:
-    """One line of the table."""
-
-    what: str
-    measured: str
-    reach: str
-    aim: str
-    met: bool
-    spread: str = ""
+Rate = Callable[[Turn], float]
+PARTS = {
+    "figures": "holdfast beside raw SQLite and by itself",
+    "peers": "holdfast beside its peers",
+    "failures": "five failures, tried on holdfast and its peers",
+}
 
 
 def ratio(
-    what: str, rate: Callable[[], float], raw: Raw, rounds: int, reach: float = 0, aim: float | None = None
+    what: str,
+    rate: Rate,
+    raw: Raw,
+    rounds: int,
+    reach: float | None = None,
+    aim: float | None = None,
+    commits: int = 30,
 ) -> Row:
-    """`rate()` against raw commits, `rounds` times; without `reach` it is told and not judged."""
-    rate()
+    """`rate` against raw commits, `rounds` times, after a time that does not count.
+
+    In a round the two alternate, `commits` raw commits between any two slices of `rate`, and each is counted over
+    its own seconds: whatever the disk does in a round meets both (`turns` says why, and why it favours neither).
+    """
+    rate(nobody)
     ratios, rates, raws = [], [], []
     for _ in range(rounds):
-        before = raw.rate()
-        rates.append(rate())
-        after = raw.rate()
-        raws.append((before + after) / 2)
+        turns = RawTurns(raw, commits)
+        rates.append(rate(turns))
+        raws.append(turns.rate)
         ratios.append(rates[-1] / raws[-1])
-    middle = statistics.median(ratios)
-    return Row(
-        what,
-        f"{middle:.2f} × raw ({statistics.median(rates):,.0f}/s; raw {statistics.median(raws):,.0f}/s)",
-        f"≥ {reach} × raw" if reach else "",
-        f"{aim}" if aim else "",
-        middle >= reach,
-        f"{min(ratios):.2f} to {max(ratios):.2f}",
-    )
+    beside = f"{number(Spread.of(rates).median)}/s; raw {number(Spread.of(raws).median)}/s"
+    return Row(what, Spread.of(ratios), "× raw", reach, aim, beside=beside)
 
 
 def value(
     what: str, measure: Callable[[], float], rounds: int, limit: float, unit: str, *, at_least: bool = False
 ) -> Row:
     """A figure of its own, `rounds` times."""
-    values = [measure() for _ in range(rounds)]
-    middle = statistics.median(values)
-    met = middle >= limit if at_least else middle <= limit
-    return Row(
-        what,
-        f"{middle:,.3g} {unit}" if middle < 1000 else f"{middle:,.0f} {unit}",
-        f"{'≥' if at_least else '≤'} {limit:,g} {unit}",
-        "",
-        met,
-        f"{min(values):,.3g} to {max(values):,.3g}"
-        if max(values) < 1000
-        else f"{min(values):,.0f} to {max(values):,.0f}",
-    )
+    return Row(what, Spread.of([measure() for _ in range(rounds)]), unit, limit, at_most=not at_least)
 
 
-def rows(directory: Path, rounds: int, only: str) -> list[Row]:
-    raw = Raw(directory / "raw")
-    raw.rate()
-    make = figures.Figures(directory)
-    few, many = max(3, rounds // 3), rounds * 2
+def figures(make: Figures, raw: Raw, rounds: int, only: str) -> list[Row]:
+    """holdfast beside raw SQLite and by itself: every figure whose name holds `only`."""
+    few, many = max(1, rounds // 3), rounds * 2
     table: list[tuple[str, Callable[[str], Row]]] = [
-        ("sequential sync steps, 200 B", lambda w: ratio(w, make.sequential, raw, many, 0.6, 0.8)),
+        ("sequential sync steps", lambda w: ratio(w, make.sequential, raw, many, 0.65, 0.85)),
         ("sequential async steps, caller's loop", lambda w: ratio(w, make.sequential_async, raw, many, 0.45, 0.6)),
-        ("50 sync runs × 20 steps at once, in 50 threads", lambda w: ratio(w, make.many, raw, many, 1.5, 3)),
-        ("the same, started one by one from one thread", lambda w: ratio(w, make.many_started, raw, many)),
-        ("50 async runs × 20 steps at once", lambda w: ratio(w, make.many_async, raw, many, 1.5, 3)),
+        ("50 sync runs × 20 steps at once, in 50 threads", lambda w: ratio(w, make.many, raw, rounds, 1.7, 3, commits=300)),
+        ("the same, started one by one from one thread", lambda w: ratio(w, make.many_started, raw, rounds, commits=300)),
+        ("50 async runs × 20 steps at once", lambda w: ratio(w, make.many_async, raw, rounds, 1.7, 3, commits=300)),
         ("1-step runs", lambda w: ratio(w, make.one_step_runs, raw, many, 0.25)),
         ("replay of a 10,000-step run, load included", lambda w: value(w, make.replay, rounds, 50_000, "steps/s", at_least=True)),
         ("time per step at step 50,000 / at step 100", lambda w: value(w, make.growth, 1, 1.2, "×")),
@@ -107,58 +88,64 @@ def rows(directory: Path, rounds: int, only: str) -> list[Row]:
     ]  # fmt: skip
     found = []
     for what, measure in table:
-        if only and only not in what:
-            continue
-        print(f"  {what} ...", file=sys.stderr, flush=True)
-        found.append(measure(what))
-        print(f"    {found[-1].measured}   [{found[-1].spread}]", file=sys.stderr, flush=True)
-    make.close()
+        if only.lower() in what.lower():
+            print(f"  {what} ...", file=sys.stderr, flush=True)
+            found.append(measure(what))
+            print(f"    {found[-1].markdown()}", file=sys.stderr, flush=True)
     return found
 
 
-def markdown(found: list[Row], rounds: int) -> str:
-    lines = [
-        "# Benchmark",
-        "",
-        f"`make bench`, {time.strftime('%Y-%m-%d')}: {os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {rounds} rounds, durability full.",
-        "",
-        "Raw is apsw in WAL mode with `synchronous=FULL`, one row of 200 bytes per commit. A step is an event "
-        "with its arguments and result, its hash and the stream's head. Runs are counted with their starts "
-        "and ends. Ratios are medians of rounds that are interleaved with raw; the spread is the lowest and "
-        "the highest round.",
-        "",
-        "| what | measured | reach | aim | spread | |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.what} | {row.measured} | {row.reach} | {row.aim} | {row.spread} | {'✓' if row.met else 'missed'} |"
-        for row in found
-    ]
-    return "\n".join(lines) + "\n"
+def beside_peers(directory: Path, make: Figures, raw: Raw, rounds: int, only: str) -> Comparison | None:
+    """holdfast beside every peer whose name holds `only`; None if there is no such peer."""
+    with survey(directory, only) as found:
+        if not found.peers and not found.absent:
+            return None
+        return compare(make, found.peers, raw, rounds, found.absent)
+
+
+def run(options: argparse.Namespace, directory: Path) -> Results:
+    """Everything that is not left out."""
+    make, raw = Figures(directory), Raw(directory / "raw")
+    rows: list[Row] = []
+    comparison = None
+    try:
+        if options.figures:
+            rows = figures(make, raw, options.rounds, options.only)
+        if options.peers:
+            rounds = max(1, options.rounds // 2)
+            comparison = beside_peers(directory, make, raw, rounds, options.only)
+    finally:
+        make.close()
+        raw.close()
+    played = outcomes.play(options.tries, options.only) if options.failures else []
+    return Results(today(), machine(), options.rounds, rows, comparison, played)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=10, help="rounds per figure (10)")
-    parser.add_argument("--only", default="", help="only figures whose name holds this")
-    parser.add_argument("--no-save", action="store_true", help="print the table, write nothing")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="rounds per figure (10); half as many with the peers"
+    )
+    parser.add_argument("--tries", type=int, default=1, help="how often each failure is tried (1)")
+    for part, what in PARTS.items():
+        parser.add_argument(f"--no-{part}", dest=part, action="store_false", help=f"leave out {what}")
+    parser.add_argument("--only", default="", help="only figures, peers and failures whose name holds this")
+    parser.add_argument("--no-save", dest="save", action="store_false", help="print the pages, write nothing")
     parser.add_argument("--dir", type=Path, default=None, help="where to work (a temporary directory)")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     directory = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=options.dir))
     try:
-        found = rows(directory, options.rounds, options.only)
+        found = run(options, directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    text = markdown(found, options.rounds)
-    print(text)
-    if not options.no_save and not options.only:
-        (HERE / "results.md").write_text(text)
-        (HERE / "results.json").write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
-    return 0
+    print(pages.page(found))
+    if options.save and not options.only and all(getattr(options, part) for part in PARTS):
+        found.save()
+        pages.write(found)
+    return int(any(one.product == "holdfast" and one.outcome != "ok" for one in found.failures))
 
 
 if __name__ == "__main__":

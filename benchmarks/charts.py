@@ -1,16 +1,12 @@
-"""Bar charts in SVG, written by hand: `write(rows, directory)` makes `sequential.svg` and `concurrent.svg`.
+"""Bar charts in SVG, written by hand.
 
-A chart has a ground of its own, light or dark as the reader's system is, so that it can be read on any page. `rows` are
-those of `peers.comparison.compare`; `python benchmarks/charts.py ROWS.json DIRECTORY` draws them again.
+A chart has a ground of its own, light or dark as the reader's system is, so that it can be read on any page.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 WIDTH = 760
@@ -47,43 +43,33 @@ STYLE = """
   }
 """
 
-CHARTS = {
-    "sequential": (
-        "sequential",
-        "Sequential steps per second",
-        "One run of 300 steps, one after another; results of 200 bytes",
-    ),
-    "concurrent": (
-        "many",
-        "Concurrent steps per second",
-        "50 runs of 20 steps each, at once; results of 200 bytes",
-    ),
-}
-NOTE = "Medians; the thin lines go from the lowest to the highest round."
+
+@dataclass(frozen=True)
+class Bar:
+    """A rate with its lowest and highest round; `note` is small beside the name."""
+
+    name: str
+    note: str
+    rate: float
+    low: float
+    high: float
+    ours: bool = False
 
 
-def write(rows: Sequence[dict[str, Any]], directory: Path) -> list[Path]:
-    """Draw both charts into `directory` and say where."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for file, (figure, title, subtitle) in CHARTS.items():
-        path = directory / f"{file}.svg"
-        path.write_text(chart(rows, figure, title, subtitle))
-        written.append(path)
-    return written
+@dataclass(frozen=True)
+class Yardstick:
+    """A rate that is no bar: a dashed line across all of them."""
+
+    words: str
+    rate: float
 
 
-def chart(rows: Sequence[dict[str, Any]], figure: str, title: str, subtitle: str) -> str:
-    """One chart: a bar per row that has `figure`, the fastest first; the yardstick is a dashed line across each."""
-    bars = sorted(
-        (row for row in rows if figure in row and not row.get("yardstick")),
-        key=lambda row: -row[figure]["rate"],
-    )
-    raw = next((row["sequential"]["rate"] for row in rows if row.get("yardstick")), 0.0)
-    top = max([row[figure]["high"] for row in bars] + [raw], default=1.0) or 1.0
+def chart(title: str, subtitle: str, bars: Sequence[Bar], yardstick: Yardstick, note: str) -> str:
+    """One chart, the fastest first."""
+    bars = sorted(bars, key=lambda bar: -bar.rate)
+    scale = (WIDTH - 2 * MARGIN - VALUE_ROOM) / max(yardstick.rate, *(bar.high for bar in bars))
     height = HEAD + ROW * len(bars) + FOOT
-    scale = (WIDTH - 2 * MARGIN - VALUE_ROOM) / top
-    said = "; ".join(f"{row['name']} {row[figure]['rate']:,.0f}" for row in bars)
+    said = "; ".join(f"{bar.name} {bar.rate:,.0f}" for bar in bars)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
         f'role="img" aria-label="{escape(f"{title}: {said}", QUOTES)}">',
@@ -91,55 +77,41 @@ def chart(rows: Sequence[dict[str, Any]], figure: str, title: str, subtitle: str
         f'<rect class="ground" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>',
         _text("title", MARGIN, 36, title),
         _text("small", MARGIN, 57, subtitle),
-        *(_bar(row, figure, HEAD + ROW * index, scale, raw) for index, row in enumerate(bars)),
-        *([_yardstick(raw, scale, height)] if raw else []),
-        _text("small", MARGIN, height - 16, NOTE),
+        *(_bar(bar, HEAD + ROW * index, scale, yardstick.rate) for index, bar in enumerate(bars)),
+        _legend(yardstick, scale, height),
+        _text("small", MARGIN, height - 16, note),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _bar(row: dict[str, Any], figure: str, y: int, scale: float, raw: float) -> str:
+def _bar(bar: Bar, y: int, scale: float, yardstick: float) -> str:
     """A line of words, the bar under it, the spread of the rounds, the yardstick, the value."""
-    rate, low, high = (row[figure][key] for key in ("rate", "low", "high"))
-    kind = "ours" if row["name"] == "holdfast" else "peer"
-    bar, middle, mark = y + 18, y + 18 + BAR / 2, MARGIN + raw * scale
-    words = (
-        f'{escape(row["name"])} <tspan class="small" font-weight="400" dx="4">{escape(_note(row))}</tspan>'
-    )
-    value = f"{rate:,.0f}"
-    value_at = MARGIN + max(rate, high) * scale + 8
+    kind = "ours" if bar.ours else "peer"
+    top, middle, mark = y + 18, y + 18 + BAR / 2, MARGIN + yardstick * scale
+    words = f'{escape(bar.name)} <tspan class="small" font-weight="400" dx="4">{escape(bar.note)}</tspan>'
+    value = f"{bar.rate:,.0f}"
+    value_at = MARGIN + bar.high * scale + 8
     if value_at - 6 < mark < value_at + DIGIT * len(value) + 6:
         value_at = mark + 8
-    lines = [
-        f'<text class="name" x="{MARGIN}" y="{y + 10}">{words}</text>',
-        f'<rect class="{kind}" x="{MARGIN}" y="{bar}" width="{max(rate * scale, 1):.1f}" height="{BAR}" rx="2"/>',
-        f'<line class="spread" x1="{MARGIN + low * scale:.1f}" x2="{MARGIN + high * scale:.1f}" y1="{middle}" y2="{middle}"/>',
-        _text("value", value_at, middle + 5, value),
-    ]
-    if raw:
-        lines.append(
-            f'<line class="yardstick" x1="{mark:.1f}" x2="{mark:.1f}" y1="{bar - 3}" y2="{bar + BAR + 3}"/>'
-        )
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f'<text class="name" x="{MARGIN}" y="{y + 10}">{words}</text>',
+            f'<rect class="{kind}" x="{MARGIN}" y="{top}" width="{max(bar.rate * scale, 1):.1f}" height="{BAR}" rx="2"/>',
+            f'<line class="spread" x1="{MARGIN + bar.low * scale:.1f}" x2="{MARGIN + bar.high * scale:.1f}" y1="{middle}" y2="{middle}"/>',
+            _text("value", value_at, middle + 5, value),
+            f'<line class="yardstick" x1="{mark:.1f}" x2="{mark:.1f}" y1="{top - 3}" y2="{top + BAR + 3}"/>',
+        ]
+    )
 
 
-def _note(row: dict[str, Any]) -> str:
-    return " · ".join(part for part in (row.get("version"), row.get("setting")) if part)
-
-
-def _yardstick(raw: float, scale: float, height: int) -> str:
+def _legend(yardstick: Yardstick, scale: float, height: int) -> str:
     """What the dashes mean, under the last of them."""
-    x = MARGIN + raw * scale
+    x = MARGIN + yardstick.rate * scale
     anchor, at = ("end", x + 4) if x > WIDTH / 2 else ("start", x - 4)
-    words = f"raw SQLite, one row per commit: {raw:,.0f}"
+    words = f"{yardstick.words}: {yardstick.rate:,.0f}"
     return f'<text class="yardstick-text" x="{at:.1f}" y="{height - FOOT + 12}" text-anchor="{anchor}">{words}</text>'
 
 
 def _text(kind: str, x: float, y: float, words: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
-
-
-if __name__ == "__main__":
-    for file in write(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])):
-        print(file)

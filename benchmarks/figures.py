@@ -5,27 +5,40 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
+import statistics
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import apsw
+
+import holdfast
 import workflows
 from holdfast import Holdfast
+from peers import measure
+from peers.workload import ONE_STEP_RUNS, RUN_STEPS, RUNS, STEPS, TEXT_BYTES, TEXTS
+from turns import Clock, Turn, in_turns, nobody
 from workflows import sequential, sequential_async
 
 HERE = Path(__file__).parent
-STEPS = 300
-RUNS = 50
-RUN_STEPS = 20
+SLICE_STEPS = 30
+SLICE_RUNS = 10
+SLICES_OF_MANY = 3
 
 
 class Figures:
-    """Keeps one open Holdfast for the rates; everything else has a store of its own."""
+    """holdfast's figures. One open Holdfast for the rates; everything else has a store of its own.
+
+    A rate gives `others` their turns between its slices, and does not count them (`turns`).
+    """
+
+    name = "holdfast"
+    version = holdfast.__version__
+    setting = f"SQLite {apsw.sqlite_lib_version()}, WAL, synchronous=FULL"
+    durability = "as it ships: a step is on the disk before the next one begins"
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -41,55 +54,57 @@ class Figures:
 
     # Rates: steps or runs per second
 
-    def sequential(self) -> float:
-        began = time.perf_counter()
-        self._hf.run(sequential, STEPS)
-        return STEPS / (time.perf_counter() - began)
+    def sequential(self, others: Turn = nobody) -> float:
+        """One run, cut into slices inside: its start is in the first and its end in the last."""
+        with Clock(others) as workflows.clock:
+            self._hf.run(sequential, STEPS, SLICE_STEPS)
+        return STEPS / workflows.clock.seconds
 
-    def sequential_async(self) -> float:
+    def sequential_async(self, others: Turn = nobody) -> float:
         async def main() -> float:
-            began = time.perf_counter()
-            await self._hf.start(sequential_async, STEPS)
-            return STEPS / (time.perf_counter() - began)
+            with Clock(others) as workflows.clock:
+                await self._hf.start(sequential_async, STEPS, SLICE_STEPS)
+            return STEPS / workflows.clock.seconds
 
         return asyncio.run(main())
 
-    def many(self) -> float:
-        with ThreadPoolExecutor(RUNS) as pool:
-            ready = threading.Barrier(RUNS + 1)
+    def many(self, others: Turn = nobody) -> float:
+        """Every run in a thread of its own."""
+        return self._many(self._seconds_in_threads, others)
 
-            def work() -> None:
-                ready.wait()
-                self._hf.run(sequential, RUN_STEPS)
+    def _seconds_in_threads(self) -> float:
+        return measure.seconds_at_once(RUNS, lambda: self._hf.run(sequential, RUN_STEPS))
 
-            runs = [pool.submit(work) for _ in range(RUNS)]
-            ready.wait()
-            began = time.perf_counter()
-            for run in runs:
-                run.result()
-            return RUNS * RUN_STEPS / (time.perf_counter() - began)
+    def many_started(self, others: Turn = nobody) -> float:
+        """Every run started from this thread."""
+        return self._many(lambda: measure.seconds(self._start_many), others)
 
-    def many_started(self) -> float:
-        began = time.perf_counter()
-        runs = [self._hf.start(sequential, RUN_STEPS) for _ in range(RUNS)]
-        for run in runs:
+    def _start_many(self) -> None:
+        for run in [self._hf.start(sequential, RUN_STEPS) for _ in range(RUNS)]:
             run.result()
-        return RUNS * RUN_STEPS / (time.perf_counter() - began)
 
-    def many_async(self) -> float:
+    def many_async(self, others: Turn = nobody) -> float:
+        """Every run in this thread's loop."""
+
         async def main() -> float:
             began = time.perf_counter()
             for run in [self._hf.start(sequential_async, RUN_STEPS) for _ in range(RUNS)]:
                 await run
-            return RUNS * RUN_STEPS / (time.perf_counter() - began)
+            return time.perf_counter() - began
 
-        return asyncio.run(main())
+        return self._many(lambda: asyncio.run(main()), others)
 
-    def one_step_runs(self) -> float:
-        began = time.perf_counter()
-        for _ in range(100):
-            self._hf.run(sequential, 1)
-        return 100 / (time.perf_counter() - began)
+    def _many(self, seconds: Callable[[], float], others: Turn) -> float:
+        """A slice is all runs at once, because what is at once cannot be cut."""
+        return SLICES_OF_MANY * RUNS * RUN_STEPS / in_turns(SLICES_OF_MANY, seconds, others)
+
+    def one_step_runs(self, others: Turn = nobody) -> float:
+        def some() -> None:
+            for _ in range(SLICE_RUNS):
+                self._hf.run(sequential, 1)
+
+        slices = ONE_STEP_RUNS // SLICE_RUNS
+        return ONE_STEP_RUNS / in_turns(slices, lambda: measure.seconds(some), others)
 
     # Replay and growth
 
@@ -108,12 +123,12 @@ class Figures:
     def growth(self) -> float:
         """Median time of the steps around step 50,000 over that of the steps around step 100, in one run."""
         times: list[float] = []
-        workflows.clock = times
+        workflows.times = times
         with Holdfast(self._fresh("growth")) as hf:
             hf.run(workflows.timed, 50_500)
-        early = sorted(b - a for a, b in pairwise(times[100:601]))
-        late = sorted(b - a for a, b in pairwise(times[50_000:50_499]))
-        return late[len(late) // 2] / early[len(early) // 2]
+        early = statistics.median(b - a for a, b in pairwise(times[100:601]))
+        late = statistics.median(b - a for a, b in pairwise(times[50_000:50_499]))
+        return late / early
 
     def disk_per_step(self) -> float:
         """KB of database file per step, after a run of 5,000 steps and a checkpoint of the WAL."""
@@ -121,6 +136,13 @@ class Figures:
         with Holdfast(home, durability="process") as hf:
             hf.run(sequential, 5_000)
         return (home / "holdfast.db").stat().st_size / 5_000 / 1024
+
+    def disk(self) -> dict[str, float]:
+        """Bytes on the disk for each byte that the steps returned; there is one way to hold the results."""
+        home = self._fresh("texts")
+        with Holdfast(home) as hf:
+            hf.run(workflows.texts, TEXTS, TEXT_BYTES)
+        return {"": measure.bytes_under(home) / (TEXTS * TEXT_BYTES)}
 
     # Four processes
 
@@ -170,16 +192,9 @@ class Figures:
     def kill_to_rerun(self) -> float:
         """Milliseconds from SIGKILL of the owner to the step's body running again in a process that
         was started at that moment."""
-        home = self._fresh("kill")
-        mark = self._fresh("mark")
-        command = [sys.executable, str(HERE / "victim.py"), str(home), str(mark)]
-        victim = subprocess.Popen(command)
-        _wait_for_lines(mark, 1)
-        os.kill(victim.pid, signal.SIGKILL)
-        killed = time.time()
-        victim.wait()
-        subprocess.run([*command, "last"], check=True)
-        return (float(mark.read_text().split()[1]) - killed) * 1000
+        home, marks = self._fresh("kill"), self._fresh("marks")
+        command = [sys.executable, str(HERE / "victim.py"), str(home), str(marks)]
+        return measure.kill_to_rerun(command, marks)
 
     # The event loop
 
@@ -203,12 +218,3 @@ def _interrupt_after(hf: Holdfast, run_id: str, steps: int) -> int:
     except KeyboardInterrupt as stop:
         seen = int(str(stop))
     return seen
-
-
-def _wait_for_lines(file: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if file.exists() and file.read_text().count("\n") >= count:
-            return
-        time.sleep(0.001)
-    raise TimeoutError(f"{file} has not got {count} lines")

@@ -1,25 +1,21 @@
-"""A process to be killed in a step: `victim.py HOME MARK [last]`; `last` lets the step end."""
+"""A process to be killed in a step: `victim.py HOME MARKS`; started again, it goes on with the run."""
 
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 
 from holdfast import Holdfast, step, workflow
+from peers.workload import hang_once
 
 
 @step
-def wait(mark: str) -> None:
-    with Path(mark).open("a") as file:
-        file.write(f"{time.time()}\n")
-    if sys.argv[-1] != "last":
-        time.sleep(60)
+def wait(marks: str) -> None:
+    hang_once(marks)
 
 
 @workflow
-def killed(mark: str) -> None:
-    wait(mark)
+def killed(marks: str) -> None:
+    wait(marks)
 
 
 if __name__ == "__main__":

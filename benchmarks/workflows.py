@@ -1,12 +1,15 @@
-"""The workflows that the benchmarks execute: steps that do nothing but return 200 bytes."""
+"""The workflows that the benchmarks execute: steps that do nothing but return."""
 
 from __future__ import annotations
 
 import time
 
 from holdfast import step, workflow
+from peers.workload import RESULT, text
+from turns import Clock, nobody
 
-RESULT = {"text": "x" * 180, "n": 1}
+clock = Clock(nobody)
+times: list[float] = []
 
 
 @step
@@ -19,18 +22,34 @@ async def awork(i: int, prompt: str = "hello") -> dict[str, object]:
     return RESULT
 
 
+@step
+def write(i: int, size: int) -> str:
+    return text(i, size)
+
+
 @workflow
-def sequential(steps: int, batch: int = 0) -> int:
+def sequential(steps: int, pause_after: int = 0) -> int:
+    """One step after another; `clock` pauses between slices of `pause_after` steps."""
     for i in range(steps):
+        if pause_after and i and not i % pause_after:
+            clock.pause()
         work(i, "do it")
     return steps
 
 
 @workflow
-async def sequential_async(steps: int, batch: int = 0) -> int:
+async def sequential_async(steps: int, pause_after: int = 0) -> int:
+    """`sequential` of coroutines, in the caller's loop."""
     for i in range(steps):
+        if pause_after and i and not i % pause_after:
+            clock.pause()
         await awork(i, "do it")
     return steps
+
+
+@workflow
+def texts(steps: int, size: int) -> int:
+    return sum(len(write(i, size)) for i in range(steps))
 
 
 @workflow
@@ -41,12 +60,10 @@ def stops_after(steps: int) -> int:
     raise KeyboardInterrupt(steps)
 
 
-clock: list[float] = []
-
-
 @workflow
 def timed(steps: int) -> int:
+    """`sequential`, and `times` gets the end of every step."""
     for i in range(steps):
         work(i, "do it")
-        clock.append(time.perf_counter())
+        times.append(time.perf_counter())
     return steps

@@ -66,11 +66,13 @@ def judge(scene: Scene) -> Verdict:
     again, status = len(scene.notes("began dead")) - 1, scene.told("status ")[0]
     scene.live("restarted")
     kill(living)
-    went_on = "did" if scene.notes("restarted") else "did not"
+    went_on = bool(scene.notes("restarted"))
     return verdict(
         f"with two other processes alive, the dead one's workflow was {status} after {WATCHED_S} s; a process started under "
-        f"the dead one's executor id {went_on} go on with it (its documentation: that, or Conductor, a service apart)",
+        f"the dead one's executor id {'did' if went_on else 'did not'} go on with it (its documentation: that, or Conductor, "
+        "a service apart)",
         plain=again == 1 and len(scene.notes("began living")) == 1,
+        other=went_on,
     )
 
 

@@ -38,7 +38,8 @@ def judge(scene: Scene) -> Verdict:
         process.wait(30)
     begun = len(scene.notes("began pay"))
     return verdict(
-        f"started again, the program goes on with the thread: the running step began {times(begun)}",
+        f"started again, the program goes on with the thread: the running step began {times(begun)} (the library leaves that to "
+        "the application; its server, a product apart, has strategies for it)",
         plain=begun == 1,
     )
 

@@ -1,106 +1,115 @@
-"""holdfast and its peers measured in turns: every figure between two measurements of raw SQLite.
-
-A ratio is taken against the raw commits just before and just after it, so that a noisy machine moves both. Rounds
-begin with another contender each time, so that none always comes first.
-"""
+"""What was found of holdfast and its peers, and what holdfast is to reach beside them."""
 
 from __future__ import annotations
 
-import statistics
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import msgspec
 
-RATES = ("sequential", "many", "one_step_runs")
-RATE_TITLES = ("sequential steps/s", "50 runs × 20 steps at once, steps/s", "1-step runs/s")
+from row import HEAD, Row, Spread, number
+
+RATES = {
+    "sequential": "sequential sync steps",
+    "many": "50 sync runs × 20 steps at once",
+    "many_async": "50 async runs × 20 steps at once",
+    "one_step_runs": "1-step runs",
+}
+KILL = "`kill -9` → the step runs again"
+DISK = "disk for 600 steps of 2 KB, by the data"
+
+REACHES: tuple[tuple[str, str, float, float | None], ...] = (
+    ("sequential", "DBOS", 8, 12),
+    ("sequential", "LangGraph", 6, None),
+    ("many", "DBOS", 25, 50),
+    ("many_async", "DBOS", 25, 50),
+    ("one_step_runs", "DBOS", 10, None),
+)
+RAW_SETTING = "commits, in turns with holdfast: apsw, WAL, synchronous=FULL; one row of 200 bytes a commit"
+KILL_REACH_MS = 200
+DISK_REACH = 1.5
 
 
-class Contender(Protocol):
-    """What is measured: a `Peer`, or holdfast in the same clothes."""
+class Standing(msgspec.Struct, frozen=True):
+    """What was found of one contender: `rates` a second; `behind`, how many times as fast holdfast was just before and
+    after; `disk`, bytes for each byte that the steps returned, per way to hold the results."""
 
     name: str
     version: str
     setting: str
     durability: str
+    variant: bool
+    rates: dict[str, Spread]
+    behind: dict[str, Spread]
+    kill_to_rerun: Spread
+    disk: dict[str, float]
 
-    def sequential(self) -> float: ...
-    def many(self) -> float: ...
-    def one_step_runs(self) -> float: ...
-    def kill_to_rerun(self) -> float: ...
+    def rate(self, figure: str) -> str:
+        return number(self.rates[figure].median)
 
+    def weight(self) -> str:
+        return ", ".join(
+            f"{number(times)} ×" + (f" ({way})" if way else "") for way, times in self.disk.items()
+        )
 
-def compare(
-    contenders: Sequence[Contender], raw: Callable[[], float], rounds: int = 5
-) -> list[dict[str, Any]]:
-    """A row per contender, and one for raw SQLite, the yardstick, in front; medians, lowest and highest."""
-    found: dict[str, dict[str, list[float]]] = {one.name: {} for one in contenders}
-    raws: list[float] = []
-    for one in contenders:
-        _say(f"warming up {one.name}")
-        for figure in RATES:
-            getattr(one, figure)()
-    for turn in range(rounds):
-        _say(f"round {turn + 1} of {rounds}")
-        start = turn % len(contenders)
-        for figure in RATES:
-            for one in [*contenders[start:], *contenders[:start]]:
-                before, rate, after = raw(), float(getattr(one, figure)()), raw()
-                raws += [before, after]
-                found[one.name].setdefault(figure, []).append(rate)
-                found[one.name].setdefault(figure + "_ratio", []).append(rate / ((before + after) / 2))
-        for one in contenders:
-            found[one.name].setdefault("kill_to_rerun", []).append(one.kill_to_rerun())
-    yardstick = {
-        "name": "raw SQLite",
-        "version": "",
-        "setting": "apsw, WAL, synchronous=FULL, one 200-byte row per commit",
-    }
-    promise = {
-        "durability": "a row is committed before the next one",
-        "yardstick": True,
-        "sequential": _summary(raws),
-    }
-    return [{**yardstick, **promise}, *(_row(one, found[one.name]) for one in contenders)]
+    def markdown(self) -> str:
+        """A line of the table: what was found, and beside it how it was set up."""
+        cells = [
+            self.rate(figure)
+            + (f" (holdfast: {number(self.behind[figure].median)} ×)" if figure in self.behind else "")
+            for figure in RATES
+        ]
+        cells += [f"{number(self.kill_to_rerun.median)} ms", self.weight()]
+        return f"| **{self.name}** {self.version} | {' | '.join(cells)} | {self.setting}; {self.durability} |"
 
 
-def markdown(rows: Sequence[dict[str, Any]], missing: Sequence[Any] = ()) -> str:
-    """The table, with the setting of each beside its figures; a line for each peer that could not run."""
-    lines = [
-        "| | " + " | ".join(RATE_TITLES) + " | kill → step runs again | setting |",
-        "|---" * (len(RATE_TITLES) + 3) + "|",
-    ]
-    for row in rows:
-        rates = [_cell(row, figure) for figure in RATES]
-        kill = f"{row['kill_to_rerun']['rate']:,.0f} ms" if "kill_to_rerun" in row else ""
-        name = f"**{row['name']}** {row['version']}".strip()
-        lines.append(f"| {name} | {' | '.join(rates)} | {kill} | {row['setting']}; {row['durability']} |")
-    lines += [f"| **{one.name}** | not available: {one.reason} | | | | |" for one in missing]
-    return "\n".join(lines) + "\n"
+class Comparison(msgspec.Struct, frozen=True):
+    """Raw commits a second, in turns with each rate of holdfast's; holdfast; its peers; and by name those that could
+    not be had, each with the reason."""
 
+    rounds: int
+    raw: dict[str, Spread]
+    ours: Standing
+    peers: list[Standing]
+    absent: dict[str, str]
 
-def _cell(row: dict[str, Any], figure: str) -> str:
-    if figure not in row:
-        return ""
-    ratio = f" ({row[figure]['ratio']:.2f} × raw)" if "ratio" in row[figure] else ""
-    return f"{row[figure]['rate']:,.0f}{ratio}"
+    def rows(self) -> list[Row]:
+        """What holdfast is to reach, beside the peers that could be had and by itself."""
+        peers = {peer.name: peer for peer in self.peers}
+        (disk,) = self.ours.disk.values()
+        return [
+            *(
+                Row(
+                    RATES[figure],
+                    peers[name].behind[figure],
+                    f"× {name}",
+                    reach,
+                    aim,
+                    beside=f"{self.ours.rate(figure)}/s; {name} {peers[name].rate(figure)}/s",
+                )
+                for figure, name, reach, aim in REACHES
+                if name in peers
+            ),
+            Row(KILL, self.ours.kill_to_rerun, "ms", KILL_REACH_MS, at_most=True),
+            Row(DISK, Spread.of([disk]), "×", DISK_REACH, at_most=True),
+        ]
 
-
-def _row(one: Contender, values: dict[str, list[float]]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "name": one.name,
-        "version": one.version,
-        "setting": one.setting,
-        "durability": one.durability,
-        "kill_to_rerun": _summary(values["kill_to_rerun"]),
-    }
-    for figure in RATES:
-        row[figure] = {**_summary(values[figure]), "ratio": statistics.median(values[figure + "_ratio"])}
-    return row
-
-
-def _summary(values: list[float]) -> dict[str, float]:
-    return {"rate": statistics.median(values), "low": min(values), "high": max(values)}
-
-
-def _say(text: str) -> None:
-    print(f"  {text} ...", file=sys.stderr, flush=True)
+    def markdown(self) -> str:
+        """What is to be reached, then everybody's figures; a line for each peer that could not be had."""
+        titles = [*(f"{title}, per second" for title in RATES.values()), KILL, DISK]
+        raw = " | ".join(number(self.raw[figure].median) for figure in RATES)
+        unjudged = [
+            f"| {RATES[figure]} | not judged: no {name} here | ≥ {reach:g} × {name} | {aim or ''} | | |"
+            for figure, name, reach, aim in REACHES
+            if name in self.absent
+        ]
+        return "\n".join(
+            [
+                HEAD,
+                *(row.markdown() for row in self.rows()),
+                *unjudged,
+                "",
+                "| | " + " | ".join(titles) + " | setting and promise |",
+                "|---" * (len(titles) + 2) + "|",
+                f"| **raw SQLite** | {raw} | | | {RAW_SETTING} |",
+                *(one.markdown() for one in (self.ours, *self.peers)),
+                *(f"| **{name}** | absent: {reason} | | | | | | |" for name, reason in self.absent.items()),
+            ]
+        )

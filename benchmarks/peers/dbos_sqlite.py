@@ -1,13 +1,15 @@
-"""DBOS Transact on SQLite: `dbos_sqlite.py serve HOME MODE` or `dbos_sqlite.py victim HOME MARKS`.
+"""DBOS Transact on SQLite: `dbos_sqlite.py serve HOME MODE`, `... victim HOME MARKS` or `... texts HOME STEPS SIZE`.
 
-As its documentation says: a system database URL `sqlite:///...`, workflows called as functions, many of them by
-`DBOS.start_workflow`, recovery by `DBOS.launch`. MODE `shipped` leaves SQLite as DBOS sets it up; `wal`
+As its documentation says: a system database URL `sqlite:///...`, workflows called as functions, coroutines started
+by `DBOS.start_workflow_async`, recovery by `DBOS.launch`. MODE `shipped` leaves SQLite as DBOS sets it up; `wal`
 turns the database to WAL mode first, which its documentation does not mention.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -15,19 +17,35 @@ from pathlib import Path
 
 import sqlalchemy
 from dbos import DBOS, SetWorkflowID
-from protocol import RESULT, kill_and_restart, mark, rate, serve
+from measure import bytes_under, kill_to_rerun, seconds, seconds_at_once
+from protocol import serve
+from sqlite_setting import setting
+from workload import RESULT, hang_once, text
 
-SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
-JOURNALS = {"delete": "rollback journal", "wal": "WAL"}
 DURABILITY = {
-    "shipped": "as it ships: a step is committed before the next one begins",
-    "wal": "not what it ships with: a step is committed before the next one begins",
+    "shipped": "as it ships: a step is on the disk before the next one begins",
+    "wal": "not as it ships: a step is on the disk before the next one begins",
 }
 
 
 @DBOS.step()
 def work(i: int, prompt: str = "hello") -> dict[str, object]:
     return RESULT
+
+
+@DBOS.step()
+async def awork(i: int, prompt: str = "hello") -> dict[str, object]:
+    return RESULT
+
+
+@DBOS.step()
+def write(i: int, size: int) -> str:
+    return text(i, size)
+
+
+@DBOS.step()
+def wait(marks: str) -> None:
+    hang_once(marks)
 
 
 @DBOS.workflow()
@@ -37,10 +55,16 @@ def sequential(steps: int) -> int:
     return steps
 
 
-@DBOS.step()
-def wait(marks: str) -> None:
-    if mark(marks) == 1:
-        time.sleep(60)
+@DBOS.workflow()
+async def sequential_async(steps: int) -> int:
+    for i in range(steps):
+        await awork(i, "do it")
+    return steps
+
+
+@DBOS.workflow()
+def texts(steps: int, size: int) -> int:
+    return sum(len(write(i, size)) for i in range(steps))
 
 
 @DBOS.workflow()
@@ -49,71 +73,82 @@ def killed(marks: str) -> None:
 
 
 def launch(home: Path) -> DBOS:
-    dbos = DBOS(
-        config={
-            "name": "bench",
-            "system_database_url": f"sqlite:///{home / 'dbos.sqlite'}",
-            "log_level": "WARNING",
-        }
-    )
+    url = f"sqlite:///{home / 'dbos.sqlite'}"
+    dbos = DBOS(config={"name": "bench", "system_database_url": url, "log_level": "WARNING"})
     DBOS.launch()
     return dbos
 
 
 class DbosWorker:
+    """One launched DBOS for the rates; a kill and a weighing have processes and databases of their own."""
+
     def __init__(self, home: Path, mode: str) -> None:
-        if mode == "wal":
-            _to_wal(home / "dbos.sqlite")
         self._home = home
         self._mode = mode
-        self._kills = 0
+        self._made = 0
+        self._prepare(home)
+        self._dbos = launch(home)
+        # DBOS makes its thread pool the loop's own, and `asyncio.run` would shut that down at its end.
+        self._loop = asyncio.Runner()
         self.version = version("dbos")
-        self.setting = _setting(launch(home))
         self.durability = DURABILITY[mode]
+        with self._dbos._sys_db.engine.connect() as connection:
+            self.setting = setting(
+                lambda name: connection.execute(sqlalchemy.text(f"PRAGMA {name}")).scalar_one()
+            )
 
     def sequential(self, steps: int) -> float:
-        return rate(steps, lambda: sequential(steps))
+        return steps / seconds(lambda: sequential(steps))
 
     def many(self, runs: int, steps: int) -> float:
-        def work() -> None:
-            started = [DBOS.start_workflow(sequential, steps) for _ in range(runs)]
-            for run in started:
-                run.get_result()
+        return runs * steps / seconds_at_once(runs, lambda: sequential(steps))
 
-        return rate(runs * steps, work)
+    def many_async(self, runs: int, steps: int) -> float:
+        async def main() -> float:
+            began = time.perf_counter()
+            for run in [await DBOS.start_workflow_async(sequential_async, steps) for _ in range(runs)]:
+                await run.get_result()
+            return runs * steps / (time.perf_counter() - began)
+
+        return self._loop.run(main())
 
     def one_step_runs(self, runs: int) -> float:
-        return rate(runs, lambda: [sequential(1) for _ in range(runs)])
+        return runs / seconds(lambda: [sequential(1) for _ in range(runs)])
 
     def kill_to_rerun(self) -> float:
-        self._kills += 1
-        home = self._home / f"kill-{self._kills}"
-        home.mkdir()
-        if self._mode == "wal":
-            _to_wal(home / "dbos.sqlite")
-        return kill_and_restart(
+        home = self._fresh()
+        return kill_to_rerun(
             [sys.executable, __file__, "victim", str(home), str(home / "marks")], home / "marks"
         )
 
+    def disk(self, steps: int, size: int) -> dict[str, float]:
+        home = self._fresh()
+        subprocess.run(
+            [sys.executable, __file__, "texts", str(home), str(steps), str(size)],
+            check=True,
+            stdout=sys.stderr,
+        )
+        return {"": bytes_under(home) / (steps * size)}
+
     def close(self) -> None:
         DBOS.destroy()
+        self._loop.close()
+
+    def _fresh(self) -> Path:
+        self._made += 1
+        home = self._home / f"{self._made}"
+        home.mkdir()
+        self._prepare(home)
+        return home
+
+    def _prepare(self, home: Path) -> None:
+        if self._mode == "wal":
+            database = sqlite3.connect(home / "dbos.sqlite")
+            database.execute("PRAGMA journal_mode=wal")
+            database.close()
 
 
-def _to_wal(file: Path) -> None:
-    database = sqlite3.connect(file)
-    database.execute("PRAGMA journal_mode=wal")
-    database.close()
-
-
-def _setting(dbos: DBOS) -> str:
-    """What its own connections say: a setting that another release changes is told as it is there."""
-    with dbos._sys_db.engine.connect() as connection:
-        journal = connection.execute(sqlalchemy.text("PRAGMA journal_mode")).scalar_one()
-        synchronous = connection.execute(sqlalchemy.text("PRAGMA synchronous")).scalar_one()
-    return f"SQLite, {JOURNALS.get(journal, journal)}, synchronous={SYNCHRONOUS[synchronous]}"
-
-
-def victim(home: Path, marks: str) -> None:
+def live(home: Path, marks: str) -> None:
     """The first life starts the workflow; the second only launches, which recovers it."""
     again = Path(marks).exists()
     launch(home)
@@ -125,9 +160,16 @@ def victim(home: Path, marks: str) -> None:
     DBOS.destroy()
 
 
-if __name__ == "__main__":
-    what, home, last = sys.argv[1:4]
+def main(what: str, home: str, *rest: str) -> None:
     if what == "serve":
-        serve(lambda: DbosWorker(Path(home), last))
+        serve(lambda: DbosWorker(Path(home), rest[0]))
+    elif what == "victim":
+        live(Path(home), rest[0])
     else:
-        victim(Path(home), last)
+        launch(Path(home))
+        texts(*map(int, rest))
+        DBOS.destroy()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -22,9 +22,16 @@ class Unavailable(Exception):
 
 
 def cache() -> Path:
+    """Where everything is installed."""
     told = os.environ.get("BENCH_PEERS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(told) if told else Path(base) / "holdfast-bench"
+
+
+def environ() -> dict[str, str]:
+    """The variables that a peer sees: none that would bring modules of this environment into its own, or its doings elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PYTHONUNBUFFERED": "1", "LANGSMITH_TRACING": "false"}
 
 
 def python_of(product: str) -> Path:

@@ -1,138 +1,111 @@
-"""LangGraph with its SQLite saver: `langgraph_sqlite.py serve HOME MODE` or `... victim HOME MARKS MODE`.
+"""LangGraph with its SQLite saver: `langgraph_sqlite.py serve HOME MODE`.
 
-MODE `graph`: a StateGraph with one node per step; MODE `tasks`: an entrypoint with one task per step. Both with
-`durability="sync"`, the most durable of its modes. It makes LangGraph wait for the checkpoint at the end of a
-super-step: that is every step of the graph, but the whole of an entrypoint, whose tasks go on
-before their writes are on the disk. Many runs at once share the saver in threads, which was faster here than its async saver.
+MODE `graph`: a graph with one node per step and `durability="sync"`, its most durable mode: LangGraph waits for the checkpoint
+at the end of a super-step. `async`: the same graph in its default mode, which writes while the next node runs. `tasks`: an
+entrypoint with one task per step; there "sync" waits at the end of the entrypoint, not of a task. Runs at once share one
+saver, in threads, or for coroutines in one loop with its async saver.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 import time
 import uuid
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Literal
 
+import langgraph_disk
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.func import entrypoint, task
-from langgraph.graph import END, START, StateGraph
-from protocol import RESULT, kill_and_restart, mark, rate, serve
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph_flows import ASYNC_FLOWS, FLOWS, begin, config
+from measure import kill_to_rerun, seconds, seconds_at_once
+from protocol import serve
+from sqlite_setting import setting
 
-SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
-
-
-class State(TypedDict):
-    steps: int
-    done: int
-    last: dict[str, object]
-    marks: str
+VICTIM = Path(__file__).with_name("langgraph_victim.py")
 
 
-def work_node(state: State) -> dict[str, object]:
-    if state["marks"] and mark(state["marks"]) == 1:
-        time.sleep(60)
-    return {"done": state["done"] + 1, "last": RESULT}
+@dataclass(frozen=True)
+class Mode:
+    """How LangGraph is used, and what that promises."""
+
+    form: Literal["graph", "tasks"]
+    durability: Literal["sync", "async"]
+    promise: str
 
 
-def more(state: State) -> str:
-    return "work" if state["done"] < state["steps"] else END
-
-
-@task
-def work(i: int, marks: str) -> dict[str, object]:
-    if marks and mark(marks) == 1:
-        time.sleep(60)
-    return RESULT
-
-
-def graph_of(saver: SqliteSaver) -> Any:
-    builder = StateGraph(State)
-    builder.add_node("work", work_node)
-    builder.add_edge(START, "work")
-    builder.add_conditional_edges("work", more)
-    return builder.compile(checkpointer=saver)
-
-
-def tasks_of(saver: SqliteSaver) -> Any:
-    @entrypoint(checkpointer=saver)
-    def flow(state: State) -> int:
-        for i in range(state["steps"]):
-            work(i, state["marks"]).result()
-        return state["steps"]
-
-    return flow
-
-
-FLOWS: dict[str, Callable[[SqliteSaver], Any]] = {"graph": graph_of, "tasks": tasks_of}
-DURABILITY = {
-    "graph": "as its documentation advises: a step is committed before the next one begins",
-    "tasks": "the same mode: a task's result is committed in the background, the next task does not wait for it",
+MODES = {
+    "graph": Mode("graph", "sync", "its most durable mode: a step is on the disk before the next one begins"),
+    "async": Mode("graph", "async", "its default mode: a step is written while the next one runs"),
+    "tasks": Mode(
+        "tasks", "sync", "its most durable mode: a task is written while the next one runs, all at the end"
+    ),
 }
 
 
 class LangGraphWorker:
-    def __init__(self, home: Path, mode: str) -> None:
+    """One open saver for the rates; a kill and a weighing have databases of their own."""
+
+    def __init__(self, home: Path, name: str) -> None:
         self._home = home
-        self._mode = mode
+        self._mode = MODES[name]
         self._kills = 0
         self._connection = sqlite3.connect(home / "checkpoints.sqlite", check_same_thread=False)
-        self._flow = FLOWS[mode](SqliteSaver(self._connection))
+        self._flow = FLOWS[self._mode.form](SqliteSaver(self._connection))
         self._run(1)
         self.version = f"{version('langgraph')}, saver {version('langgraph-checkpoint-sqlite')}"
-        self.setting = self._setting()
-        self.durability = DURABILITY[mode]
-
-    def _run(self, steps: int) -> None:
-        invoke(self._flow, uuid.uuid4().hex, steps)
+        sqlite = setting(lambda pragma: self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+        awaited = ", tasks not awaited" if self._mode.form == "tasks" else ""
+        self.setting = f'{sqlite}, durability="{self._mode.durability}"{awaited}'
+        self.durability = self._mode.promise
 
     def sequential(self, steps: int) -> float:
-        return rate(steps, lambda: self._run(steps))
+        return steps / seconds(lambda: self._run(steps))
 
     def many(self, runs: int, steps: int) -> float:
-        with ThreadPoolExecutor(runs) as pool:
-            return rate(runs * steps, lambda: list(pool.map(self._run, [steps] * runs)))
+        return runs * steps / seconds_at_once(runs, lambda: self._run(steps))
+
+    def many_async(self, runs: int, steps: int) -> float:
+        async def main() -> float:
+            async with AsyncSqliteSaver.from_conn_string(str(self._home / "async.sqlite")) as saver:
+                await saver.setup()
+                flow = ASYNC_FLOWS[self._mode.form](saver)
+                began = time.perf_counter()
+                await asyncio.gather(*(flow.ainvoke(*self._call(steps), **self._how()) for _ in range(runs)))
+                return runs * steps / (time.perf_counter() - began)
+
+        return asyncio.run(main())
 
     def one_step_runs(self, runs: int) -> float:
-        return rate(runs, lambda: [self._run(1) for _ in range(runs)])
+        return runs / seconds(lambda: [self._run(1) for _ in range(runs)])
 
     def kill_to_rerun(self) -> float:
         self._kills += 1
         home = self._home / f"kill-{self._kills}"
         home.mkdir()
-        command = [sys.executable, __file__, "victim", str(home), str(home / "marks"), self._mode]
-        return kill_and_restart(command, home / "marks")
+        arguments = [str(home), str(home / "marks"), self._mode.form, self._mode.durability]
+        return kill_to_rerun([sys.executable, str(VICTIM), *arguments], home / "marks")
+
+    def disk(self, steps: int, size: int) -> dict[str, float]:
+        mode = self._mode
+        return langgraph_disk.weigh(self._home / "disk", mode.form, steps, size, mode.durability)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _setting(self) -> str:
-        """What its own connection says."""
-        (journal,) = self._connection.execute("PRAGMA journal_mode").fetchone()
-        (synchronous,) = self._connection.execute("PRAGMA synchronous").fetchone()
-        awaited = "" if self._mode == "graph" else ", tasks' writes not awaited"
-        return f'SQLite, {journal.upper()}, synchronous={SYNCHRONOUS[synchronous]}, "sync"{awaited}'
+    def _run(self, steps: int) -> None:
+        self._flow.invoke(*self._call(steps), **self._how())
 
+    def _call(self, steps: int) -> tuple[dict[str, object], dict[str, object]]:
+        return begin(steps), config(uuid.uuid4().hex, steps)
 
-def invoke(flow: Any, thread: str, steps: int, marks: str = "", *, again: bool = False) -> None:
-    """Begin a thread, or go on with it as the documentation says: the same thread, None for the input."""
-    begin = {"steps": steps, "done": 0, "last": {}, "marks": marks}
-    config = {"configurable": {"thread_id": thread}, "recursion_limit": steps + 5}
-    flow.invoke(None if again else begin, config, durability="sync")
-
-
-def victim(home: Path, marks: str, mode: str) -> None:
-    again = Path(marks).exists()
-    with SqliteSaver.from_conn_string(str(home / "checkpoints.sqlite")) as saver:
-        invoke(FLOWS[mode](saver), "victim", 1, marks, again=again)
+    def _how(self) -> dict[str, str]:
+        return {"durability": self._mode.durability}
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve(lambda: LangGraphWorker(Path(sys.argv[2]), sys.argv[3]))
-    else:
-        victim(Path(sys.argv[2]), sys.argv[3], sys.argv[4])
+    serve(lambda: LangGraphWorker(Path(sys.argv[2]), sys.argv[3]))

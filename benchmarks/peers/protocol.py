@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
-
-RESULT = {"text": "x" * 180, "n": 1}
 
 
 class Worker(Protocol):
-    """What a product does for the benchmark; rates are per second, by the worker's own clock."""
+    """What a product does for the benchmark. Rates are per second, by the worker's own clock; a step of `many` and `sequential`
+    is a plain function, one of `many_async` a coroutine; `disk` says, per way to hold the results, how many bytes are
+    on the disk for each byte that the steps returned."""
 
     version: str
     setting: str
@@ -28,8 +24,10 @@ class Worker(Protocol):
 
     def sequential(self, steps: int) -> float: ...
     def many(self, runs: int, steps: int) -> float: ...
+    def many_async(self, runs: int, steps: int) -> float: ...
     def one_step_runs(self, runs: int) -> float: ...
     def kill_to_rerun(self) -> float: ...
+    def disk(self, steps: int, size: int) -> dict[str, float]: ...
     def close(self) -> None: ...
 
 
@@ -54,40 +52,3 @@ def serve(open_worker: Callable[[], Worker]) -> None:
                 answer(error=f"{name}: {type(error).__name__}: {error}")
     finally:
         worker.close()
-
-
-def rate(count: int, work: Callable[[], object]) -> float:
-    """`count` by the seconds that `work` takes."""
-    began = time.perf_counter()
-    work()
-    return count / (time.perf_counter() - began)
-
-
-def wait_for_lines(file: Path, count: int, timeout_s: float = 60) -> list[str]:
-    """The lines of `file` as soon as there are `count` of them."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if file.exists() and (text := file.read_text()).count("\n") >= count:
-            return text.splitlines()
-        time.sleep(0.001)
-    raise TimeoutError(f"{file.name} has not got {count} lines after {timeout_s} s")
-
-
-def mark(file: str) -> int:
-    """Note in `file` that a body begins now; the number of beginnings so far."""
-    with Path(file).open("a") as marks:
-        marks.write(f"{time.time()}\n")
-    return len(Path(file).read_text().splitlines())
-
-
-def kill_and_restart(command: list[str], marks: Path) -> float:
-    """Start `command`, kill it in its step, start it again: milliseconds from the kill to the step's second beginning."""
-    victim = subprocess.Popen(command)
-    try:
-        wait_for_lines(marks, 1)
-    finally:
-        os.kill(victim.pid, signal.SIGKILL)
-        killed = time.time()
-        victim.wait()
-    subprocess.run(command, check=True, timeout=60)
-    return (float(wait_for_lines(marks, 2)[1]) - killed) * 1000

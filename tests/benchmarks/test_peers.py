@@ -1,4 +1,4 @@
-"""The bench's side of a peer, with a fake worker; and the comparison, with contenders that are none."""
+"""The bench's side of a peer, with a fake worker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.peers import Missing, Peer, Unavailable, environment
-from benchmarks.peers.comparison import compare, markdown
+
+from peers import environment
+from peers.environment import Unavailable
+from peers.peer import Broken, Peer
 
 PEERS = Path(environment.__file__).parent
 
@@ -25,6 +27,8 @@ WORKER = """
             print("noise on stdout")
         def sequential(self, steps): return steps * 2.0
         def many(self, runs, steps): return float(runs * steps)
+        def many_async(self, runs, steps): return float(os.environ.get("PYTHONPATH") is None)
+        def disk(self, steps, size): return dict(all=1.5)
         def one_step_runs(self, runs): raise ValueError("no runs here")
         def kill_to_rerun(self): os._exit(3)
         def close(self): pass
@@ -45,23 +49,31 @@ def test_commands_go_out_and_figures_come_back(tmp_path: Path) -> None:
     """One worker answers many commands; what it prints besides does not disturb."""
     with peer(tmp_path) as fake:
         assert (fake.version, fake.setting, fake.durability) == ("1.0", "no disk", "none")
-        assert fake.sequential(300) == 600.0
-        assert fake.many(50, 20) == 1000.0
+        assert fake.sequential() == 600.0
+        assert fake.many() == 1000.0
+        assert fake.disk() == {"all": 1.5}
+
+
+def test_a_peer_sees_no_modules_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment is its own, whatever this process was started with."""
+    monkeypatch.setenv("PYTHONPATH", "src")
+    with peer(tmp_path) as fake:
+        assert fake.many_async() == 1.0
 
 
 def test_a_failed_measurement_is_an_error_and_not_a_figure(tmp_path: Path) -> None:
     """The worker says what went wrong, and goes on."""
     with peer(tmp_path) as fake:
-        with pytest.raises(RuntimeError, match="ValueError: no runs here"):
+        with pytest.raises(Broken, match="ValueError: no runs here"):
             fake.one_step_runs()
-        assert fake.sequential(1) == 2.0
+        assert fake.sequential() == 600.0
 
 
 def test_a_dead_worker_is_an_error(tmp_path: Path) -> None:
     """At once, and for every later command."""
     with peer(tmp_path) as fake:
         for _ in range(2):
-            with pytest.raises(RuntimeError, match="Fake is gone"):
+            with pytest.raises(Broken, match="Fake is gone"):
                 fake.kill_to_rerun()
 
 
@@ -126,52 +138,3 @@ def test_pins_are_exact_and_name_no_registry() -> None:
             assert exact, f"{file.name}: {line}"
             assert name
             assert version[0].isdigit()
-
-
-class Contender:
-    """Runs at a fixed multiple of raw, whatever raw is."""
-
-    version, setting, durability = "1", "none", "nothing"
-
-    def __init__(self, name: str, factor: float, speed: list[float], order: list[str]) -> None:
-        self.name, self.factor, self.speed, self.order = name, factor, speed, order
-
-    def sequential(self) -> float:
-        self.order.append(self.name)
-        return self.factor * self.speed[0]
-
-    many = one_step_runs = sequential
-
-    def kill_to_rerun(self) -> float:
-        return 7.0
-
-
-def test_ratios_hold_on_a_machine_whose_speed_changes() -> None:
-    """Each figure is taken against the raw commits around it, and nobody always comes first."""
-    speed, order = [100.0], list[str]()
-
-    def raw() -> float:
-        return speed[0]
-
-    class Slowing(Contender):
-        def kill_to_rerun(self) -> float:
-            speed[0] /= 2
-            return 7.0
-
-    rows = compare([Slowing("a", 0.5, speed, order), Contender("b", 3, speed, order)], raw, rounds=4)
-    assert [row["name"] for row in rows] == ["raw SQLite", "a", "b"]
-    assert [row["sequential"].get("ratio") for row in rows] == [None, 0.5, 3.0]
-    assert rows[2]["many"] == {"rate": 112.5, "low": 37.5, "high": 300.0, "ratio": 3.0}
-    assert rows[1]["kill_to_rerun"]["rate"] == 7.0
-    firsts = order[6::6]
-    assert firsts == ["a", "b", "a", "b"]
-
-
-def test_the_table_has_the_setting_beside_the_figures_and_the_missing_with_their_reason() -> None:
-    """A peer that cannot run is told, never left out."""
-    rows = compare([Contender("a", 0.5, [1000.0], [])], lambda: 1000.0, rounds=1)
-    text = markdown(rows, [Missing("Restate", "there is no npm")])
-    assert (
-        "| **a** 1 | 500 (0.50 × raw) | 500 (0.50 × raw) | 500 (0.50 × raw) | 7 ms | none; nothing |" in text
-    )
-    assert "| **Restate** | not available: there is no npm |" in text
