@@ -13,7 +13,9 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.crash import page
@@ -21,9 +23,12 @@ from tests.crash.score import Budget, Score
 
 Kind = Callable[[Budget], list[Score]]
 
+LANES = (("points", "power"), ("processes", "mounts", "flips"))
+"""Kinds that keep the processors busy, beside kinds that mostly wait."""
+
 
 def kinds() -> dict[str, Kind]:
-    """Name → the function that tries it, in the order of the page."""
+    """Name → the function that tries it, in the order of the page. Each is in one of the `LANES`."""
     from tests.crash import flips, mounts, points, power, processes
 
     return {
@@ -71,12 +76,25 @@ def _passes(chosen: list[str], seed: int, budget_s: float) -> tuple[list[Score],
     while not seeds or time.monotonic() - began < budget_s:
         seeds.append(seed + len(seeds))
         print(f"seed {seeds[-1]}", flush=True)
+        with ThreadPoolExecutor(len(LANES), "crash-lane") as pool:
+            lanes = [[name for name in lane if name in chosen] for lane in LANES]
+            found = dict(one for lane in pool.map(partial(_try, Budget(seeds[-1])), lanes) for one in lane)
         for name in chosen:
-            start = time.monotonic()
-            for score in kinds()[name](Budget(seeds[-1])):
+            for score in found[name]:
                 _add(total, score)
-                _show(score, time.monotonic() - start)
     return list(total.values()), seeds, time.monotonic() - began
+
+
+def _try(budget: Budget, names: Sequence[str]) -> list[tuple[str, list[Score]]]:
+    """The kinds of a lane, one after the other."""
+    found = []
+    for name in names:
+        start = time.monotonic()
+        scores = kinds()[name](budget)
+        for score in scores:
+            _show(score, time.monotonic() - start)
+        found.append((name, scores))
+    return found
 
 
 def _add(total: dict[tuple[str, str], Score], score: Score) -> None:

@@ -2,8 +2,8 @@
 
 A process that was started with the shim (`shim.environment()`), with no threads and no store open, forks a
 `Nursery` once. That one does nothing but fork lives: a life opens the store, runs a workload, and ends by
-itself, by its fault, or by a kill at one of its lines. The first process checks, and lives those lives itself
-that need no fault: it never forks again, so none of its pages is shared and copied.
+itself, by its fault, or by a kill at one of its lines. The first process checks, and lives most lives itself
+that nobody kills: it never forks again, so none of its pages is shared and copied.
 """
 
 from __future__ import annotations
@@ -162,23 +162,50 @@ class Nursery:
 def live_here(
     name: str,
     home: Path,
+    fault: shim.Fault | None = None,
     *,
     past: Sequence[str] = (),
     lines_of_commands: Path | None = None,
     way: Way = "run",
+    tries: int = 1,
     settle: tuple[str, str] | None = None,
 ) -> Life:
-    """The same in this very process, which has lived for long, and without a fault. What it writes to
-    standard error is kept. Ends this process if it hangs: there is nobody else to tell."""
+    """The same in this very process, which has lived for long, with no fault or one that does not kill. What
+    it writes to standard error is kept. Ends this process if it hangs: there is nobody else to tell."""
     side = Side(None, past, lines_of_commands)
     with tempfile.TemporaryFile() as errors, _standard_error(errors.fileno()) as real:
+        descriptors = _descriptors()
         faulthandler.dump_traceback_later(PATIENCE_S, exit=True, file=real)
-        workloads.live(name, home, side, way=way, settle=settle)
-        _wait_for_threads()
+        with _struck_by(fault, home):
+            workloads.live(name, home, side, way=way, tries=tries, settle=settle)
+            _wait_for_threads()
         faulthandler.cancel_dump_traceback_later()
+        if _descriptors() > descriptors:
+            sys.stderr.write(f"a closed Holdfast has left {_descriptors() - descriptors} descriptors open\n")
         sys.stderr.flush()
         errors.seek(0)
-        return Life(side.past[len(past) :], errors.read().decode(errors="replace"))
+        life = Life(side.past[len(past) :], errors.read().decode(errors="replace"))
+    life.fault = None if fault is None else shim.outcome()
+    return life
+
+
+@contextmanager
+def _struck_by(fault: shim.Fault | None, home: Path) -> Iterator[None]:
+    """What is done meanwhile in this process has the fault."""
+    if fault is None:
+        yield
+        return
+    shim.plan(fault, home)
+    shim.arm()
+    try:
+        yield
+    finally:
+        shim.disarm()
+
+
+def _descriptors() -> int:
+    """How many this process has open."""
+    return len(os.listdir("/proc/self/fd"))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 ENDED = ("completed", "failed", "cancelled")
@@ -111,6 +112,12 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+@lru_cache(32)
+def _canonical_text(text: str) -> str:
+    """The same of a JSON text: large values come again and again."""
+    return canonical(json.loads(text))
+
+
 def digest(text: str) -> str:
     """What side lines say of a value."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -157,7 +164,7 @@ class Fold:
         blob = payload.get("blob")
         if blob:
             self.require(blob in self.blobs, f"its large value {blob[:12]} is missing")
-            return canonical(json.loads(self.blobs[blob]))
+            return _canonical_text(self.blobs[blob])
         return canonical(payload["result"]) if "result" in payload else ""
 
     def step(self, payload: dict[str, Any], *statuses: str) -> StepHistory:

@@ -243,8 +243,10 @@ def cuts(lab: Lab, truth: Truth, states: int) -> Iterator[tuple[int, Cut]]:
         wanted = math.floor(states * weight / whole + lab.chance.random())
         seen: set[int] = set()
         for _ in range(3 * wanted):
+            if len(seen) == wanted:
+                break
             cut = disk.cut(lab.chance)
-            if cut.choice not in seen and len(seen) < wanted:
+            if cut.choice not in seen:
                 seen.add(cut.choice)
                 yield end, cut
 

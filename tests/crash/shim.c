@@ -93,7 +93,6 @@ __attribute__((noreturn)) static void die(void) {
 
 /* Count one operation; whether the fault strikes it. */
 static int strikes(int kind, const char *path, size_t bytes) {
-    if (!(plan->counted & kind)) return 0;
     long count = __atomic_add_fetch(&plan->count, 1, __ATOMIC_SEQ_CST);
     if (plan->mode == RECORD) {
         if (count <= MOST_RECORDS) {
@@ -122,13 +121,13 @@ static int strikes(int kind, const char *path, size_t bytes) {
 
 static int fd_strikes(int kind, int fd, size_t bytes) {
     char path[PATH_MAX];
-    if (!armed || !path_of(fd, path) || !beneath(path)) return 0;
+    if (!armed || !(plan->counted & kind) || !path_of(fd, path) || !beneath(path)) return 0;
     return strikes(kind, path, bytes);
 }
 
 static int path_strikes(int kind, int directory, const char *name) {
     char path[2 * PATH_MAX + 2];
-    if (!armed) return 0;
+    if (!armed || !(plan->counted & kind)) return 0;
     if (name[0] == '/') {
         snprintf(path, sizeof path, "%s", name);
     } else {

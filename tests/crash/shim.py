@@ -70,6 +70,11 @@ class Fault:
     """Of TORN, EIO, FULL and SHORT: where a write is cut (odd: at a sector). Of DELAY: microseconds."""
     counted: Kind = CHANGES
 
+    @property
+    def spares(self) -> bool:
+        """Whether the process lives on."""
+        return self.mode in (Mode.FULL, Mode.SHORT) or (self.mode == Mode.EIO and not self.until)
+
     def __str__(self) -> str:
         extra = f" until {self.until}" if self.until else ""
         return f"{self.mode.name} at operation {self.at}{extra}, argument {self.argument}"

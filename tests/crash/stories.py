@@ -26,8 +26,10 @@ from tests.crash.shim import Fault, Kind, Mode
 from tests.crash.workloads import WORKLOADS, Way, Workload, commands_are_over
 
 MOST_LIVES = 12
-HERE = 0.8
-"""So many of the lives without a fault are lived in the teller itself."""
+HERE = 0.9
+"""So many of the lives that nobody kills are lived in the teller itself."""
+REBUILT = 0.1
+"""After so many stories the tables are made anew and compared."""
 READY = "ready\n"
 _FAST = Path("/dev/shm")
 
@@ -98,27 +100,19 @@ class Story:
     ) -> Life:
         """One more life; everything is looked at after it."""
         heard = len(self._heard())
-        if fault is None and kill is None and self.chance.random() < HERE:
-            life = forks.live_here(
-                self.workload.name,
-                self.home,
-                past=self.lines,
-                lines_of_commands=self._commands,
-                way=way,
-                settle=settle,
-            )
+        how: dict[str, Any] = {
+            "past": self.lines,
+            "lines_of_commands": self._commands,
+            "way": way,
+            "tries": tries,
+            "settle": settle,
+        }
+        if kill is None and (fault is None or fault.spares) and self.chance.random() < HERE:
+            life = forks.live_here(self.workload.name, self.home, fault, **how)
         else:
+            bystander = self.chance.random() < (0.5 if fault and fault.until else 0.1)
             life = _nursery().live(
-                self.workload.name,
-                self.home,
-                fault,
-                past=self.lines,
-                lines_of_commands=self._commands,
-                way=way,
-                tries=tries,
-                settle=settle,
-                kill=kill,
-                bystander=self.chance.random() < (0.5 if fault and fault.until else 0.1),
+                self.workload.name, self.home, fault, kill=kill, bystander=bystander, **how
             )
         require(commands_are_over(self.home), "a command outlived its owner")
         life.lines = self._heard()[heard:] + life.lines
@@ -196,7 +190,7 @@ def _tell(point: Point, told: Story, verdict: Verdict) -> None:
         notes["settled"] += 1
     require(told.lives.finish() == "completed", "a run waits, and its caller was told of a result")
     _check_claims(told)
-    if told.chance.random() < 0.15:
+    if told.chance.random() < REBUILT:
         check_rebuilt(told.home)
     if told.chance.random() < 0.1:
         _check_calm(told.live())  # a run that has ended runs nothing

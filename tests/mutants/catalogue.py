@@ -73,6 +73,33 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "nothing is ever synced",
+        CRASH + "test_power.py::test_sample[sequential]",
+        (
+            "store/sqlite/commit.py",
+            '"PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL"',
+            '"PRAGMA synchronous=OFF"',
+        ),
+    ),
+    mutant(
+        "a step is acknowledged before it is on the disk",
+        CRASH + "test_power.py::test_sample[together]",
+        (
+            "store/sqlite/commit.py",
+            '"PRAGMA synchronous=FULL" if full else "PRAGMA synchronous=NORMAL"',
+            '"PRAGMA synchronous=NORMAL"',
+        ),
+    ),
+    mutant(
+        "the end of a run is acknowledged before it is on the disk",
+        CRASH + "test_power.py::test_sample[post]",
+        (
+            "engine/lifecycle.py",
+            "            entry = execution.entry(ending.commands, blobs=ending.blobs)\n",
+            "            entry = execution.entry(ending.commands, blobs=ending.blobs, durable=False)\n",
+        ),
+    ),
+    mutant(
         "the deleted store is written on",
         "tests/acceptance/test_store_faults.py::test_store_deleted_under_a_run",
         (
