@@ -28,7 +28,8 @@ from typing import Any
 
 from tests.crash import shim, workloads
 from tests.crash.lives import said_of, whole_lines
-from tests.crash.workloads import WORKLOADS, Side, Way
+from tests.crash.side import Side
+from tests.crash.workloads import WORKLOADS, Way
 
 PATIENCE_S = 30.0
 
