@@ -139,7 +139,7 @@ SCRIPTS: dict[str, Script] = {
     **{
         name: Script(name, one.plan, partial(workloads.live, name), one.prepare)
         for name, one in WORKLOADS.items()
-        if name != "shell"  # what other processes do is no matter of the store's disk
+        if name != "shell" and one.steer is None  # what others do is no matter of the store's disk
     },
     "long": Script("long", _plan(LONG), partial(_play_one_by_one, LONG)),
     "reopened": Script("reopened", _plan(BERTHS), partial(_play_one_by_one, BERTHS)),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.crash.history import canonical, digest
+from tests.crash.lives import place
 
 from holdfast import idempotency_key
 
@@ -60,11 +61,6 @@ def take(side: Side) -> None:
     """From now on this process speaks there."""
     global _present
     _present = side
-
-
-def place(key: str, generation: int) -> str:
-    """A step in a line: its key, and its generation if that is not the first."""
-    return f"{key}@{generation}" if generation else key
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import asyncio
 import fcntl
 import json
 import os
+import select
 import sqlite3
 import sys
 import tempfile
@@ -25,9 +26,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.crash import steered
 from tests.crash.checker import (
     APPLICATION_ID,
     GENESIS,
@@ -45,7 +48,7 @@ from tests.crash.history import Event
 from tests.crash.side import Side, body, here, take, told
 
 import holdfast
-from holdfast import Holdfast, Retry, command, gather, parallel, sleep, step, workflow
+from holdfast import Holdfast, Retry, Run, command, gather, parallel, sleep, step, workflow
 from holdfast.errors import HoldfastError, InDoubt, StoreError
 
 LONG_S = 1.4 * float(os.environ.get("HOLDFAST_FLUSH_AFTER_MS", 5)) / 1000
@@ -226,6 +229,12 @@ class Workload:
     plan: Plan
     prepare: Callable[[Path], None] = lambda home: None
     """Makes what is there before the first life, in an empty directory."""
+    steer: steered.Steer | None = None
+    """What somebody outside does to its runs, if they need that."""
+    play: Callable[[Holdfast, steered.Attend], Any] | None = None
+    """What a life does with the store, if that is more than to bring the run to its end."""
+    in_line: bool = True
+    """One thing after the other: an error of the store speaks of the last one."""
 
     @property
     def run_id(self) -> str:
@@ -345,6 +354,7 @@ WORKLOADS: dict[str, Workload] = {
                 )
             },
             prepare=_new_store,
+            in_line=False,
         ),
         Workload(
             "tides",
@@ -355,6 +365,7 @@ WORKLOADS: dict[str, Workload] = {
                     str(1 + 20 + 30 + 40 + 50),
                 )
             },
+            in_line=False,
         ),
         Workload(
             "storm",
@@ -388,12 +399,29 @@ WORKLOADS: dict[str, Workload] = {
             shell,
             {"shell": RunPlan(("say#1", "true#1", "work#1"), '"hello1"', once=frozenset({"say#1"}))},
             prepare=_new_store,
+            in_line=False,
         ),
         Workload(
             "heritage",
             heritage,
             {"heritage": RunPlan(_keys("mill", 8), str(sum(n * n for n in range(1, 9)))), **_TREE},
             prepare=_old_store,
+        ),
+        *(
+            Workload(name, flow, plan, prepare, steer, play, in_line=False)
+            for name, flow, plan, prepare, steer, play in (
+                ("asks", steered.asks, steered.ASKS, _new_store, steered.answer_asks, None),
+                ("calls", steered.calls, steered.CALLS, _new_store, steered.answer_calls, None),
+                ("helm", steered.helm, steered.HELM, _new_store, steered.steer_helm, None),
+                (
+                    "turns",
+                    steered.turns,
+                    steered.TURNS,
+                    steered.begin_turns,
+                    steered.answer_turns,
+                    steered.take_turns,
+                ),
+            )
         ),
     )
 }
@@ -413,6 +441,7 @@ def live(
     tries: int = 1,
     settle: tuple[str, str] | None = None,
     durability: Literal["full", "process"] | None = None,
+    steered_here: bool = True,
 ) -> None:
     """One life of a workload: open the store, go on with the run, say how it ended, close.
 
@@ -425,7 +454,8 @@ def live(
         stopped CLASS CODE      another HoldfastError did
         crash TEXT              anything else: a defect
 
-    `way` is how a run that exists goes on; `settle` says first what became of a step: `done` or `retry`.
+    `way` is how a run that exists goes on; `settle` says first what became of a step: `done` or `retry`;
+    `steered_here` says whether this life also does what its runs need from outside.
     """
     take(side)
     hf: Holdfast | None = None
@@ -433,7 +463,7 @@ def live(
         for left in reversed(range(tries)):
             try:
                 hf = hf or Holdfast(home, durability=durability)
-                _go(hf, WORKLOADS[name], way, settle)
+                _go(hf, WORKLOADS[name], way, settle, steered_here)
                 break
             except StoreError as error:
                 side.say("again" if left else "error", *_words(error))
@@ -450,24 +480,56 @@ def live(
             hf.close()
 
 
+def steer(name: str, home: Path, side: Side, stop: int) -> None:
+    """Do what a workload's runs need from outside, until the descriptor `stop` is closed at its other end,
+    and then once more: also what was left by a life that is dead."""
+    take(side)
+    step = WORKLOADS[name].steer
+    assert step is not None
+    try:
+        with Holdfast(home) as hf:
+            while not select.select([stop], [], [], steered.LOOK_S)[0]:
+                step(hf)
+            step(hf)
+    except BaseException:
+        side.say("broken", traceback.format_exc()[-700:].replace("\n", " | "))
+
+
 def _words(error: HoldfastError) -> list[str]:
     claims = ["unwritten"] if "nothing of the last commit was written" in str(error) else []
     return [type(error).__name__, error.code, *claims]
 
 
-def _go(hf: Holdfast, workload: Workload, way: Way, settle: tuple[str, str] | None) -> None:
+def _go(
+    hf: Holdfast, workload: Workload, way: Way, settle: tuple[str, str] | None, steered_here: bool
+) -> None:
     run_id = workload.run_id
     if settle is not None:
         _settle(hf, run_id, *settle)
-    result: Any = None
+    if workload.steer is None:
+        result = _result(hf, workload, way)
+    else:
+        steer = workload.steer if steered_here else None
+        wait = partial(steered.attend, hf, steer=steer)
+        result = workload.play(hf, wait) if workload.play else wait(_begun(hf, workload, way))
+    here().say("result", run_id, digest(canonical(result)))
+
+
+def _begun(hf: Holdfast, workload: Workload, way: Way) -> Run[Any]:
+    """A handle on the run; a `recover` would wait for what nobody steers."""
+    if way != "run" and any(run.id == workload.run_id for run in hf.runs()):
+        return hf.resume(workload.run_id)
+    return hf.with_id(workload.run_id).start(workload.workflow)
+
+
+def _result(hf: Holdfast, workload: Workload, way: Way) -> Any:
+    run_id = workload.run_id
     known = way != "run" and any(run.id == run_id for run in hf.runs())
     if known and way == "recover":
         known = any(run.id == run_id for run in hf.recover())
     if known:
-        result = hf.resume(run_id).result()
-    else:
-        result = hf.with_id(run_id).run(workload.workflow)
-    here().say("result", run_id, digest(canonical(result)))
+        return hf.resume(run_id).result()
+    return hf.with_id(run_id).run(workload.workflow)
 
 
 def _settle(hf: Holdfast, run_id: str, key: str, outcome: str) -> None:
