@@ -111,7 +111,7 @@ def restore_backup(file: str, as_json: bool) -> None:
     from holdfast.cli.listing import point_out_interrupted
 
     with access.open_to_read(place) as opened:
-        point_out_interrupted(opened.reading)
+        point_out_interrupted(opened)
 
 
 # Which file
