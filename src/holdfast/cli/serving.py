@@ -31,7 +31,7 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
     with Foreground() as foreground, access.open_to_execute() as (opened, engine):
         if not engine.options.resume:
             raise Refused(
-                "the setting `resume` is off: nothing is gone on with by itself here; name a run, or change it"
+                "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
             )
         teller = _Teller(opened, as_json=as_json)
         service = Service(engine, engine.options.recover_limit, teller.tell)
