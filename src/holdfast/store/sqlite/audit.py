@@ -136,9 +136,11 @@ def _verify_heads(
 
 def _verify_positions(db: apsw.Connection) -> Iterator[Fault]:
     """Every event in its place among all: what the feed's order is made of."""
-    count, last = db.execute("SELECT count(*), coalesce(max(position), 0) FROM events").fetchall()[0]
-    if count != last:
-        yield Fault("", 0, f"there are {count} events, and the last one is at position {last}")
+    count, first, last = db.execute(
+        "SELECT count(*), coalesce(min(position), 1), coalesce(max(position), 0) FROM events"
+    ).fetchall()[0]
+    if (first, last) != (1, count):
+        yield Fault("", 0, f"there are {count} events, at positions {first} to {last}")
     for name, version in db.execute(sql.query("out_of_order")):
         yield Fault(name, version, "the event is not in its place among the others")
     for name, version in db.execute(sql.query("odd_synced")):
