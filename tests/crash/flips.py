@@ -41,8 +41,8 @@ from tests.crash.specimen import (
 from holdfast.errors import StoreError
 from holdfast.store.sqlite import SqliteStore
 
-FLIPS_PER_COLUMN = 20
-PAGE_FLIPS = 2_000
+FLIPS_PER_COLUMN = 15
+PAGE_FLIPS = 1_500
 LOG_FLIPS = 100
 
 

@@ -10,7 +10,7 @@ SAMPLES = {
     "takeover": 0.1,
     "crowd": 0.2,
     "clocks": 0.2,
-    "fork": 0.25,
+    "fork": 0.5,
     "vanishing": 0.34,
     "full": 0.17,
     "limited": 0.1,
