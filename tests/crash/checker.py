@@ -17,13 +17,16 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.crash.archives import GENESIS, chain, read_archive
+from tests.crash.fold import Fold, fold_operation
 from tests.crash.history import (
     Event,
-    Fold,
     History,
+    OperationHistory,
     RunHistory,
     StepHistory,
     Violation,
@@ -34,6 +37,7 @@ from tests.crash.history import (
 from tests.crash.lives import Lives, Plan, RunPlan, said_of, whole_lines
 
 __all__ = [
+    "GENESIS",
     "History",
     "Lives",
     "Plan",
@@ -42,6 +46,7 @@ __all__ = [
     "StepHistory",
     "Violation",
     "canonical",
+    "chain",
     "check_rebuilt",
     "check_store",
     "digest",
@@ -50,7 +55,6 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x686F6C64
-GENESIS = bytes(32)
 LOG_OF_STREAMS = "@store"
 
 RUN_COLUMNS = (
@@ -59,6 +63,9 @@ RUN_COLUMNS = (
 STEP_COLUMNS = (
     "generation key name kind effect status attempt started_at ended_at due_at child version".split()
 )
+GENERATION_COLUMNS = "status reason cause attention_step".split()
+OPERATION_COLUMNS = "kind run person target undoes left_generation opened_generation status begun_at".split()
+_ARCHIVED = "archived"
 
 
 @contextmanager
@@ -74,11 +81,6 @@ def copied(home: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-def chain(previous: bytes, stream: str, version: int, type: str, time: int, payload: str) -> bytes:
-    """The hash of an event as docs/formats.md defines it."""
-    return hashlib.sha256(previous + f"{stream}\0{version}\0{type}\0{time}\0{payload}".encode()).digest()
-
-
 def check_store(home: Path) -> History:
     """Everything that must hold in a store by itself. Raises `Violation`; leaves the store as it is."""
     with copied(home) as copy:
@@ -87,12 +89,12 @@ def check_store(home: Path) -> History:
             return History()
         try:
             with closing(sqlite3.connect(path, isolation_level=None)) as db:
-                return _check_database(db)
+                return _check_database(db, home / "archive")
         except sqlite3.Error as error:
             raise Violation(f"the database cannot be read: {error}") from error
 
 
-def _check_database(db: sqlite3.Connection) -> History:
+def _check_database(db: sqlite3.Connection, archive: Path) -> History:
     db.execute("PRAGMA synchronous=OFF")  # a copy: nobody needs it after a power cut
     problems = [row[0] for row in db.execute("PRAGMA integrity_check")]
     require(problems == ["ok"], f"integrity_check: {problems}")
@@ -103,20 +105,23 @@ def _check_database(db: sqlite3.Connection) -> History:
         return History()
     application = db.execute("PRAGMA application_id").fetchone()[0]
     require(application == APPLICATION_ID, f"application_id is {application:#x}")
-    require(("step_rows" in tables) == (schema >= 2), f"schema {schema} has the tables {sorted(tables)}")
+    for table, since in (("step_rows", 2), ("operations", 5), ("generations", 5)):
+        require((table in tables) == (schema >= since), f"schema {schema} has the tables {sorted(tables)}")
     blobs = _check_blobs(db)
-    streams = _check_log(db, blobs)
-    ids = dict(db.execute("SELECT id, name FROM streams").fetchall())
-    history = History(schema=schema)
-    for name, events in streams.items():
-        for event in events:
-            if event.synced:
-                history.last_synced = max(history.last_synced, event.position)
-        if name != LOG_OF_STREAMS:
+    log = _check_log(db)
+    _check_large(log, blobs, _check_archives(log.archived, archive))
+    history = History(schema=schema, archived=frozenset(log.archived))
+    for name, events in log.streams.items():
+        history.last_synced = max([history.last_synced, *(one.position for one in events if one.synced)])
+        if log.kinds[name] == "run":
             history.runs[name] = Fold(name, blobs).fold(events)
+        elif log.kinds[name] == "operation":
+            history.operations[name] = fold_operation(name, events)
     _check_epochs(db, history)
-    _check_tables(db, history, ids)
-    if streams:
+    _check_operations(history)
+    _check_forks(history)
+    _check_tables(db, history, log.ids)
+    if log.streams:
         require(
             db.execute("SELECT count(*) FROM meta WHERE key = 'incarnation'").fetchone()[0] == 1,
             "the store has events and no incarnation",
@@ -132,7 +137,18 @@ def _check_blobs(db: sqlite3.Connection) -> dict[str, str]:
     return blobs
 
 
-def _check_log(db: sqlite3.Connection, blobs: dict[str, str]) -> dict[str, list[Event]]:
+@dataclass
+class _Log:
+    """The streams of a store."""
+
+    ids: dict[int, str]
+    kinds: dict[str, str]
+    streams: dict[str, list[Event]] = field(default_factory=dict)
+    archived: dict[str, Event] = field(default_factory=dict)
+    """Stream → the record that is left of it."""
+
+
+def _check_log(db: sqlite3.Connection) -> _Log:
     """The events of every stream: versions without gaps, chained, ending at the head that is stored."""
     heads = {
         id: (name, kind, version, hash, time)
@@ -140,84 +156,198 @@ def _check_log(db: sqlite3.Connection, blobs: dict[str, str]) -> dict[str, list[
             "SELECT id, name, kind, version, hash, time FROM streams"
         )
     }
-    streams: dict[str, list[Event]] = {head[0]: [] for head in heads.values()}
+    log = _Log({id: head[0] for id, head in heads.items()}, {head[0]: head[1] for head in heads.values()})
+    streams = log.streams
+    streams.update({head[0]: [] for head in heads.values() if head[1] != _ARCHIVED})
     ends = dict.fromkeys(heads, GENESIS)
-    wanted: set[str] = set()
-    rows = db.execute(
+    gone = sum(version for _, kind, version, _, _ in heads.values() if kind == _ARCHIVED)
+    expected = 1
+    for position, id, version, type, time, payload, hash, synced in db.execute(
         "SELECT position, stream, version, type, time, payload, hash, synced FROM events ORDER BY position"
-    )
-    for expected, (position, id, version, type, time, payload, hash, synced) in enumerate(rows, 1):
+    ):
         where = f"event {position} ({type}, version {version})"
-        require(position == expected, f"{where}: position {expected} is missing")
+        require(
+            expected <= position <= expected + gone,
+            f"{where}: position {expected} is missing" + (f"; {gone} were archived" if gone else ""),
+        )
+        gone, expected = gone - (position - expected), position + 1
         require(id in heads, f"{where}: stream {id} has no head")
         name = heads[id][0]
+        require(name in streams, f"{where}: stream {name} was archived")
         require(
             version == len(streams[name]) + 1, f"{where} of {name}: expected version {len(streams[name]) + 1}"
         )
         require(hash == chain(ends[id], name, version, type, time, payload), f"{where} of {name}: wrong hash")
         require(synced in (0, 1), f"{where}: synced is {synced}")
         ends[id] = hash
-        event = Event(position, version, type, time, json.loads(payload), hash, synced)
-        streams[name].append(event)
-        if event.payload.get("blob"):
-            wanted.add(event.payload["blob"])
-    for id, (name, _, version, hash, time) in heads.items():
+        streams[name].append(Event(position, version, type, time, json.loads(payload), hash, synced))
+    require(not gone, f"{gone} events fewer are missing than were archived")
+    for id, (name, kind, version, hash, time) in heads.items():
+        if kind == _ARCHIVED:
+            continue
         last = streams[name][-1] if streams[name] else None
         found = (len(streams[name]), ends[id], last.time if last else 0)
         require(
             (version, hash, time) == found, f"{name}: the head is at version {version}, the log at {found[0]}"
         )
-    require(wanted <= blobs.keys(), f"large values are missing: {sorted(wanted - blobs.keys())}")
-    require(blobs.keys() <= wanted, f"large values of no event: {sorted(blobs.keys() - wanted)}")
-    _check_creations(streams, {head[0]: head[1] for head in heads.values()})
-    return streams
+    _check_creations(log)
+    for name, record in log.archived.items():
+        head = next(head for head in heads.values() if head[0] == name)
+        told = (record.payload["version"], bytes.fromhex(record.payload["hash"]))
+        require(told == head[2:4], f"{name} was archived at version {told[0]}, its head is at {head[2]}")
+    return log
 
 
-def _check_creations(streams: dict[str, list[Event]], kinds: dict[str, str]) -> None:
+def _check_creations(log: _Log) -> None:
+    """Every stream has a record of its creation, and each that was archived one of that."""
     created: dict[str, Event] = {}
-    for event in streams.get(LOG_OF_STREAMS, ()):
-        require(event.type == "StreamCreated", f"{event.type} in the store's own stream")
+    for event in log.streams.get(LOG_OF_STREAMS, ()):
         name = event.payload["stream"]
+        if event.type == "StreamArchived":
+            require(name in created, f"stream {name} was archived and never created")
+            require(name not in log.archived, f"stream {name} was archived twice")
+            require(log.kinds.get(name) == _ARCHIVED, f"stream {name} was archived, and is there")
+            log.archived[name] = event
+            continue
+        require(event.type == "StreamCreated", f"{event.type} in the store's own stream")
         require(name not in created, f"stream {name} was created twice")
-        require(kinds.get(name) == event.payload["kind"], f"stream {name} is gone, or of another kind")
+        found = log.kinds.get(name)
+        require(found in (event.payload["kind"], _ARCHIVED), f"stream {name} is gone, or of another kind")
         created[name] = event
-    for name, events in streams.items():
+    for name, kind in log.kinds.items():
         if name == LOG_OF_STREAMS:
             continue
         require(name in created, f"stream {name} has no StreamCreated")
+        if kind == _ARCHIVED:
+            require(name in log.archived, f"stream {name} is archived, and no record says so")
+            continue
+        events = log.streams[name]
         require(events, f"stream {name} has no events")
         require(created[name].position < events[0].position, f"stream {name} was created after its events")
 
 
+def _check_archives(archived: dict[str, Event], directory: Path) -> set[str]:
+    """Every run that was archived is in the file that its record names; gives their large values."""
+    large: set[str] = set()
+    for file in sorted({record.payload["file"] for record in archived.values()}):
+        require((directory / file).exists(), f"the archive {file} is missing")
+        found = read_archive(directory / file)
+        for name, record in archived.items():
+            if record.payload["file"] == file:
+                told = (record.payload["version"], record.payload["hash"])
+                require(found.heads.get(name) == told, f"the archive {file} does not have {name} to its end")
+        large |= found.blobs
+    return large
+
+
+def _check_large(log: _Log, blobs: dict[str, str], archived: set[str]) -> None:
+    """All large values of the log are there, and no others; those of an archive may be swept later."""
+    wanted = {blob for events in log.streams.values() for one in events if (blob := one.payload.get("blob"))}
+    require(wanted <= blobs.keys(), f"large values are missing: {sorted(wanted - blobs.keys())}")
+    more = blobs.keys() - wanted - archived
+    require(not more, f"large values of no event: {sorted(more)}")
+
+
+def _check_operations(history: History) -> None:
+    """An operation and what it did to its run are one: neither is there without the other."""
+    done: dict[str, tuple[str, int, int]] = {}
+    for run in history.runs.values():
+        live = 0
+        for event in run.events:
+            if event.type in ("Rewound", "GenerationRestored"):
+                operation, opened = event.payload["operation"], event.payload["generation"]
+                require(operation not in done, f"operation {operation} was done twice")
+                done[operation] = (run.id, live, opened)
+                live = opened
+    for stream, operation in history.operations.items():
+        if operation.run in history.archived:
+            continue
+        told = (operation.run, operation.left_generation, operation.opened_generation)
+        found = done.pop(operation.id, None)
+        require(found == told, f"{stream} says that it moved {told}; the log has {found}")
+        _check_undone(history, stream, operation)
+    require(not done, f"runs were moved by operations that nobody recorded: {sorted(done)}")
+
+
+def _check_undone(history: History, stream: str, operation: OperationHistory) -> None:
+    """An undo takes the run back to where the operation that it names came from."""
+    if operation.kind != "undo":
+        return
+    other = next((one for one in history.operations.values() if one.id == operation.undoes), None)
+    require(other is not None, f"{stream} takes back {operation.undoes}, which nobody did")
+    assert other is not None
+    moved = (operation.run, operation.left_generation, operation.opened_generation)
+    back = (other.run, other.opened_generation, other.left_generation)
+    require(moved == back, f"{stream} moved {moved}; to take back {operation.undoes} is {back}")
+
+
+def _check_forks(history: History) -> None:
+    """What a fork has from another run, that run has, with the same values and times."""
+    for run in history.runs.values():
+        origin = history.runs.get(run.forked_from)
+        if origin is None:
+            continue
+        known = {_as_copied(event) for event in origin.events}
+        for event in run.copied:
+            require(
+                _as_copied(event) in known,
+                f"run {run.id}, version {event.version}: {event.type} is no event of {origin.id}",
+            )
+
+
+def _as_copied(event: Event) -> tuple[str, int, str]:
+    """What of an event is the same in a copy: generations and versions are each run's own."""
+    kept = {name: value for name, value in event.payload.items() if name not in ("generation", "signal")}
+    return event.type, event.time, canonical(kept)
+
+
 def _check_epochs(db: sqlite3.Connection, history: History) -> None:
-    for name, epoch in db.execute("SELECT name, epoch FROM streams WHERE name <> ?", (LOG_OF_STREAMS,)):
-        last = history.runs[name].epochs[-1:] or [0]
-        require(epoch == last[0], f"run {name}: the head's epoch is {epoch}, the last claim's is {last[0]}")
+    epochs = dict(db.execute("SELECT name, epoch FROM streams").fetchall())
+    for run in history.runs.values():
+        found, last = epochs[run.id], run.epoch
+        require(found == last, f"run {run.id}: the head's epoch is {found}, the last one in the log {last}")
 
 
 def _check_tables(db: sqlite3.Connection, history: History, ids: dict[int, str]) -> None:
     """The projections are what the log says, row for row."""
-    runs = {
-        ids.get(row[0], f"#{row[0]}"): row[1:]
-        for row in db.execute(f"SELECT stream, {', '.join(RUN_COLUMNS)} FROM runs")
-    }
-    told = {run.id: tuple(getattr(run, column) for column in RUN_COLUMNS) for run in history.runs.values()}
-    _compare("runs", runs, told, RUN_COLUMNS)
-    expected = {
-        (run.id, *at): tuple(getattr(step, column) for column in STEP_COLUMNS)
-        for run in history.runs.values()
-        for at, step in run.steps.items()
-    }
-    rows = {at: row for at, row in expected.items() if not history.runs[at[0]].steps[at[1:]].ran}
+    runs = {run.id: _columns(run, RUN_COLUMNS) for run in history.runs.values()}
+    _compare("runs", _rows(db, "runs", ("stream",), RUN_COLUMNS, ids), runs, RUN_COLUMNS)
+    steps = [(run.id, step) for run in history.runs.values() for step in run.steps.values()]
+    all_steps = {(id, step.generation, step.key): _columns(step, STEP_COLUMNS) for id, step in steps}
+    at = ("run", "generation", "key")
     if history.schema >= 2:
-        _compare("step_rows", _step_rows(db, "step_rows", ids), rows, STEP_COLUMNS)
-    _compare("steps", _step_rows(db, "steps", ids), expected, STEP_COLUMNS)
+        ran = {(id, step.generation, step.key) for id, step in steps if step.ran}
+        rows = {place: row for place, row in all_steps.items() if place not in ran}
+        _compare("step_rows", _rows(db, "step_rows", at, STEP_COLUMNS, ids), rows, STEP_COLUMNS)
+    _compare("steps", _rows(db, "steps", at, STEP_COLUMNS, ids), all_steps, STEP_COLUMNS)
+    if history.schema < 5:
+        return
+    left = {
+        (run.id, generation): _columns(stand, GENERATION_COLUMNS)
+        for run in history.runs.values()
+        for generation, stand in run.left.items()
+    }
+    found = _rows(db, "generations", ("run", "generation"), GENERATION_COLUMNS, ids)
+    _compare("generations", found, left, GENERATION_COLUMNS)
+    operations = {name: _columns(one, OPERATION_COLUMNS) for name, one in history.operations.items()}
+    found = _rows(db, "operations", ("stream",), OPERATION_COLUMNS, ids)
+    _compare("operations", found, operations, OPERATION_COLUMNS)
 
 
-def _step_rows(db: sqlite3.Connection, table: str, ids: dict[int, str]) -> dict[Any, Any]:
-    rows = db.execute(f"SELECT run, {', '.join(STEP_COLUMNS)} FROM {table}").fetchall()
-    found = {(ids.get(row[0], f"#{row[0]}"), row[1], row[2]): row[1:] for row in rows}
-    require(len(found) == len(rows), f"{table} has a step twice")
+def _columns(one: object, columns: list[str]) -> tuple[Any, ...]:
+    return tuple(getattr(one, column) for column in columns)
+
+
+def _rows(
+    db: sqlite3.Connection, table: str, at: tuple[str, ...], columns: list[str], ids: dict[int, str]
+) -> dict[Any, Any]:
+    """Place → row; the first column of a place is a stream."""
+    rows = db.execute(f"SELECT {', '.join((*at, *columns))} FROM {table}").fetchall()
+    found = {}
+    for row in rows:
+        place = (ids.get(row[0], f"#{row[0]}"), *row[1 : len(at)])
+        found[place if len(at) > 1 else place[0]] = row[len(at) :]
+    require(len(found) == len(rows), f"{table} has a row twice")
     return found
 
 
@@ -264,5 +394,5 @@ def check_rebuilt(home: Path) -> None:
 
 def _dump(home: Path) -> dict[str, list[Any]]:
     with closing(sqlite3.connect(home / "holdfast.db")) as db:
-        tables = ("runs", "step_rows", "steps", "events", "streams")
+        tables = ("runs", "step_rows", "steps", "generations", "operations", "events", "streams")
         return {table: sorted(db.execute(f"SELECT * FROM {table}")) for table in tables}

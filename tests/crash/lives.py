@@ -29,8 +29,8 @@ class RunPlan:
     """Steps that end as failures, which the code catches."""
     silent: frozenset[str] = frozenset()
     """Steps whose bodies say no lines: child runs."""
-    values: tuple[str, ...] = ()
-    """Recorded values."""
+    marks: tuple[str, ...] = ()
+    """Recorded values, emissions and patches."""
 
 
 Plan = Mapping[str, RunPlan]
@@ -167,8 +167,8 @@ class Lives:
             )
         for (run_id, key), told in said.valued.items():
             run = after.runs.get(run_id)
-            value = run.values.get((run.generation, key)) if run else None
-            require(value is None or digest(value) == told, f"{key} of {run_id} was another value")
+            mark = run.marks.get((run.generation, key)) if run else None
+            require(mark is None or digest(mark.json) == told, f"{key} of {run_id} was another value")
         for run_id, told in said.results.items():
             run = after.runs.get(run_id)
             if run is None or run.status != "completed":
@@ -263,9 +263,9 @@ class Lives:
     def _check_complete(self, run: RunHistory, plan: RunPlan) -> None:
         keys = {step.key for step in run.steps.values() if step.generation == run.generation}
         require(keys == set(plan.steps), f"run {run.id}: other steps than planned: {keys ^ set(plan.steps)}")
-        values = {key for generation, key in run.values if generation == run.generation}
+        marks = {key for generation, key in run.marks if generation == run.generation}
         require(
-            values == set(plan.values), f"run {run.id}: other recorded values: {values ^ set(plan.values)}"
+            marks == set(plan.marks), f"run {run.id}: other marks than planned: {marks ^ set(plan.marks)}"
         )
         for key in plan.steps:
             step = run.step(key)

@@ -211,7 +211,7 @@ def test_damage_to_rows(home, statement, found):
         ("sequential", claimed_again(epoch=1), "epoch 1 after 1"),
         ("sequential", claimed_again(took_over="someone"), "whose owner was"),
         ("sequential", claimed_again(took_over=""), "whose owner was"),
-        ("sequential", claimed_again(), "the head's epoch is 1, the last claim's is 2"),
+        ("sequential", claimed_again(), "the head's epoch is 1, the last one in the log 2"),
         ("sequential", changed("StepRan", "work#3", generation=1), "another generation"),
         ("post", again("StepStarted", "send#1", attempt=2), "once step send#1 begins again"),
         ("tree", without("StepStarted", "leaf#1"), "leaf#1 never started"),

@@ -40,7 +40,8 @@ from tests.crash.checker import (
     chain,
     digest,
 )
-from tests.crash.history import Event, Fold
+from tests.crash.fold import Fold
+from tests.crash.history import Event
 
 import holdfast
 from holdfast import Holdfast, Retry, command, gather, idempotency_key, parallel, sleep, step, workflow
@@ -362,7 +363,7 @@ def _as_first_written(type: str, at: int, text: str) -> Iterator[tuple[str, int,
 def _write_tables(db: sqlite3.Connection, id: int, name: str, kind: str, events: list[Event]) -> None:
     run = None if name == LOG_OF_STREAMS else Fold(name, {}).fold(events)
     last = events[-1]
-    epoch = run.epochs[-1] if run else 0
+    epoch = run.epoch if run else 0
     head = (id, name, kind, last.version, last.hash, epoch, last.time)
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)", head)
     if run is None:
@@ -386,11 +387,7 @@ WORKLOADS: dict[str, Workload] = {
         Workload(
             "sequential",
             sequential,
-            {
-                "sequential": RunPlan(
-                    _keys("work", 20), str(9 + 40_000 + 2 * 9 + 80_000), values=("random#1",)
-                )
-            },
+            {"sequential": RunPlan(_keys("work", 20), str(9 + 40_000 + 2 * 9 + 80_000), marks=("random#1",))},
         ),
         Workload(
             "fan",

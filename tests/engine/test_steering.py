@@ -190,6 +190,84 @@ def test_branches_are_cancelled_together(hf, act, tmp_path):
     assert hf.cancel("x") == "cancelled"
 
 
+# Requests that their owner could miss
+
+STOPPED = {"cancel": ("cancelled", RunCancelled), "pause": ("paused", RunPaused)}
+
+
+@pytest.mark.parametrize("steer", STOPPED)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_request_in_the_moment_of_parking(open_hf, act, steer, is_async):
+    """A run that lets go to wait at a gate, and is asked just then: the request is heard all the same."""
+    hf, other = open_hf(), open_hf()
+
+    def plot():
+        try:
+            return approval("ok").outcome
+        finally:
+            getattr(other, steer)("x", "enough", patience=0)
+
+    async def aplot():
+        try:
+            return (await approval.aio("ok")).outcome
+        finally:
+            await getattr(other.aio, steer)("x", "enough", patience=0)
+
+    run = hf.with_id("x").start(act(aplot if is_async else plot))
+    status, error = STOPPED[steer]
+    with pytest.raises(error, match="enough"):
+        run.result(timeout=20)
+    assert hf.get("x").status == status
+
+
+def dead_while_asked(open_hf, crashes, flow, ran, steer):
+    """A run whose owner died in a step and had not heard what it was asked for; another Holdfast."""
+    dead, other = open_hf(), open_hf()
+    dead.with_id("x").start(flow)
+    until(lambda: ran)
+    dead._engine.follower.close()  # it hears nothing
+    assert getattr(other, steer)("x", "enough", by="ann", patience=0) == "running"
+    crashes.bury(dead)
+    return other
+
+
+def a_long_step(ran, go):
+    @step
+    def long():
+        ran.append("began")
+        go.wait(20)
+        return "end"
+
+    return long
+
+
+def test_a_cancel_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
+    """Whoever would go on with the run ends it, and its child with it."""
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    kid = act(lambda: long(), "child")
+    other = dead_while_asked(open_hf, crashes, act(lambda: kid()), ran, "cancel")
+    with pytest.raises(RunCancelled, match="enough"):
+        other.resume("x").result(timeout=20)
+    assert ran == ["began"]
+    assert {(info.status, info.reason) for info in other.runs()} == {("cancelled", "enough")}
+    assert types(other, "x")[-2:] == ["CancelRequested", "RunCancelled"]
+    go.set()
+
+
+def test_a_pause_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
+    """Programs that go on with runs unasked pause it; a person's resume goes on."""
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    other = dead_while_asked(open_hf, crashes, act(lambda: long()), ran, "pause")
+    (run,) = other.recover()
+    with pytest.raises(RunPaused, match="enough"):
+        run.result(timeout=20)
+    assert (other.get("x").status, ran) == ("paused", ["began"])
+    go.set()
+    assert other.resume("x").result(timeout=20) == "end"
+
+
 @pytest.mark.parametrize("steer", ["cancel", "pause"])
 def test_bad_input(hf, act, steer):
     hf.with_id("done").run(act(lambda: 1))

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.kernel.test_decide_evolve import CLAIM, CREATE, History
+from tests.kernel.test_decide_evolve import CLAIM, CREATE, NO, History
 
 from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
@@ -149,7 +149,19 @@ def test_a_paused_run_goes_on_when_it_is_claimed():
     history = waiting(c.PauseRun("r"))
     assert history.do(c.PauseRun("r")) == []
     history.do(c.ClaimRun("r", "bob"))
-    assert (history.state.status, history.state.pause) == ("waiting", False)
+    assert (history.state.status, history.state.pause) == ("waiting", None)
+
+
+def test_a_cancel_that_the_owner_did_not_hear_is_done_by_who_claims_next():
+    """A request outlives the owner to whom it was made; once it is done, or the run has ended otherwise and
+    is reopened, it is over."""
+    history = History(CREATE, CLAIM, c.CancelRun("r", "why", "ann", True))
+    assert history.do(c.ClaimRun("r", "bob", "ann")) == [e.RunCancelled("why", "ann")]
+    history.do(c.ReopenRun("r"))
+    assert history.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]
+    failed = History(CREATE, CLAIM, c.CancelRun("r", "why", "ann", True), c.FailRun(NO))
+    failed.do(c.ReopenRun("r"))
+    assert failed.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]
 
 
 @pytest.mark.parametrize("command", [c.PauseRun("r"), c.CancelRun("r")])

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.engine import drive as sync_driver
 from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
@@ -26,6 +26,8 @@ from holdfast.store.port import Append
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
+
+T = TypeVar("T")
 
 
 class Mailbox:
@@ -247,16 +249,17 @@ def _cancel_when_stopped(
     return stop
 
 
-async def in_store(run: Execution, work: Callable[[], None]) -> None:
+async def in_store(run: Execution, work: Callable[[], T]) -> T:
     """Do what waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
     loop = asyncio.get_running_loop()
     waiter = Waiter(loop)
     doing = loop.run_in_executor(run.engine.claimers(), work)
     doing.add_done_callback(waiter.finish)
     cancelled = await waiter.wait()
-    doing.result()
+    done = doing.result()
     if cancelled is not None:
         raise cancelled
+    return done
 
 
 async def in_thread(work: Callable[[], None]) -> None:

@@ -12,10 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.engine import ownership
+from holdfast.engine import ownership, steering
 from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
 from holdfast.errors import HoldfastError, RunHeld, RunNotFound, StoreError
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
@@ -43,8 +44,9 @@ class CommandStillEnding(RunHeld):
 
 
 class Claimed(NamedTuple):
-    """`state.owner` is this process, unless the run had ended: then there is nothing to execute, as
-    when another thread of this process executes it: then `attached` is its handle."""
+    """`state.owner` is this process, unless the run has ended, perhaps with this claim, because its last
+    owner was asked to cancel it and died: then there is nothing to execute, as when another thread of
+    this process executes it: then `attached` is its handle."""
 
     state: RunState
     attached: Run[Any] | None = None
@@ -177,6 +179,8 @@ def _claim(
             attempt.tell(version)
             if dead:
                 ownership.bury(engine.home, engine.store, dead)
+            if attempt.cancelled is not None:
+                steering.cancel_children(engine, run_id, attempt.cancelled.reason, attempt.cancelled.by, 0.0)
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
@@ -270,6 +274,8 @@ class _Attempt:
         self._reopen = reopen
         self._force = force
         self.claimed: Claimed | None = None
+        self.cancelled: e.RunCancelled | None = None
+        """What the run's last owner was asked for, and this claim has done."""
         self._events: list[NewEvent] = []
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
@@ -284,6 +290,8 @@ class _Attempt:
             for event in decide(state, command):
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(new_event(event, at))
+                if isinstance(event, e.RunCancelled):
+                    self.cancelled = event
 
         created = state is None
         if self._create is not None:

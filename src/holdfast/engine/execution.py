@@ -177,7 +177,7 @@ class Execution:
 
     def transact(
         self,
-        make: Callable[[], c.Command],
+        make: Callable[[], Sequence[c.Command]],
         blobs: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         """Do what `make` says in the store's own transaction, when it has heard what others have written
@@ -191,7 +191,7 @@ class Execution:
             heard[:] = self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
-            written[:] = self.record(make(), at)
+            written[:] = [event for command in make() for event in self.record(command, at)]
             return Decision(written, None, blobs)
 
         try:
@@ -207,16 +207,19 @@ class Execution:
         told.version = version
         self.engine.tell(told)
 
-    def release_parked(self, parked: Parked) -> None:
-        """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with."""
+    def release_parked(self, parked: Parked) -> Control:
+        """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
+        Returns what stopped it: a cancel or a pause that came until now is carried out instead."""
 
-        def release() -> c.Command:
+        def release() -> Sequence[c.Command]:
             steps = self.state.steps
             decided = any(steps[key].status != "waiting" for key in parked.gates)
             waits: e.Waits = "pending" if decided else parked.waits
-            return c.ReleaseRun(self.id, self.engine.owner_id, waits=waits)
+            asked = () if self.control is None else self.control.commands
+            return (*asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release)
+        return self.control or parked
 
     def forget_lost(self) -> bool:
         """Whether an append was lost. If so, only a release may follow: it builds on nothing."""

@@ -191,7 +191,7 @@ def _open(gate: _Gate) -> None:
     command = c.OpenGate(
         gate.key, gate.ordinal, gate.kind, gate.name, gate.digest, gate.show, gate.blob, min(ends, default=0)
     )
-    gate.run.transact(lambda: command, gate.blobs)
+    gate.run.transact(lambda: [command], gate.blobs)
 
 
 def _wait(gate: _Gate, step: StepState) -> Wait:
@@ -200,7 +200,7 @@ def _wait(gate: _Gate, step: StepState) -> Wait:
 
 def _expire(gate: _Gate) -> None:
     """Its time is over. A decision that came before this is in the log counts all the same."""
-    gate.run.transact(lambda: c.ExpireGate(gate.key, gate.run.engine.clock.now_us()))
+    gate.run.transact(lambda: [c.ExpireGate(gate.key, gate.run.engine.clock.now_us())])
 
 
 def _decision(step: StepState) -> Decision:

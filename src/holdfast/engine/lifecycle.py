@@ -200,7 +200,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
     parked = ending.outcome.error
     if isinstance(parked, Parked):
         try:
-            execution.release_parked(parked)
+            return _stopped(execution.release_parked(parked))
         except Control as control:
             return Outcome(None, control.error)
     elif ending.commands:
@@ -211,6 +211,11 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
         except HoldfastError as error:
             return ending.unwritten(error)
     return ending.outcome
+
+
+def _stopped(control: Control) -> Outcome:
+    """A parked run goes on as it is; whatever else stopped it, is told."""
+    return Outcome(None, control if isinstance(control, Parked) else control.error)
 
 
 # Asynchronous
@@ -271,7 +276,7 @@ async def _execute_async(
     parked = ending.outcome.error
     if isinstance(parked, Parked):
         try:
-            await aio.in_store(execution, partial(execution.release_parked, parked))
+            return _stopped(await aio.in_store(execution, partial(execution.release_parked, parked)))
         except Control as control:
             return Outcome(None, control.error)
     elif ending.commands:

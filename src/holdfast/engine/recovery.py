@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import code as codes
+from holdfast.engine import steering
 from holdfast.engine.claim import Claimed, claim
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
-from holdfast.errors import CrashLoop, InDoubt, RunNotFound
+from holdfast.errors import CrashLoop, InDoubt, RunNotFound, RunPaused
 from holdfast.kernel.evolve import fold
 from holdfast.store.port import RunFilter
 
@@ -55,11 +56,17 @@ def eldest(engine: Engine, run_id: str) -> str:
     return run_id
 
 
-def check_crash_loop(engine: Engine, run_id: str) -> None:
-    """A run that kills its owners over and over is left to a person."""
+def check_unasked(engine: Engine, run_id: str) -> None:
+    """Before a program goes on with a run of its own accord. One that kills its owners over and over is left
+    to a person; one whose owner died before it could pause is paused. Raises `CrashLoop`, `RunPaused`."""
     state = fold(engine.store.history(run_id))
-    if state is not None and state.stalls >= engine.options.crash_loop_after:
+    if state is None:
+        return
+    if state.stalls >= engine.options.crash_loop_after:
         raise CrashLoop(run_id, state.stalls)
+    asked = state.pause
+    if asked is not None and steering.pause(engine, run_id, asked.reason, asked.by, 0.0) == "paused":
+        raise RunPaused(run_id, asked.reason)
 
 
 def recover(engine: Engine) -> list[Run[Any]]:
@@ -68,7 +75,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
     def drive_one(run_id: str) -> Run[Any]:
         run: Run[Any] = Run(engine, run_id)
         try:
-            check_crash_loop(engine, run_id)
+            check_unasked(engine, run_id)
             run = engine.resume(run_id)
             run.rested.wait()
         except Exception as error:  # one run that cannot be read must not keep the others from going on

@@ -106,7 +106,7 @@ class Service:
         """Execute the run to its end, or until it waits."""
         error: BaseException | None = None
         try:
-            recovery.check_crash_loop(self._engine, run_id)
+            recovery.check_unasked(self._engine, run_id)
             code = self._code(run_id)
             if code is not None and not _is_ours(code):
                 _execute_elsewhere(self._engine.home, run_id, code)

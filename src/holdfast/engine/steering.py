@@ -76,10 +76,15 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
     _command(engine, run_id, lambda live: c.CancelRun(run_id, reason, by, live))
     status = _wait(engine, run_id, ENDED, patience_s)
     if status in ENDED:
-        for child in engine.store.runs(parent=run_id):
-            if child.status not in ENDED:
-                cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
+        cancel_children(engine, run_id, reason, by, patience_s)
     return status
+
+
+def cancel_children(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> None:
+    """End what is left of the children of a run that was cancelled."""
+    for child in engine.store.runs(parent=run_id):
+        if child.status not in ENDED:
+            cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
 
 
 def _command(

@@ -52,6 +52,8 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
         raise RunHeld(command.run_id, 0, state.owner)
     if state.owner == command.owner:
         return []
+    if state.cancel is not None:  # its owner died before it heard of that
+        return _cancelled(state, state.cancel.reason, state.cancel.by)
     return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force)]
 
 
@@ -220,12 +222,16 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
     _not_ended(state, command.run_id, "cancel")
     if state.owner and command.live:
         return [] if state.cancel else [e.CancelRequested(command.reason, command.by)]
+    return _cancelled(state, command.reason, command.by)
+
+
+def _cancelled(state: RunState, reason: str, by: str) -> Sequence[e.Event]:
     cut_off = [
         e.StepInDoubt(step.key, "was cut off when the run was cancelled", state.generation)
         for step in state.steps.values()
         if step.effect == "once" and step.status == "running"
     ]
-    return [*cut_off, e.RunCancelled(command.reason, command.by)]
+    return [*cut_off, e.RunCancelled(reason, by)]
 
 
 def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:

@@ -57,7 +57,7 @@ def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> Non
     state.status = _going(state)
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
-    state.pause = False
+    state.pause = None
 
 
 def _going(state: RunState) -> RunStatus:
@@ -81,7 +81,7 @@ def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> N
 
 
 def _reopened(state: RunState, event: e.RunReopened, version: int, at: int) -> None:
-    state.status, state.error, state.failed_steps = "running", None, ()
+    state.status, state.error, state.failed_steps, state.cancel = "running", None, (), None
 
 
 def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, at: int) -> None:
@@ -99,19 +99,19 @@ def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
-    state.cancel = False
+    state.cancel = None
 
 
 def _cancel_requested(state: RunState, event: e.CancelRequested, version: int, at: int) -> None:
-    state.cancel = True
+    state.cancel = event
 
 
 def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at: int) -> None:
-    state.pause = True
+    state.pause = event
 
 
 def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
-    state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", False
+    state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", None
 
 
 def _signal_received(state: RunState, event: e.SignalReceived, version: int, at: int) -> None:

@@ -135,7 +135,7 @@ def _take_up(state: RunState, generation: int, epoch: int) -> None:
     state.epoch = epoch or state.epoch
     state.steps, state.signals = {}, {}
     state.reason = state.cause = state.attention_step = ""
-    state.pause = state.cancel = False
+    state.pause = state.cancel = None
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
 
 

@@ -13,7 +13,15 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import NOTHING, Code, Effect, Failure, StepKind
+from holdfast.kernel.events import (
+    NOTHING,
+    CancelRequested,
+    Code,
+    Effect,
+    Failure,
+    PauseRequested,
+    StepKind,
+)
 
 RunStatus = Literal[
     "pending",
@@ -79,8 +87,8 @@ class Generation(msgspec.Struct):
     reason: str
     cause: str
     attention_step: str
-    pause: bool
-    cancel: bool
+    pause: PauseRequested | None
+    cancel: CancelRequested | None
     result: msgspec.Raw
     blob: str
     error: Failure | None
@@ -106,9 +114,9 @@ class RunState(msgspec.Struct):
     sleepers: int = 0
     waiters: int = 0
     """Open gates of this generation."""
-    pause: bool = False
-    cancel: bool = False
-    """Somebody has asked its owner for it."""
+    pause: PauseRequested | None = None
+    cancel: CancelRequested | None = None
+    """What its owner was asked for and has not done."""
     signals: dict[int, Signal] = {}
     """version → signal, in the order in which they came."""
     result: msgspec.Raw = NOTHING

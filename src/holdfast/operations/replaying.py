@@ -104,7 +104,7 @@ class _Playback(Execution):
 
     def transact(
         self,
-        make: Callable[[], Command],  # noqa: ARG002
+        make: Callable[[], Sequence[Command]],  # noqa: ARG002
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
     ) -> None:
         raise self._reach("what follows")
