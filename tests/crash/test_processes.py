@@ -9,6 +9,7 @@ from tests.crash.score import Budget
 SAMPLES = {
     "takeover": 0.1,
     "crowd": 0.2,
+    "terminals": 0.25,
     "clocks": 0.2,
     "fork": 0.5,
     "vanishing": 0.34,

@@ -2,8 +2,8 @@
 
     python -m tests.crash.processes [--seed N] [--scale X] [KIND ...]
 
-The programs are `program.py`, `forker.py` and the command `limb.py`; they say what they do in a side file,
-and `ledger.py` compares that with the log.
+The programs are `program.py`, `flow.py`, `forker.py` and the command `limb.py`; they say what they do in a
+side file, and `ledger.py` compares that with the log.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.crash.processes.crowd import run_crowd
 from tests.crash.processes.forking import run_forking
 from tests.crash.processes.full import run_full, run_limited
 from tests.crash.processes.takeover import run_takeover
+from tests.crash.processes.terminals import run_terminals
 from tests.crash.processes.trees import run_trees
 from tests.crash.processes.vanishing import run_vanishing
 from tests.crash.score import Budget, Score
@@ -29,6 +30,7 @@ __all__ = [
     "run_full",
     "run_limited",
     "run_takeover",
+    "run_terminals",
     "run_trees",
     "run_vanishing",
 ]
@@ -36,6 +38,7 @@ __all__ = [
 KINDS: dict[str, Callable[[Budget], Score]] = {
     "takeover": run_takeover,
     "crowd": run_crowd,
+    "terminals": run_terminals,
     "clocks": run_clocks,
     "fork": run_forking,
     "vanishing": run_vanishing,

@@ -62,6 +62,21 @@ def check_completed(history: History, runs: Iterable[str]) -> None:
             require(parts == sorted(result.split("+")), f"run {run_id}: its result is not that of its steps")
 
 
+def check_passed(lines: Iterable[Line], history: History) -> None:
+    """Whoever passed a gate, live or in a replay, got what the log has of it."""
+    for line in lines:
+        if line.verb != "passed":
+            continue
+        run_id, key, value = line.words
+        step = history.runs[run_id].step(key) if run_id in history.runs else None
+        if step is None or step.status != "completed":
+            raise Lost(f"process {line.pid} passed the gate {key} of {run_id}, which the log has as open")
+        require(
+            step.result_json == value,
+            f"process {line.pid} got {value} from the gate {key} of {run_id}; the log has {step.result_json}",
+        )
+
+
 def last(lines: Iterable[Line], verb: str, *words: str) -> Line | None:
     """The latest line with this verb and these first words."""
     found = None

@@ -97,6 +97,10 @@ class Actor:
     def go_on(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._signal(signal.SIGINT)
+
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
         self.wait()
