@@ -133,7 +133,7 @@ def watch(desk: Desk) -> None:
     other = desk.start(*REPORT)
     other.expect("research#1")
     watching = desk.start("watch", "report-1")
-    lines = watching.expect("whatever")
+    lines = watching.expect("known of rock")
     desk.keep(("watch", "report-1"), Left(lines, 0))
     for program in (other, watching):
         program.kill()
