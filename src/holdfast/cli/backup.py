@@ -13,7 +13,7 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import access, app, moments
-from holdfast.cli.doctor import amount
+from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, Piece, clean, err, out, say
 from holdfast.errors import BadInput, HoldfastError, NotFound, StoreHeld
 
