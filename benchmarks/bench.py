@@ -25,6 +25,7 @@ from peers.roster import survey
 from raw import Raw
 from results import Results, machine, today
 from row import Row, Spread, number
+from steering import Steering
 from turns import RawTurns, Turn, nobody
 
 Rate = Callable[[Turn], float]
@@ -67,7 +68,7 @@ def value(
     return Row(what, Spread.of([measure() for _ in range(rounds)]), unit, limit, at_most=not at_least)
 
 
-def figures(make: Figures, raw: Raw, rounds: int, only: str) -> list[Row]:
+def figures(make: Figures, steer: Steering, raw: Raw, rounds: int, only: str) -> list[Row]:
     """holdfast beside raw SQLite and by itself: every figure whose name holds `only`."""
     few, many = max(1, rounds // 3), rounds * 2
     table: list[tuple[str, Callable[[str], Row]]] = [
@@ -85,6 +86,11 @@ def figures(make: Figures, raw: Raw, rounds: int, only: str) -> list[Row]:
         ("`holdfast list` on 10,000 runs, cold process", lambda w: value(w, make.list_command, rounds, 120, "ms")),
         ("kill → the next process runs the step again", lambda w: value(w, make.kill_to_rerun, rounds, 200, "ms")),
         ("loop lag, fsync delayed by 50 ms, 1,000 async steps", lambda w: value(w, make.loop_lag, few, 10, "ms")),
+        ("approve in one process → the next step in a follower", lambda w: value(w, steer.approve_to_step, rounds, 100, "ms")),
+        ("signal to one of 10,000 parked runs → its next step", lambda w: value(w, steer.signal_among_parked, rounds, 100, "ms")),
+        ("memory of a follower of 10,000 parked runs", lambda w: value(w, steer.follower_memory, few, 100, "MB")),
+        ("`holdfast show` of a 10,000-step run, cold process", lambda w: value(w, steer.show_command, rounds, 300, "ms")),
+        ("`holdfast list --resumable` on 100,000 runs, cold", lambda w: value(w, steer.list_resumable, rounds, 150, "ms")),
     ]  # fmt: skip
     found = []
     for what, measure in table:
@@ -110,7 +116,7 @@ def run(options: argparse.Namespace, directory: Path) -> Results:
     comparison = None
     try:
         if options.figures:
-            rows = figures(make, raw, options.rounds, options.only)
+            rows = figures(make, Steering(directory), raw, options.rounds, options.only)
         if options.peers:
             rounds = max(1, options.rounds // 2)
             comparison = beside_peers(directory, make, raw, rounds, options.only)

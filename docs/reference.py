@@ -10,9 +10,23 @@ from pathlib import Path
 import click
 
 from holdfast import errors, settings
+from holdfast.cli.app import SECTIONS
 from holdfast.cli.app import program as cli
 
 HERE = Path(__file__).parent
+EXIT_CODES = {
+    0: "done: the run completed, the command did what it was asked to",
+    1: "the run failed or was cancelled; the code of a command that failed is in the message",
+    2: "usage: the command line, or a request that does not fit the run's state",
+    3: "not found: a run, a step, a program, the workflow's code, the store",
+    4: "held: another live process has the run, or the store",
+    5: "the run waits for a person or a signal",
+    6: "the run needs attention: a step in doubt, or code that does not match the history",
+    7: "the run is paused",
+    8: "the store cannot be used: damaged, newer, full, read-only, on a network",
+    70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
+    130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
+}
 
 
 def errors_page() -> str:
@@ -32,8 +46,9 @@ def errors_page() -> str:
         "",
         "## Exit codes",
         "",
-        "0 done, 1 the run failed or was cancelled, 2 usage, 3 not found, 4 held by another process, 5 waiting for a",
-        "person, 6 needs attention, 7 paused, 8 the store cannot be used, 70 our own fault, 130 interrupted.",
+        "| code | what it says |",
+        "|---|---|",
+        *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
         "",
         "## Errors of steps",
         "",
@@ -90,12 +105,20 @@ def _default(value: object) -> str:
 
 
 def cli_page() -> str:
-    lines = ["# Command line", ""]
+    lines = [
+        "# Command line",
+        "",
+        "`--home DIR`, before or after the command, names the store's directory. [JSON](json.md) has the fields of",
+        "`--json`, [errors](errors.md#exit-codes) the exit codes, [pictures](captures.md) how it looks.",
+        "",
+    ]
     context = click.Context(cli, info_name="holdfast")
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        lines += _command(command, click.Context(command, parent=context, info_name=name))
+    for heading, section in SECTIONS.items():
+        lines += [f"## {heading}", ""]
+        for name in section:
+            command = cli.get_command(context, name)
+            assert command is not None
+            lines += _command(command, click.Context(command, parent=context, info_name=name))
     return "\n".join(lines)
 
 
@@ -108,7 +131,7 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
             found += _command(child, click.Context(child, parent=context, info_name=name))
         return found
     context.terminal_width = 100
-    return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+    return [f"### {context.command_path}", "", "```", command.get_help(context), "```", ""]
 
 
 def states_page() -> str:

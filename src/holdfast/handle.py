@@ -24,23 +24,23 @@ from holdfast.engine.settling import settle
 from holdfast.engine.steering import user
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
-from holdfast.operations import journal
-from holdfast.operations.checkpoints import CheckpointInfo, checkpoints
-from holdfast.operations.forking import Fork, fork
-from holdfast.operations.journal import OperationInfo
-from holdfast.operations.rewinding import Rewind, rewind
-from holdfast.operations.undoing import Undo, undo
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from holdfast.async_handle import AsyncHoldfast
     from holdfast.clock import Clock
     from holdfast.engine.workflow import AsyncWorkflow, Workflow
+    from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.forking import Fork
+    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.rewinding import Rewind
+    from holdfast.operations.undoing import Undo
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_UNSET: Any = object()
+UNSET: Any = object()
 PATIENCE_S = 10.0
 
 
@@ -116,19 +116,19 @@ class Holdfast:
         run_id: str,
         step: str,
         *,
-        done: Any = _UNSET,
+        done: Any = UNSET,
         retry: bool = False,
         fail: str | None = None,
         by: str = "",
     ) -> str:
         """Say what became of a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`."""
         refuse_in_loop("hf.settle() blocks", "await hf.aio.settle(...)")
-        if (done is not _UNSET) + retry + (fail is not None) != 1:
+        if (done is not UNSET) + retry + (fail is not None) != 1:
             raise BadInput("settle takes exactly one of done=VALUE, retry=True, fail='why'")
         outcome: Literal["done", "retry", "fail"] = (
             "retry" if retry else "fail" if fail is not None else "done"
         )
-        value = None if done is _UNSET else done
+        value = None if done is UNSET else done
         return settle(self._engine, self._engine.known(run_id), step, outcome, value, fail or "", by)
 
     # Steering: from any process, whether or not somebody executes the run
@@ -208,22 +208,30 @@ class Holdfast:
         """
         refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
         known, me = self._engine.known(run_id), user()
+        from holdfast.operations.rewinding import rewind
+
         return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
 
     def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
         """Take back an operation, also an undo; without its id, your own last one."""
         refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
+        from holdfast.operations.undoing import undo
+
         return undo(self._engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
 
     def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         """What was done to runs and can be taken back, the newest first."""
         refuse_in_loop("hf.operations() reads the store", "await hf.aio.operations(...)")
+        from holdfast.operations import journal
+
         return journal.log(self._store, run_id=run_id, limit=limit)
 
     def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
         to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
         refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
+        from holdfast.operations.forking import fork
+
         return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into)
 
     # Reading
@@ -261,6 +269,8 @@ class Holdfast:
     def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         """The named points to which the run can be rewound, in order."""
         refuse_in_loop("hf.checkpoints() reads the store", "await hf.aio.checkpoints(...)")
+        from holdfast.operations.checkpoints import checkpoints
+
         return checkpoints(self._store, self._engine.redactor, self._engine.known(run_id))
 
     # Keeping
@@ -279,6 +289,8 @@ class Holdfast:
     @property
     def aio(self) -> AsyncHoldfast:
         """Every method that reads or writes, for use in an event loop."""
+        from holdfast.async_handle import AsyncHoldfast
+
         return AsyncHoldfast(self)
 
     # Opening and closing
@@ -323,103 +335,3 @@ class WithId:
         refuse_in_loop("run() blocks", "await hf.with_id(...).start(...)")
         result: R = self._holdfast._engine.run(workflow, args, kwargs, self._run_id)
         return result
-
-
-class AsyncHoldfast:
-    """The methods of a Holdfast that do I/O, as coroutines: each runs in a thread."""
-
-    def __init__(self, holdfast: Holdfast) -> None:
-        self._holdfast = holdfast
-
-    async def _call(self, method: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        import asyncio
-
-        return await asyncio.to_thread(method, *args, **kwargs)
-
-    async def recover(self) -> list[Run[Any]]:
-        return await self._call(self._holdfast.recover)
-
-    async def settle(
-        self,
-        run_id: str,
-        step: str,
-        *,
-        done: Any = _UNSET,
-        retry: bool = False,
-        fail: str | None = None,
-        by: str = "",
-    ) -> str:
-        return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
-
-    async def approve(
-        self,
-        run_id: str,
-        gate: str | None = None,
-        digest: str | None = None,
-        by: str | None = None,
-        comment: str | None = None,
-    ) -> str:
-        return await self._call(self._holdfast.approve, run_id, gate, digest, by, comment)
-
-    async def reject(
-        self,
-        run_id: str,
-        gate: str | None = None,
-        digest: str | None = None,
-        by: str | None = None,
-        comment: str | None = None,
-    ) -> str:
-        return await self._call(self._holdfast.reject, run_id, gate, digest, by, comment)
-
-    async def signal(self, run_id: str, name: str, value: Any = None, *, by: str | None = None) -> bool:
-        return await self._call(self._holdfast.signal, run_id, name, value, by=by)
-
-    async def pause(
-        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
-    ) -> str:
-        return await self._call(self._holdfast.pause, run_id, reason, by=by, patience=patience)
-
-    async def cancel(
-        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
-    ) -> str:
-        return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
-
-    async def rewind(
-        self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False
-    ) -> Rewind:
-        method = self._holdfast.rewind
-        return await self._call(method, run_id, to, rerun_once=rerun_once, dry_run=dry_run)
-
-    async def undo(
-        self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False
-    ) -> Undo:
-        return await self._call(self._holdfast.undo, operation, rerun_once=rerun_once, dry_run=dry_run)
-
-    async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
-        return await self._call(self._holdfast.operations, run_id, limit)
-
-    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
-        return await self._call(self._holdfast.fork, run_id, at, into)
-
-    async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
-        return await self._call(self._holdfast.checkpoints, run_id)
-
-    async def get(self, run_id: str) -> RunInfo:
-        return await self._call(self._holdfast.get, run_id)
-
-    async def runs(
-        self, status: str | None = None, resumable: bool | None = None, limit: int | None = None
-    ) -> list[RunInfo]:
-        return await self._call(self._holdfast.runs, status, resumable, limit)
-
-    async def steps(self, run_id: str) -> list[StepInfo]:
-        return await self._call(self._holdfast.steps, run_id)
-
-    async def events(self, run_id: str) -> list[LogEvent]:
-        return await self._call(self._holdfast.events, run_id)
-
-    async def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
-        return await self._call(self._holdfast.logs, run_id, step)
-
-    async def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
-        return await self._call(self._holdfast.backup, path, force=force)

@@ -275,3 +275,23 @@ def test_a_step_is_known_by_its_name(cli):
         assert "printed nothing" in cli("logs", "x", "--step", name).err
     for name in ("as", "7", "tell#2", "ask@"):
         cli("logs", "x", "--step", name, code=3)
+
+
+def test_resuming_can_be_switched_off(cli):
+    """Then nothing is pointed out, and nothing is gone on with by itself; a run that is named, is."""
+    cli.script(
+        "import time\nfrom pathlib import Path\nfrom holdfast import step, workflow\n\n"
+        "@step\ndef nap() -> None:\n    Path('napping').touch()\n"
+        "    time.sleep(0 if Path('again').exists() else 600)\n\n"
+        "@workflow\ndef flow() -> int:\n    nap()\n    return 1\n"
+    )
+    process = cli.start("run", "--id", "x", "flow.py:flow")
+    while not (cli.directory / "napping").exists() or "x" not in cli("list").out:
+        pass
+    process.kill()
+    process.wait()
+    (cli.directory / "again").touch()
+    assert "1 interrupted run: x" in cli("list").err
+    assert cli("list", HOLDFAST_RESUME="false").err == ""
+    assert "the setting `resume` is off" in cli("resume", "--all", HOLDFAST_RESUME="false", code=2).err
+    assert cli("resume", "x", HOLDFAST_RESUME="false").out == "1\n"

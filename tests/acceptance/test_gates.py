@@ -270,6 +270,7 @@ def test_somebody_at_the_terminal_approves(flow):
     code, text = terminal.end()
     assert (code, '"sent 21"' in text) == (0, True)
     assert "approved by " in text
+    assert "draft#1" not in text.rpartition("a, r or l?")[2]  # it stands above the question
     assert flow.notes() == {"draft": 1, "send": 1}
 
 

@@ -3,6 +3,10 @@
 import fcntl
 import hashlib
 import os
+import subprocess
+import sys
+import threading
+import time
 
 import apsw
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from holdfast.errors import StoreClosed, StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Decision, new_event
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite import SqliteStore, gate
 from holdfast.testing.histories import own, step_append
 
 
@@ -135,3 +139,37 @@ def test_verify_looks_at_every_column(store, home, damage):
     db.execute(damage)
     db.close()
     assert list(store.verify())
+
+
+def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypatch, caplog):
+    """Once, and as soon as it takes long; the wait goes on."""
+    monkeypatch.setattr(gate, "_LONG_S", 0.05)
+    monkeypatch.setattr(gate, "_LOOK_EVERY_S", 0.02)
+    path = str(tmp_path / "write.lock")
+    hold = f"import fcntl, time; file = open({path!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX)"
+    script = f"{hold}; print(flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    mine = gate.WriteGate(path)
+    passed = threading.Event()
+
+    def pass_gate():
+        with mine:
+            passed.set()
+
+    waiting = threading.Thread(target=pass_gate)
+    waiting.start()
+    deadline = time.monotonic() + 20
+    while not caplog.records and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not passed.is_set()
+    holder.kill()
+    holder.communicate()
+    waiting.join(20)
+    assert passed.is_set()
+    (told,) = caplog.records
+    assert "to write to the store" in told.message and "is held by" in told.message
+    if sys.platform == "linux":
+        assert f"process {holder.pid}" in told.message
+    mine.close()

@@ -493,6 +493,8 @@ OF_R = "stream = (SELECT id FROM streams WHERE name = 'r')"
         ("DELETE FROM streams WHERE name = 'r'",
          [("#r", 1, "events of a stream that has no head"), ("r", 0, "dropped")]),
         ("DELETE FROM blobs", [("r", 3, "is missing"), ("r", 6, "is missing")]),
+        ("UPDATE events SET position = 0 WHERE position = 1", [("", 0, "at positions 0 to 7")]),
+        ("UPDATE events SET position = 99 WHERE position = 7", [("", 0, "at positions 1 to 99")]),
         ("UPDATE step_rows SET attempt = 9", [STEPS]),
         ("DELETE FROM runs", [("r", 0, "the table runs does not match")]),
     ],

@@ -34,7 +34,7 @@ ROUNDS = 3
 """A life that is not quite like the one that was measured may end before its fault: others take its place."""
 FLUSH_AFTER_MS = 2
 """Sooner than by default: the flusher takes part more often, and bodies need not take so long for it."""
-_SHARES = {"sequential": 1.4, "shell": 0.4}
+_SHARES = {"sequential": 1.2, "shell": 0.3}
 """Of the budget; a command's life is three times as long as another."""
 _FILLING = Kind.WRITE | Kind.CREATE
 

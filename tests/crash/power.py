@@ -41,16 +41,16 @@ from tests.crash.score import Budget, Score
 
 from holdfast.store.sqlite import SqliteStore
 
-STATES = 20_500
+STATES = 20_000
 """Crash states of the short form, with durability "full"."""
-RECOVERY_STATES = 2_000
+RECOVERY_STATES = 1_500
 """And so many of lives that follow a cut, of so many lives of each script:"""
 RECOVERIES = 1
 CONTROL_STATES = 300
 """Of each control."""
 CONTROLS = ("sequential", "post", "together")
-RESUME_EVERY = 50
-SHARES = {"long": 2.5, "sequential": 2.0, "chatty": 0.5}
+RESUME_EVERY = 80
+SHARES = {"long": 1.5, "sequential": 2.0, "chatty": 0.5}
 """How many of the states a script gets, beside 1 for the others."""
 HANGS_AFTER_S = 300.0
 """A script that takes longer hangs: its process says where, and ends."""

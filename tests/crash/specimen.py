@@ -19,7 +19,7 @@ from holdfast.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 DATABASE, LOG = "holdfast.db", "holdfast.db-wal"
-COVERED = ("events", "streams", "blobs", "runs", "step_rows")
+COVERED = ("events", "streams", "blobs", "runs", "step_rows", "operations", "generations")
 """Tables that the log's hashes speak of, or that are made of the log."""
 UNCOVERED = ("owners", "meta")
 TABLES = COVERED + UNCOVERED
@@ -103,6 +103,7 @@ def failing() -> None:
 
 @workflow
 def doubtful(amount: int) -> int:
+    work(amount)
     return pay_slowly(amount)
 
 
@@ -128,9 +129,9 @@ def write_history(home: Path) -> None:
     hf.with_id("retried").run(retried, str(home / "knocks"))
     hf.with_id("parent").run(parent)
     hf.with_id("printing").run(printing)
-    for run_id, ending in (("doubtful", doubtful), ("settled", doubtful)):
+    for run_id in ("doubtful", "settled", "left"):
         try:
-            hf.with_id(run_id).run(ending, 3)
+            hf.with_id(run_id).run(doubtful, 3)
         except NeedsAttention:
             pass
     hf.settle("settled", "pay_slowly", done=3, by="somebody")
@@ -139,6 +140,9 @@ def write_history(home: Path) -> None:
         hf.with_id("failing").run(failing)
     except ValueError:
         pass
+    hf.rewind("left", "work#1", rerun_once=True)
+    hf.rewind("plain", "draw#1", rerun_once=True)
+    hf.undo()
     hf.with_id("resting").start(resting)
     hf.with_id("cut-off").run(cut_off)
 

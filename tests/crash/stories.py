@@ -26,11 +26,11 @@ from tests.crash.shim import Fault, Kind, Mode
 from tests.crash.workloads import WORKLOADS, Way, Workload, commands_are_over
 
 MOST_LIVES = 12
-HERE = 0.9
+HERE = 0.95
 """So many of the lives that nobody kills are lived in the teller itself."""
 BESIDE = 0.3
 """So many of the forked lives whose runs are steered are steered by another process."""
-REBUILT = 0.1
+REBUILT = 0.05
 """After so many stories the tables are made anew and compared."""
 READY = "ready\n"
 _FAST = Path("/dev/shm")
@@ -195,7 +195,7 @@ def _tell(point: Point, told: Story, verdict: Verdict) -> None:
     _check_claims(told)
     if told.chance.random() < REBUILT:
         check_rebuilt(told.home)
-    if told.chance.random() < 0.1:
+    if told.chance.random() < 0.05:
         _check_calm(told.live())  # a run that has ended runs nothing
     verdict.notes = dict(notes)
 

@@ -11,7 +11,7 @@ SAMPLES = {
     "crowd": 0.2,
     "terminals": 0.25,
     "clocks": 0.2,
-    "fork": 0.25,
+    "fork": 0.5,
     "vanishing": 0.34,
     "full": 0.17,
     "limited": 0.1,

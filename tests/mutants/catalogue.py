@@ -154,7 +154,11 @@ MUTANTS = (
     mutant(
         "the write gate is not taken",
         WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
-        ("store/sqlite/gate.py", "            fcntl.flock(self._fd, fcntl.LOCK_EX)\n", "            pass\n"),
+        (
+            "store/sqlite/gate.py",
+            "                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+            "                pass\n",
+        ),
     ),
     mutant(
         "a live owner is robbed",

@@ -26,37 +26,51 @@ class _Entry(NamedTuple):
     module: str
     help: str
     name: str = ""
+    only: str = ""
+    """The only command below it, which is shown with it."""
 
 
-COMMANDS = {
-    "run": _Entry("running", "Run a workflow or a command as a durable run."),
-    "resume": _Entry("resuming", "Go on with a run where it stopped."),
-    "approve": _Entry("steering", "Approve what a run shows, so that it goes on."),
-    "reject": _Entry("steering", "Reject what a run shows."),
-    "signal": _Entry("steering", "Give a run the value it waits for."),
-    "pause": _Entry("steering", "Let a run stop at its next step boundary."),
-    "cancel": _Entry("steering", "End a run and everything that runs in it."),
-    "settle": _Entry("settling", "Say what became of a step in doubt."),
-    "rewind": _Entry("rewinding", "Go back to a checkpoint or step of a run."),
-    "undo": _Entry("undoing", "Take back a rewind, or an undo."),
-    "op": _Entry("operations", "List what was done to runs and can be taken back."),
-    "fork": _Entry("forking", "Make a new run from another one's past."),
-    "checkpoints": _Entry("checkpoints", "List the named points of a run."),
-    "replay": _Entry("replaying", "Check histories against today's code."),
-    "list": _Entry("listing", "List runs, the newest first."),
-    "show": _Entry("showing", "Show one run: status, steps, result."),
-    "watch": _Entry("watching", "Watch a run as it goes on, whoever executes it."),
-    "logs": _Entry("logs", "Print what a run's commands printed."),
-    "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
-    "audit": _Entry("audit", "Check the log against its hashes."),
-    "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
-    "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
-    "archive": _Entry("archiving", "Move runs that ended into a file."),
-    "doctor": _Entry("doctor", "Check the store and the machine under it."),
-    "config": _Entry("config", "Show the settings and where each came from."),
-    "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
-    "completion": _Entry("completion", "Print the script that completes in your shell."),
+SECTIONS = {
+    "Runs": {
+        "run": _Entry("running", "Run a workflow or a command as a durable run."),
+        "resume": _Entry("resuming", "Go on with a run where it stopped."),
+        "list": _Entry("listing", "List runs, the newest first."),
+        "show": _Entry("showing", "Show one run: status, steps, result."),
+        "watch": _Entry("watching", "Watch a run as it goes on, whoever executes it."),
+        "logs": _Entry("logs", "Print what a run's commands printed."),
+        "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
+    },
+    "Steering": {
+        "approve": _Entry("steering", "Approve what a run shows, so that it goes on."),
+        "reject": _Entry("steering", "Reject what a run shows."),
+        "signal": _Entry("steering", "Give a run the value it waits for."),
+        "pause": _Entry("steering", "Stop a run at its next step boundary."),
+        "cancel": _Entry("steering", "End a run and everything that runs in it."),
+        "settle": _Entry("settling", "Say what became of a step in doubt."),
+    },
+    "Going back": {
+        "checkpoints": _Entry("checkpoints", "List the named points of a run."),
+        "rewind": _Entry("rewinding", "Go back to a checkpoint or step of a run."),
+        "undo": _Entry("undoing", "Take back a rewind, or an undo."),
+        "op": _Entry("operations", "List what was done to runs and can be taken back.", only="log"),
+        "fork": _Entry("forking", "Make a new run from another one's past."),
+        "replay": _Entry("replaying", "Check histories against today's code."),
+    },
+    "Store": {
+        "doctor": _Entry("doctor", "Check the store and the machine under it."),
+        "audit": _Entry("audit", "Check the log against its hashes.", only="verify"),
+        "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
+        "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
+        "archive": _Entry("archiving", "Move runs that ended into a file."),
+        "config": _Entry("config", "Show the settings and where each came from.", only="show"),
+    },
+    "First steps": {
+        "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
+        "completion": _Entry("completion", "Print the script that completes in your shell."),
+    },
 }
+"""The commands under the headings of `holdfast --help`, in its order."""
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class Commands(click.Group):
@@ -104,8 +118,13 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        shown = {name: f"{name} {entry.only}".rstrip() for name, entry in COMMANDS.items()}
+        width = max(map(len, shown.values()))  # one column for all sections
+        for heading, section in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(shown[name].ljust(width), entry.help) for name, entry in section.items()]
+                )
 
 
 def _add_common_options(command: click.Command) -> None:
@@ -165,7 +184,10 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 program = Commands(
     "holdfast",
-    help="Durable execution for AI agents: runs that survive kill -9, in one embedded store.",
+    help="""Durable execution for AI agents: runs that survive kill -9, in one embedded store.
+
+    `holdfast COMMAND --help` explains a command. All that print data take --json.
+    """,
     context_settings={"max_content_width": 100},
     add_help_option=False,
     no_args_is_help=True,

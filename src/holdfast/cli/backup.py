@@ -13,7 +13,7 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import access, app, moments
-from holdfast.cli.doctor import amount
+from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, Piece, clean, err, out, say
 from holdfast.errors import BadInput, HoldfastError, NotFound, StoreHeld
 
@@ -111,7 +111,7 @@ def restore_backup(file: str, as_json: bool) -> None:
     from holdfast.cli.listing import point_out_interrupted
 
     with access.open_to_read(place) as opened:
-        point_out_interrupted(opened.reading)
+        point_out_interrupted(opened)
 
 
 # Which file

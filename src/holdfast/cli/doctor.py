@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 
 from holdfast.cli import access
+from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Piece, clean, out
 from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
 from holdfast.version import __version__
@@ -64,8 +65,9 @@ def examine() -> Iterator[Check]:
     except HoldfastError as error:
         yield Check("store", "bad", str(error), error.exit_code)
         return
-    set_here = sum(origin.kind != "default" for origin in place.resolved.origins.values())
-    yield Check("settings", "good", f"no faults, {set_here} set")
+    changed = [key for key, origin in place.resolved.origins.items() if origin.kind != "default"]
+    said = f"set here: {', '.join(changed)}" if changed else "all have their defaults"
+    yield Check("settings", "good", said)
     yield from _disk(place)
     try:
         yield from _file(place)
@@ -116,9 +118,8 @@ def _owners(opened: Opened) -> Iterator[Check]:
 
     owners = opened.store.owners()
     alive = [owner for owner in owners if is_alive(opened.place.home, owner.id)]
-    named = ", ".join(f"process {owner.pid}" for owner in alive[:8])
-    says = f"{len(alive)} alive{f' ({named})' if named else ''}, {len(owners) - len(alive)} dead"
-    yield Check("owners", "good", says)
+    named = ", ".join(f"process {owner.pid}" for owner in alive[:8]) + (", ..." if len(alive) > 8 else "")
+    yield Check("owners", "good", f"{len(alive)} alive: {named}" if alive else "no process executes runs now")
 
 
 def _runs(opened: Opened) -> Iterator[Check]:
@@ -127,7 +128,8 @@ def _runs(opened: Opened) -> Iterator[Check]:
     lost = [run.id for run in opened.reading.runs(status=UNFINISHED) if run.interrupted]
     if lost:
         named = ", ".join(lost[:5]) + (", ..." if len(lost) > 5 else "")
-        yield Check("runs", "note", f"{len(lost)} interrupted: {named}; `holdfast resume ID` goes on")
+        one = lost[0] if len(lost) == 1 else "ID"
+        yield Check("runs", "note", f"{len(lost)} interrupted: {named}; `holdfast resume {one}` goes on")
     else:
         yield Check("runs", "good", "none is interrupted")
 
@@ -144,13 +146,3 @@ def _backups(place: Place) -> Iterator[Check]:
         return
     newest = f"{moments.ago(backup.time_of(made[0]))}, {amount(made[0].stat().st_size)}"
     yield Check("backups", "good", f"the newest {newest}; {len(made)} in {directory}")
-
-
-def amount(count: int) -> str:
-    """A number of bytes as people read it."""
-    size = float(count)
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"

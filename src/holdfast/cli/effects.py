@@ -31,7 +31,7 @@ def ways(*commands: tuple[str, str]) -> Iterator[Line]:
     widest = max(len(command) for command, _ in commands)
     for n, (command, what) in enumerate(commands):
         yield [
-            ("next" if n == 0 else "").ljust(_INDENT),
+            (("next" if n == 0 else "").ljust(_INDENT), "dim"),
             (command.ljust(widest), "cyan"),
             (f"  {what}", "dim"),
         ]

@@ -125,6 +125,15 @@ class Gatekeeper:
             self.look()
 
 
+def _forget_typed() -> None:
+    import termios
+
+    try:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    except (termios.error, OSError, ValueError):
+        pass  # no terminal
+
+
 class _Question:
     """One approval, put to the person at the terminal; what is typed comes in pieces."""
 
@@ -138,6 +147,7 @@ class _Question:
         hint = f"`holdfast show {gate.run_id} --all` shows all"
         for line in shown_lines(gate, width, _SHOWN_LINES, hint):
             say(["  ", line] if isinstance(line, str) else ["  ", *line])
+        _forget_typed()  # before this was shown, nobody can have answered it
         self._prompt("approve (a), reject (r), or decide later (l)? ")
 
     def _prompt(self, text: str) -> None:

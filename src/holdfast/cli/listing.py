@@ -14,6 +14,7 @@ from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
     from holdfast.engine.reading import Reading
     from holdfast.engine.records import RunInfo
 
@@ -86,7 +87,7 @@ def list_command(
             if page.total > len(page.runs):
                 more = f"{page.total - len(page.runs):,} more"
                 say([(f"{more}, {page.total:,} in all; --all lists them, --limit N so many", "dim")])
-            point_out_interrupted(opened.reading)
+            point_out_interrupted(opened)
     except NotFound as error:
         if parent is not None:
             raise
@@ -96,9 +97,11 @@ def list_command(
         say(f"no runs yet: {error}")
 
 
-def point_out_interrupted(reading: Reading, but: str = "") -> None:
-    """One line on stderr if there are runs that stopped without an end."""
-    page = reading.page(status=("interrupted",), parent="", limit=_NAMED + 1)
+def point_out_interrupted(opened: Opened, but: str = "") -> None:
+    """One line on stderr if there are runs that stopped without an end, unless the settings say otherwise."""
+    if not opened.place.resolved.settings.resume:
+        return
+    page = opened.reading.page(status=("interrupted",), parent="", limit=_NAMED + 1)
     runs = [run for run in page.runs if run.id != but]
     count = page.total - (len(page.runs) - len(runs))
     if runs:

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 
 def duration(seconds: float) -> str:
-    """Such as `12 ms`, `1.4 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`."""
+    """Such as `<1 ms`, `12 ms`, `1.4 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`."""
+    if seconds < 0.0005:
+        return "<1 ms"
     if seconds < 0.0995:
-        return f"{max(seconds, 0) * 1000:.0f} ms"
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

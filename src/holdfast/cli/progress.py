@@ -102,6 +102,9 @@ class LiveProgress(Progress):
     def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
         from rich.console import Console
 
+        self._told: set[str] = set()
+        self._told_streams: dict[str, Any] = {}
+        """Steps and streams that are above a question as they will stay: not drawn again below it."""
         super().begin(run_id, title, steps)
         self._unicode = err.has_unicode  # asked now: while the tree is live, rich stands in for stderr
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -123,6 +126,9 @@ class LiveProgress(Progress):
         self._live.stop()
         for line in self._lines(_FINAL_STEPS):
             say(line)
+        with self._lock:
+            self._told = {step.key for step in self._picture.of(self._run_id) if step.status == "completed"}
+            self._told_streams = dict(self._picture.emitted)
 
     def _take(self, event: LogEvent) -> None:
         self._picture.see(event)
@@ -149,9 +155,14 @@ class LiveProgress(Progress):
 
     def _lines(self, most: int, *, stopped: bool = False, spinner: str = "") -> list[Line]:
         with self._lock:
-            steps = [copy.copy(step) for step in self._picture.of(self._run_id)]
+            known = self._picture.of(self._run_id)
+            steps = [copy.copy(step) for step in known if step.key not in self._told]
             children = self._picture.children(self._run_id)
-            emitted = list(self._picture.emitted.items())[-_STREAMS:]
+            emitted = [
+                (name, value)
+                for name, value in self._picture.emitted.items()
+                if self._told_streams.get(name) != value
+            ][-_STREAMS:]
         left_out = _fewer(steps, most)
         # A terminal echoes `^C` behind the last line: where that wraps, the next drawing is off by a row.
         width = min(self._console.width - 4, 160)

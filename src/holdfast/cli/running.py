@@ -92,7 +92,7 @@ def _run_function(
         opened,
         engine,
     ):
-        point_out_interrupted(opened.reading, but=run_id or "")
+        point_out_interrupted(opened, but=run_id or "")
         return execute(
             opened,
             engine,
@@ -116,7 +116,7 @@ def _run_program(
         opened,
         engine,
     ):
-        point_out_interrupted(opened.reading, but=run_id or "")
+        point_out_interrupted(opened, but=run_id or "")
         return execute(
             opened,
             engine,

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from holdfast import wiring
+from holdfast.errors import Refused
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
@@ -28,6 +29,10 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
 
     stop = threading.Event()
     with Foreground() as foreground, access.open_to_execute() as (opened, engine):
+        if not engine.options.resume:
+            raise Refused(
+                "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
+            )
         teller = _Teller(opened, as_json=as_json)
         service = Service(engine, engine.options.recover_limit, teller.tell)
         if follow:

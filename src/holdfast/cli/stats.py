@@ -11,6 +11,7 @@ import click
 from holdfast.cli import access, moments
 from holdfast.cli.listing import STYLES
 from holdfast.cli.selection import read_since
+from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
 
 if TYPE_CHECKING:
@@ -106,16 +107,18 @@ def describe(opened: Opened, found: Statistics, since: datetime | None, interrup
     if found.durations.count:
         yield from _durations_of(found.durations)
     yield _row(
-        "store", [f"{_bytes(found.size):>9}", (f"  {found.events:,} events in {opened.store.path}", "dim")]
+        "store", [f"{amount(found.size):>9}", (f"  {found.events:,} events in {opened.store.path}", "dim")]
     )
     yield from _workflows(found.workflows)
     yield from _failing(found.failing)
 
 
 def _steps(steps: StepTotals) -> Iterator[Line]:
-    listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in steps.by_status.items())
+    counts = sorted(steps.by_status.items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts)
     yield _row("steps", [f"{steps.steps:>9,}", (f"  {listed}" if listed else "", "dim")])
-    again = f"  {steps.retried:,} steps took more than one" if steps.retried else ""
+    many = "1 step" if steps.retried == 1 else f"{steps.retried:,} steps"
+    again = f"  {many} took more than one" if steps.retried else ""
     yield _row("attempts", [f"{steps.attempts:>9,}", (again, "dim")])
 
 
@@ -180,12 +183,3 @@ def _span(us: int) -> str:
 
 def _row(name: str, pieces: Sequence[Piece]) -> Line:
     return [(name.ljust(_INDENT), "dim"), *pieces]
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"

@@ -228,12 +228,12 @@ def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]
     """What is worth saying of a step beside its name, the most important first."""
     style = glyph(status, look)[1]
     end = step.ended if status not in ("running", "sleeping", "waiting") else look.now
-    if step.kind == "checkpoint":
-        yield "checkpoint", "dim"
-    elif step.started is not None and end is not None and status != "cut off":
+    if step.started is not None and end is not None and step.kind != "checkpoint" and status != "cut off":
         yield duration((end - step.started).total_seconds()).rjust(8), "dim"
     else:
         yield " " * 8, ""
+    if step.kind == "checkpoint":
+        yield "checkpoint", "dim"
     told = status in _DECIDED or (status == "failed" and step.note)  # by the note
     if status not in ("completed", "running") and not told:
         yield _words(step, status, look), style

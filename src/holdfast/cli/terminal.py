@@ -8,6 +8,7 @@ from outside goes through `clean` first: a workflow's name must not move the cur
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -32,6 +33,10 @@ _PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {
     # Marks that turn the direction of text around, so that it reads other than it is.
     **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?"),
 }
+
+
+_COMPLAINT = "holdfast: "
+_COMMAND = re.compile(r"`[^`]+`")
 
 
 class ReaderLeft(Exception):
@@ -121,8 +126,13 @@ def say(line: Line) -> None:
 
 
 def complain(message: str) -> None:
-    """One sentence about what is wrong."""
-    say([("holdfast:", "red"), f" {message}"])
+    """One sentence about what is wrong; on a terminal it is not broken inside a word or a command."""
+    lines = [message]
+    if err.is_terminal:
+        whole = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), message)
+        lines = [line.replace("\0", " ") for line in wrap(whole, max(err.width - len(_COMPLAINT), 20))]
+    for n, line in enumerate(lines):
+        say([(_COMPLAINT if n == 0 else " " * len(_COMPLAINT), "red"), line])
 
 
 def prepare() -> None:

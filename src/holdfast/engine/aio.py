@@ -246,6 +246,7 @@ def _cancel_when_stopped(
             loop.call_soon_threadsafe(task.cancel)
 
     run.on_stop.append(stop)
+    stop()  # it may have been stopped before anybody could be told
     return stop
 
 

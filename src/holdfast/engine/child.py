@@ -25,7 +25,6 @@ from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
     OwnershipLost,
-    RunCancelled,
     RunHeld,
     RunInterrupted,
     RunPaused,
@@ -115,16 +114,9 @@ def _stopped_with_parent(call: Call) -> Iterator[None]:
     run = call.execution
 
     def stop() -> None:
-        control = run.control
-        if control is None or not (control.at_once or isinstance(control.error, RunInterrupted)):
-            return
         live = run.engine.live.get(call.spec.child)
-        if live is None:
-            return
-        if isinstance(control.error, RunCancelled):
-            live[0].cancel(control.error.reason, "")
-        else:
-            live[0].interrupt("its parent run was stopped")
+        if live is not None and run.control is not None:
+            live[0].stop_with(run.control)
 
     run.on_stop.append(stop)
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.kernel.commands import Command
+from holdfast.kernel.commands import Command, DoubtStep, PauseRun
 
 
 class Control(BaseException):
@@ -35,9 +35,21 @@ class Control(BaseException):
         """What runs is not let end: bodies that can be cancelled are."""
         super().__init__(str(error))
 
+    @property
+    def rank(self) -> int:
+        """A lost owner or store, then a cancel, what needs a person, a pause, a mere interrupt, a park."""
+        if self.silent:
+            return 5
+        if self.at_once:
+            return 4
+        if self.commands:
+            return 2 if isinstance(self.commands[-1], PauseRun) else 3
+        return 0 if self.yields else 1
+
     def outranks(self, other: Control) -> bool:
-        """Whether this one tells more: anything does than a park, and one with something to record than a
-        mere interrupt."""
-        if other.yields:
-            return not self.yields
-        return bool(self.commands) and not other.commands and not other.silent
+        return self.rank > other.rank
+
+    def remember(self, other: Control) -> None:
+        """Both stop the run: which of its steps may or may not have happened is recorded in any case."""
+        doubts = [one for one in other.commands if isinstance(one, DoubtStep)]
+        self.commands = (*doubts, *self.commands)

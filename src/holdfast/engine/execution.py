@@ -103,6 +103,8 @@ class Execution:
         self.steps_begun = 0
         self.tasks = 0
         """Tasks of an async run beside the one of its function."""
+        self.introduced = False
+        """Whether the follower has told it what was written before it was live."""
         self.over = False
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
@@ -362,6 +364,13 @@ class Execution:
             evolve(state, event, version, at)
             return True
 
+    def stop_with(self, parent: Control) -> None:
+        """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""
+        if isinstance(parent.error, RunCancelled):
+            self.cancel(parent.error.reason, "")
+        elif parent.at_once or isinstance(parent.error, RunInterrupted):
+            self.interrupt("its parent run was stopped")
+
     def cancel(self, reason: str, by: str) -> Control:
         """Make the run end, without waiting for what runs in it."""
         command = c.CancelRun(self.id, reason, by)
@@ -376,16 +385,16 @@ class Execution:
         """Make the run stop at its next step boundary. The first signal stays, unless one outranks it."""
         with self._lock:
             before = self.control
-            first = before is None
             if before is None or control.outranks(before):
                 self.control = control
+                if before is not None and not control.silent:
+                    control.remember(before)
             else:
-                if before.at_once and not before.silent:
-                    # A cancelled run remembers which of its steps may or may not have happened.
-                    doubts = [one for one in control.commands if isinstance(one, c.DoubtStep)]
-                    before.commands = (*doubts, *before.commands)
+                if before.commands:
+                    before.remember(control)
                 control = before
-        if first:
+            urgent = before is None or (control.at_once and not before.at_once)
+        if urgent:
             self.stopping.set()
             for wake in list(self.on_stop):
                 wake()

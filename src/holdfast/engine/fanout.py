@@ -120,14 +120,14 @@ class _Crew:
         try:
             return context.run(work)
         finally:
-            if self._waiting is not None:
-                self._waiting.end()
             with self._changed:
                 self._busy -= 1
                 self._left -= 1
                 self._changed.notify_all()
                 if not self._left:
                     self._all_ended.release()
+            if self._waiting is not None:
+                self._waiting.end()
 
     @property
     def beginnings(self) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.execution import HEARD, Execution
+from holdfast.engine.ownership import is_alive
 from holdfast.errors import Resync, StoreVanished
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _AGAIN_S = 1.0
 _STOPS = ("RunCompleted", "RunFailed", "RunCancelled", "RunPaused", "RunNeedsAttention", "RunReleased")
+_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 _TYPES = (*HEARD, *_STOPS)
 
 logger = logging.getLogger("holdfast")
@@ -37,6 +39,8 @@ class Parking(NamedTuple):
     """When its time comes, in microseconds; 0 for never."""
     go: Callable[[], None]
     """Called once, when it can go on, has ended, or is stopped. Must not block."""
+    held: bool = False
+    """Another process executes it: should that die, nobody would say so."""
 
 
 class Follower:
@@ -57,6 +61,7 @@ class Follower:
         """Parked since the last look."""
         self._next = 0
         """When the time of the next parked run comes; 0 for never."""
+        self._again = 0.0
 
     def ensure(self) -> None:
         """Be awake: there are runs to follow."""
@@ -142,14 +147,21 @@ class Follower:
         """Follow from now on; what was written to the live runs before is told first."""
         store = self._engine.store
         self._cursor, self._pulse = store.tail(), None
+        for execution, _ in list(self._engine.live.values()):
+            execution.introduced = False
+
+    def _introduce(self) -> None:
+        """Tell runs that are live since the last look what was written to them before that: the feed may
+        have passed it, when they were not among the live ones yet."""
         for run_id, (execution, _) in list(self._engine.live.items()):
-            entries = [
-                one for one in store.entries(run_id, after=execution.state.version) if one.type in HEARD
-            ]
-            self._tell(execution, entries)
+            if not execution.introduced:
+                execution.introduced = True
+                entries = self._engine.store.entries(run_id, after=execution.state.version)
+                self._tell(execution, [one for one in entries if one.type in HEARD])
 
     def _look(self) -> None:
         store = self._engine.store
+        self._introduce()
         changed = (pulse := store.pulse()) != self._pulse
         if changed:
             self._pulse = pulse
@@ -161,6 +173,10 @@ class Follower:
         now = self._engine.clock.now_us()
         if self._parked and (changed or new or 0 < self._next <= now):
             self._go_on(now)
+        if self._parked and self._engine.clock.monotonic() >= self._again:
+            self._again = self._engine.clock.monotonic() + _AGAIN_S
+            self._go_on(now)
+            self._look_for_dead()
 
     def _hear(self) -> None:
         try:
@@ -177,6 +193,8 @@ class Follower:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
                 self._check(entry.stream)
+            elif entry.type in _ENDS and self._parked and (holder := self._holder(entry.stream)):
+                self._go(holder)  # a child that somebody else brought to its end
         for run_id, entries in heard.items():
             live = self._engine.live.get(run_id)
             if live is not None:
@@ -219,6 +237,13 @@ class Follower:
         row = self._engine.store.run(run_id)
         if row is None or row.status in ENDED or row.status in ("paused", "needs_attention"):
             self._go(run_id)
+
+    def _look_for_dead(self) -> None:
+        """Go on with the runs that another process took and did not bring to an end."""
+        for run_id in [run_id for run_id, found in list(self._parked.items()) if any(p.held for p in found)]:
+            row = self._engine.store.run(run_id)
+            if row is not None and row.owner and not is_alive(self._engine.home, row.owner):
+                self._go(run_id)
 
     def _go(self, run_id: str) -> None:
         with self._lock:

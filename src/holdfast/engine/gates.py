@@ -164,7 +164,7 @@ def _pass(gate: _Gate) -> StepState:
     if gate.past is None:
         _open(gate)
     step = gate.run.state.steps[gate.key]
-    if step.status == "waiting":
+    while step.status == "waiting":  # the clock that it waits by may be set back when its time is over
         gate.run.waiting.wait(_wait(gate, step))
         if step.status == "waiting":
             _expire(gate)
@@ -177,7 +177,7 @@ async def _pass_async(gate: _Gate) -> StepState:
     if gate.past is None:
         await in_store(gate.run, partial(_open, gate))
     step = gate.run.state.steps[gate.key]
-    if step.status == "waiting":
+    while step.status == "waiting":
         await gate.run.waiting.wait_async(_wait(gate, step))
         if step.status == "waiting":
             await in_store(gate.run, partial(_expire, gate))

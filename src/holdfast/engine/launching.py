@@ -90,9 +90,10 @@ def run_here(
 
 def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
     """Wait until the run can go on, and own it; None if there is nothing to go on with: `run` says why."""
+    held = False
     while True:
         ready = threading.Event()
-        parking = Parking(until, ready.set)
+        parking = Parking(until, ready.set, held)
         engine.follower.park(run.id, parking)
         try:
             while not ready.wait(_LOOK_EVERY_S):
@@ -106,7 +107,7 @@ def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
             return None
         if claimed is not None:
             return claimed
-        until = 0
+        until, held = 0, True
 
 
 def _execute_in_thread(
@@ -140,7 +141,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arg
             run.finish(Outcome(None, error))
             return
         if claimed is None:
-            park(0)
+            engine.follower.park(run.id, Parking(0, go, held=True))
         else:
             execute(engine, run, workflow, arguments, claimed, on_park)
 
@@ -151,11 +152,8 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arg
         except RuntimeError as error:  # no thread is left: the run stays where it is
             run.finish(Outcome(None, error))
 
-    def park(until: int) -> None:
-        engine.follower.park(run.id, Parking(until, go))
-
     def on_park(parked: Parked) -> None:
-        park(parked.until)
+        engine.follower.park(run.id, Parking(parked.until, go))
 
     return on_park
 
@@ -163,7 +161,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arg
 def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
     """Own a run that was parked; None if another process does. Raises what keeps it from going on."""
     if engine.closing:
-        raise RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` goes on with it")
+        raise _left_waiting(engine, run_id)
     row = engine.store.run(run_id)
     if row is not None and row.status == "paused":
         raise RunPaused(run_id, row.reason)
@@ -173,6 +171,10 @@ def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
         return claim(engine, run_id)
     except RunHeld:
         return None
+
+
+def _left_waiting(engine: Engine, run_id: str) -> RunWaiting:
+    return RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` goes on with it")
 
 
 # Event loops
@@ -195,7 +197,9 @@ def _spawn(
     task.add_done_callback(partial(_finish_cancelled, run))
 
 
-def _park_async(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
+def _park_async(
+    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, *, held: bool = False
+) -> OnPark:
     """Goes on in the loop in which the run was parked."""
 
     def on_park(parked: Parked) -> None:
@@ -205,12 +209,15 @@ def _park_async(engine: Engine, run: Run[Any], workflow: Any, arguments: Argumen
         spawn = partial(_spawn, engine, run, workflow, arguments, partial(_reclaim, engine, run.id))
 
         def go() -> None:
+            if engine.closing:  # its loop may not run any more
+                run.finish(Outcome(None, _left_waiting(engine, run.id)))
+                return
             try:
                 loop.call_soon_threadsafe(spawn)
             except RuntimeError:  # the loop is closed
                 run.finish(Outcome(None, RunInterrupted(run.id, "its event loop was closed")))
 
-        engine.follower.park(run.id, Parking(parked.until, go))
+        engine.follower.park(run.id, Parking(parked.until, go, held))
 
     return on_park
 
@@ -248,13 +255,15 @@ async def _claim_and_go(
     token = current.set(None)
     try:
         claimed: Claimed | None
+        if engine.closing:
+            raise RunInterrupted(run.id, engine.closing)
         if claim_soon is not None:
             claimed = await claim_soon()
         else:
             claimed = await _claim_in_thread(engine, run.id, claim_it)
         found = workflow[0] if isinstance(workflow, list) and workflow else workflow
         if claimed is None:
-            _park_async(engine, run, found, arguments)(Parked(run.id, 0))
+            _park_async(engine, run, found, arguments, held=True)(Parked(run.id, 0))
         elif claimed.attached is not None:
             follow_handle(run, claimed.attached)
         elif claimed.state.ended:

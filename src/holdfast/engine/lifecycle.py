@@ -101,8 +101,11 @@ def _enlist(
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing
+        parent = engine.live.get(claimed.state.parent)
     if closing:  # it was claimed meanwhile: no step of it may begin
         execution.interrupt(closing)
+    if parent is not None and parent[0].control is not None:
+        execution.stop_with(parent[0].control)
     steps.live_runs.add(execution)
     leave(engine, run.id)
     if execution.birth is not None:

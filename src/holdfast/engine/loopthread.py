@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future, wait
 from typing import Any
 
 
@@ -11,6 +12,7 @@ class LoopThread:
     def __init__(self) -> None:
         import asyncio
 
+        self._running: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
         self._thread.start()
@@ -18,9 +20,13 @@ class LoopThread:
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         import asyncio
 
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
 
     def close(self) -> None:
+        """Wait until what runs in it has ended: whoever closes has told it to stop."""
+        wait(list(self._running))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

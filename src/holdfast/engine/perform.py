@@ -281,6 +281,8 @@ def _attempt(
             if events:
                 call.attempt = run.state.steps[call.key].attempt
                 yield run.append(events, durable=spec.effect == "once")
+                if run.control is not None and run.control.at_once:
+                    raise run.control
             run.engine.flusher.watch(call)
             try:
                 outcome = yield _body(call)

@@ -35,7 +35,7 @@ class Sleep:
         run = scope.execution
         key, ordinal, past = _recall(scope)
         if past is None:
-            drive.commit(run, run.entry([_start(run, key, ordinal, duration)]))
+            drive.commit(run, run.entry([_start(run, key, ordinal, duration, scope.deadline)]))
         sleeping = run.state.steps[key]
         if sleeping.status != "completed":
             until = _end(sleeping, scope.deadline)
@@ -71,7 +71,7 @@ async def _sleep_async(
     from holdfast.engine import aio
 
     if past is None:
-        cancelled = await aio.commit(run, run.entry([_start(run, key, ordinal, duration)]))
+        cancelled = await aio.commit(run, run.entry([_start(run, key, ordinal, duration, deadline)]))
         if cancelled is not None:
             raise cancelled
     sleeping = run.state.steps[key]
@@ -107,8 +107,10 @@ def _recall(scope: Scope) -> tuple[str, int, StepState | None]:
     return key, ordinal, scope.execution.recall(key, "sleep", ordinal, "", "sleep")
 
 
-def _start(run: Execution, key: str, ordinal: int, duration: Seconds) -> c.StartSleep:
-    return c.StartSleep(key, ordinal, run.engine.clock.now_us() + int(_checked(duration) * 1e6))
+def _start(run: Execution, key: str, ordinal: int, duration: Seconds, deadline: float) -> c.StartSleep:
+    """A sleep that reaches beyond the deadline is over just behind it, for whoever goes on with the run."""
+    until = run.engine.clock.now_us() + int(_checked(duration) * 1e6)
+    return c.StartSleep(key, ordinal, min(until, int(deadline) + 1) if deadline else until)
 
 
 def _checked(duration: Seconds) -> float:

@@ -85,6 +85,8 @@ def cancel_children(engine: Engine, run_id: str, reason: str, by: str, patience_
     for child in engine.store.runs(parent=run_id):
         if child.status not in ENDED:
             cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
+        else:
+            cancel_children(engine, child.id, reason, by, patience_s)
 
 
 def _command(

@@ -25,7 +25,7 @@ from tests.crash.processes.stage import (
 )
 from tests.crash.score import Budget, Score
 
-FORKS = 24
+FORKS = 12
 CHILDREN = 40
 """Of a busy process, each of which opens a store."""
 TAKE_OVER_S = 5.0

@@ -28,6 +28,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -303,7 +304,7 @@ def stop_in_gate(where: str) -> None:
         if side == "enter":
             passage(self, *args)
         if next(left) == 0:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread, at once
         if side == "exit":
             passage(self, *args)
 

@@ -157,10 +157,10 @@ def _verify_positions(db: apsw.Connection) -> Iterator[Fault]:
     """Every event in its place among all: what the feed's order is made of. Those that were archived have
     left theirs empty."""
     found: list[tuple[Any, ...]] = db.execute(sql.query("count_positions")).fetchall()
-    count, gone, last = found[0]
-    if count + gone != last:
+    count, gone, first, last = found[0]
+    if count + gone != last or first < 1:
         known = f"{count} events" + (f" and {gone} were archived" if gone else "")
-        yield Fault("", 0, f"there are {known}, and the last one is at position {last}")
+        yield Fault("", 0, f"there are {known}, at positions {first} to {last}")
     for name, version in db.execute(sql.query("out_of_order")):
         yield Fault(name, version, "the event is not in its place among the others")
     for name, version in db.execute(sql.query("odd_synced")):

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
+import time
+from pathlib import Path
 from types import TracebackType
+
+_LONG_S = 5.0
+"""Whoever holds the gate for so long does not work: it is stopped, or its disk is."""
+_LOOK_EVERY_S = 1.0
 
 
 class WriteGate:
@@ -16,14 +23,26 @@ class WriteGate:
     descriptor of the database would drop the locks that SQLite holds on it."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._wait()
         except BaseException:  # Ctrl-C as the lock was granted: nobody else would get it
             fcntl.flock(self._fd, fcntl.LOCK_UN)
             raise
+
+    def _wait(self) -> None:
+        since = time.monotonic()
+        _watch(self, since)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        finally:
+            _waiting.pop(self, None)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -42,5 +61,55 @@ class WriteGate:
         except OSError:
             pass
 
+    def tell(self, waited_s: float) -> None:
+        """Say who keeps this process waiting: a stopped one holds the gate until it goes on or dies, and
+        nobody would know why nothing happens."""
+        import logging
+
+        text = "waiting for %d s to write to the store: %s is held by %s"
+        logging.getLogger("holdfast").warning(text, waited_s, self._path, _holder(self._fd))
+
     def close(self) -> None:
         os.close(self._fd)
+
+
+# Long waits are told of, once each, by a thread that looks while there are any.
+
+_waiting: dict[WriteGate, float] = {}
+_awake = threading.Event()
+_watcher: threading.Thread | None = None
+
+
+def _watch(gate: WriteGate, since: float) -> None:
+    global _watcher
+    _waiting[gate] = since
+    if _watcher is None or not _watcher.is_alive():  # a forked child has none
+        _watcher = threading.Thread(target=_look, name="holdfast-gate", daemon=True)
+        _watcher.start()
+    _awake.set()
+
+
+def _look() -> None:
+    while True:
+        _awake.wait()
+        if not _waiting:
+            _awake.clear()
+        time.sleep(_LOOK_EVERY_S)
+        now = time.monotonic()
+        for gate, since in list(_waiting.items()):
+            if now - since >= _LONG_S and _waiting.pop(gate, None) is not None:
+                gate.tell(now - since)
+
+
+def _holder(fd: int) -> str:
+    """Who has the lock of this file, as far as the system tells."""
+    try:
+        inode = str(os.fstat(fd).st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, _, _, pid, file, *_ = line.split()
+            if kind == "FLOCK" and file.rpartition(":")[2] == inode:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                return f"process {pid}" + (", which is stopped (SIGSTOP)" if state == "T" else "")
+    except (OSError, ValueError, IndexError):
+        pass
+    return "another process"

@@ -225,7 +225,7 @@ WHERE e.type = 'StepRan' AND e.stream IN (SELECT stream FROM live.events WHERE t
 
 -- name: count_positions
 SELECT count(*), coalesce((SELECT sum(version) FROM streams WHERE kind = 'archived'), 0),
-       coalesce(max(position), 0)
+       coalesce(min(position), 1), coalesce(max(position), 0)
 FROM events;
 
 -- name: out_of_order

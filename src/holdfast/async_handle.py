@@ -1,0 +1,121 @@
+"""`hf.aio`: the methods of a Holdfast that do I/O, for use in an event loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.handle import PATIENCE_S, UNSET, Holdfast
+
+if TYPE_CHECKING:
+    from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
+    from holdfast.engine.run import Run
+    from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.forking import Fork
+    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.rewinding import Rewind
+    from holdfast.operations.undoing import Undo
+
+R = TypeVar("R")
+
+
+class AsyncHoldfast:
+    """Coroutines, each of which runs the method in a thread."""
+
+    def __init__(self, holdfast: Holdfast) -> None:
+        self._holdfast = holdfast
+
+    async def _call(self, method: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        import asyncio
+
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    async def recover(self) -> list[Run[Any]]:
+        return await self._call(self._holdfast.recover)
+
+    async def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        done: Any = UNSET,
+        retry: bool = False,
+        fail: str | None = None,
+        by: str = "",
+    ) -> str:
+        return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
+
+    async def approve(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        return await self._call(self._holdfast.approve, run_id, gate, digest, by, comment)
+
+    async def reject(
+        self,
+        run_id: str,
+        gate: str | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        return await self._call(self._holdfast.reject, run_id, gate, digest, by, comment)
+
+    async def signal(self, run_id: str, name: str, value: Any = None, *, by: str | None = None) -> bool:
+        return await self._call(self._holdfast.signal, run_id, name, value, by=by)
+
+    async def pause(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        return await self._call(self._holdfast.pause, run_id, reason, by=by, patience=patience)
+
+    async def cancel(
+        self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
+    ) -> str:
+        return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
+
+    async def rewind(
+        self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Rewind:
+        method = self._holdfast.rewind
+        return await self._call(method, run_id, to, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def undo(
+        self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False
+    ) -> Undo:
+        return await self._call(self._holdfast.undo, operation, rerun_once=rerun_once, dry_run=dry_run)
+
+    async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
+        return await self._call(self._holdfast.operations, run_id, limit)
+
+    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+        return await self._call(self._holdfast.fork, run_id, at, into)
+
+    async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
+        return await self._call(self._holdfast.checkpoints, run_id)
+
+    async def get(self, run_id: str) -> RunInfo:
+        return await self._call(self._holdfast.get, run_id)
+
+    async def runs(
+        self, status: str | None = None, resumable: bool | None = None, limit: int | None = None
+    ) -> list[RunInfo]:
+        return await self._call(self._holdfast.runs, status, resumable, limit)
+
+    async def steps(self, run_id: str) -> list[StepInfo]:
+        return await self._call(self._holdfast.steps, run_id)
+
+    async def events(self, run_id: str) -> list[LogEvent]:
+        return await self._call(self._holdfast.events, run_id)
+
+    async def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
+        return await self._call(self._holdfast.logs, run_id, step)
+
+    async def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
+        return await self._call(self._holdfast.backup, path, force=force)
