@@ -83,6 +83,9 @@ CREATE TABLE step_rows (
 -- When sleeps and gates are over.
 CREATE INDEX steps_due ON step_rows (due_at) WHERE status IN ('sleeping', 'waiting') AND due_at > 0;
 
+-- Child runs that their parents wait for.
+CREATE INDEX steps_of_children ON step_rows (child) WHERE kind = 'child' AND status = 'running';
+
 -- All steps of all generations.
 CREATE VIEW steps AS
 SELECT run, generation, key, name, kind, effect, status, attempt, started_at, ended_at, due_at, child, version
