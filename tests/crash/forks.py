@@ -28,7 +28,8 @@ from typing import Any
 
 from tests.crash import shim, workloads
 from tests.crash.lives import said_of, whole_lines
-from tests.crash.workloads import WORKLOADS, Side, Way
+from tests.crash.side import Side
+from tests.crash.workloads import WORKLOADS, Way
 
 PATIENCE_S = 30.0
 
@@ -98,17 +99,20 @@ def live(
     settle: tuple[str, str] | None = None,
     kill: Kill | None = None,
     bystander: bool = False,
+    steerer: bool = False,
 ) -> Life:
     """One life of a workload in a fork, and what it said. With a `bystander` another process has the store
-    open meanwhile, and is killed after it: so nobody tidies up at the last moment."""
+    open meanwhile, and is killed after it: so nobody tidies up at the last moment. With a `steerer` another
+    process steers the runs, and goes on with that when the life is over."""
     database = home / "holdfast.db"
     if bystander and database.exists():
         with _standing_by(database):
             return live(
                 name, home, fault, past=past, lines_of_commands=lines_of_commands, way=way, tries=tries,
-                settle=settle, kill=kill,
+                settle=settle, kill=kill, steerer=steerer,
             )  # fmt: skip
     shim.plan(fault or shim.RECORDING, home)
+    steering = _Steerer(name, home) if steerer else None
     lines, errors = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -119,7 +123,7 @@ def live(
             if kill is not None:
                 side.hooks[kill.line] = _holder(kill, home)
             shim.arm()
-            workloads.live(name, home, side, way=way, tries=tries, settle=settle)
+            workloads.live(name, home, side, way=way, tries=tries, settle=settle, steered_here=not steerer)
             shim.disarm()
             sys.stderr.flush()
         except BaseException:
@@ -130,7 +134,32 @@ def live(
     os.close(errors[1])
     life = _follow(pid, lines[0], errors[0], kill)
     life.fault = shim.outcome()
+    if steering is not None:
+        life.lines += steering.end()
     return life
+
+
+class _Steerer:
+    """A process that steers the runs of a workload; no fault strikes it."""
+
+    def __init__(self, name: str, home: Path) -> None:
+        lines, stop = os.pipe(), os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                os.close(stop[1])
+                workloads.steer(name, home, Side(lines[1]), stop[0])
+            finally:
+                os._exit(0)
+        os.close(lines[1])
+        os.close(stop[0])
+        self._lines, self._stop = lines[0], stop[1]
+
+    def end(self) -> list[str]:
+        """Let it do what is left; what it has said."""
+        os.close(self._stop)
+        life = _follow(self._pid, self._lines, None, None)
+        return [*life.lines, *(["broken it hung"] if life.hung or life.killed else [])]
 
 
 class Nursery:
@@ -262,10 +291,10 @@ def _holder(kill: Kill, home: Path) -> Callable[[], None]:
     return lambda: shim.plan(fault, home)
 
 
-def _follow(pid: int, lines: int, errors: int, kill: Kill | None) -> Life:
+def _follow(pid: int, lines: int, errors: int | None, kill: Kill | None) -> Life:
     """Read what a life says until its end; end it where that was asked for, or when it hangs."""
-    said: dict[int, bytes] = {lines: b"", errors: b""}
-    open_ones = [lines, errors]
+    said: dict[int, bytes] = {fd: b"" for fd in (lines, errors) if fd is not None}
+    open_ones = list(said)
     deadline = time.monotonic() + PATIENCE_S
     wanted = kill.line.encode() + b"\n" if kill is not None else None
     hung = False
@@ -287,4 +316,5 @@ def _follow(pid: int, lines: int, errors: int, kill: Kill | None) -> Life:
             os.kill(pid, signal.SIGKILL)
             wanted = None
     status = os.waitpid(pid, 0)[1]
-    return Life(whole_lines(said[lines]), said[errors].decode(errors="replace"), status, hung)
+    stderr = said[errors].decode(errors="replace") if errors is not None else ""
+    return Life(whole_lines(said[lines]), stderr, status, hung)

@@ -6,6 +6,7 @@ are lines that outlive it, because somebody else holds the other end of the pipe
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +32,13 @@ class RunPlan:
     """Steps whose bodies say no lines: child runs."""
     marks: tuple[str, ...] = ()
     """Recorded values, emissions and patches."""
+    status: Literal["completed", "cancelled", "archived"] = "completed"
+    """How it ends. What is cancelled has done some of its steps."""
 
 
 Plan = Mapping[str, RunPlan]
 Place = tuple[str, str]
-"""A run and a key."""
+"""A run and a key; the key of a step that began in a later generation ends with `@` and its number."""
 
 
 @dataclass
@@ -47,6 +50,9 @@ class Said:
     told: dict[Place, str] = field(default_factory=dict)
     valued: dict[Place, str] = field(default_factory=dict)
     happened: set[Place] = field(default_factory=set)
+    decided: list[tuple[str, str, str]] = field(default_factory=list)
+    sent: list[tuple[str, str, str]] = field(default_factory=list)
+    stopped: list[tuple[str, str]] = field(default_factory=list)
     results: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -69,6 +75,12 @@ class Said:
                 said.valued[place] = words[2]  # until it is in the log, it may be another
             elif verb == "happened":
                 said.happened.add(place)
+            elif verb == "decided":
+                said.decided.append((words[0], words[1], words[2]))
+            elif verb == "sent":
+                said.sent.append((words[0], words[1], words[2]))
+            elif verb == "stopped-at":
+                said.stopped.append((words[0], words[1]))
             elif verb == "result":
                 said.results[words[0]] = words[1]
         return said
@@ -90,6 +102,8 @@ class Lives:
         told RUN KEY DIGEST     the workflow has the step's value (`digest` of its JSON; `-`: not compared)
         value RUN KEY DIGEST    the workflow has a recorded value
         result RUN DIGEST       the caller has the run's result
+        decided RUN KEY OUTCOME, sent RUN NAME DIGEST, stopped-at RUN STATUS
+                                who steers it was told that this is done
     """
 
     def __init__(self, plan: Plan, before: History | None = None) -> None:
@@ -118,6 +132,7 @@ class Lives:
         said = Said.of(lines)
         self._check_past(before, after, survives)
         self._check_acknowledged(said, after)
+        self._check_steered(said, after)
         for place in sorted(said.began.keys() | said.ended.keys()):
             self._check_bodies(place, said, before, after, tries if cut else 0)
         self._check_new_ends(said, before, after)
@@ -129,6 +144,9 @@ class Lives:
         doubtful = False
         for run_id, plan in self.plan.items():
             run = self.last.runs.get(run_id)
+            if plan.status != "completed":
+                self._check_end(run_id, plan)
+                continue
             if run is None or run.status != "completed":
                 doubtful = self._check_attention(run_id) or doubtful
                 continue
@@ -144,6 +162,8 @@ class Lives:
             kept = run.events
             if survives == "synced":
                 kept = [event for event in kept if event.position <= before.last_synced]
+            if run_id in after.archived and run_id not in before.archived:
+                continue  # the file has it: the checker has read it
             now = after.runs[run_id].events if run_id in after.runs else []
             if now[: len(kept)] != kept:
                 self.lost += 1
@@ -151,8 +171,9 @@ class Lives:
 
     def _check_acknowledged(self, said: Said, after: History) -> None:
         for (run_id, key), told in said.told.items():
-            run = after.runs.get(run_id)
-            step = run.step(key) if run else None
+            if run_id in after.archived:
+                continue
+            step = _step(after, run_id, key)
             if step is None or step.status not in ("completed", "failed"):
                 self.lost += 1
                 raise Violation(
@@ -177,12 +198,30 @@ class Lives:
             require(digest(run.result_json) == told, f"run {run_id} gave another result than the log has")
             self.results.setdefault(run_id, told)
 
+    def _check_steered(self, said: Said, after: History) -> None:
+        """What somebody was told is decided, sent or stopped, is in the log for good."""
+        for run_id, key, outcome in said.decided:
+            gate = _step(after, run_id, key) or StepHistory(0, key, *("",) * 4, 0, 0, 0, 0, "", 0)
+            got = json.loads(gate.result_json)[0] if gate.status == "completed" else ""
+            self._require_kept(got == outcome, f"gate {key} of {run_id} was {outcome}; the log has {got!r}")
+        for (run_id, name, value), count in Counter(said.sent).items():
+            run = after.runs[run_id]
+            same = [one for one in run.signals.values() if (one.name, digest(one.json)) == (name, value)]
+            self._require_kept(len(same) >= count, f"signal {name} was sent to {run_id} and is not there")
+        for run_id, status in said.stopped:
+            what = "RunPaused" if status == "paused" else "RunCancelled"
+            there = any(event.type == what for event in after.runs[run_id].events)
+            self._require_kept(there, f"run {run_id} was {status}; the log has no {what}")
+
+    def _require_kept(self, holds: bool, what: str) -> None:
+        self.lost += not holds
+        require(holds, what)
+
     def _check_bodies(self, place: Place, said: Said, before: History, after: History, most: int) -> None:
         """Bodies that began in this life and the ends that it recorded: `most` may have been cut off."""
         run_id, key = place
-        require(
-            key in self.plan[run_id].steps if run_id in self.plan else False, f"{place}: nobody planned it"
-        )
+        planned = run_id in self.plan and key.partition("@")[0] in self.plan[run_id].steps
+        require(planned, f"{place}: nobody planned it")
         past = _step(before, run_id, key)
         if past is not None and past.status in ("completed", "failed"):
             raise Violation(f"step {key} of {run_id} began, although it had {past.status} before this life")
@@ -206,12 +245,13 @@ class Lives:
         for run_id, run in after.runs.items():
             silent = self.plan[run_id].silent if run_id in self.plan else frozenset()
             for step in run.steps.values():
-                if step.generation != run.generation or step.key in silent or step.kind == "sleep":
+                if step.generation != step.origin or step.key in silent or step.kind == "sleep":
                     continue
-                past = _step(before, run_id, step.key)
+                key = place(step.key, step.origin)
+                past = _step(before, run_id, key)
                 recorded = step.by_body - (past.by_body if past else 0)
                 require(
-                    recorded <= said.ended[run_id, step.key],
+                    recorded <= said.ended[run_id, key],
                     f"step {step.key} of {run_id}: the log has an end that no body came to in this life",
                 )
 
@@ -233,6 +273,17 @@ class Lives:
                     begun <= 1 + step.again,
                     f"once step {key} of {run_id} began {begun} times; the log allowed {1 + step.again}",
                 )
+
+    def _check_end(self, run_id: str, plan: RunPlan) -> None:
+        """A run that is to end otherwise than with a result."""
+        if plan.status == "archived":
+            require(run_id in self.last.archived, f"run {run_id} is not archived")
+            return
+        run = self.last.runs.get(run_id)
+        status = run.status if run else "not there"
+        require(status == plan.status, f"run {run_id} is {status}, not {plan.status}")
+        keys = {step.key for step in run.live_steps()} if run else set()
+        require(keys <= set(plan.steps), f"run {run_id}: other steps than planned: {keys - set(plan.steps)}")
 
     def _check_attention(self, run_id: str) -> bool:
         """A run that has not completed shows the `once` step that was cut off, in itself or in a child."""
@@ -261,7 +312,7 @@ class Lives:
         return run is not None and run.status == "needs_attention"
 
     def _check_complete(self, run: RunHistory, plan: RunPlan) -> None:
-        keys = {step.key for step in run.steps.values() if step.generation == run.generation}
+        keys = {step.key for step in run.live_steps()}
         require(keys == set(plan.steps), f"run {run.id}: other steps than planned: {keys ^ set(plan.steps)}")
         marks = {key for generation, key in run.marks if generation == run.generation}
         require(
@@ -278,17 +329,24 @@ class Lives:
             )
             if key in plan.silent:
                 continue
-            begun, cut = self.begun[run.id, key], self.cut_off[run.id, key]
-            first = _step(self.first, run.id, key)
+            named = place(key, step.origin)
+            begun, cut = self.begun[run.id, named], self.cut_off[run.id, named]
+            first = _step(self.first, run.id, named)
             ends = step.by_body - (first.by_body if first else 0)
             require(
                 begun == ends + cut, f"step {key} of {run.id} began {begun} times: {ends} ends, {cut} cut off"
             )
 
 
-def _step(history: History, run_id: str, key: str) -> StepHistory | None:
+def place(key: str, generation: int) -> str:
+    """How lines name a step: by its key, and by its generation if that is not the first."""
+    return f"{key}@{generation}" if generation else key
+
+
+def _step(history: History, run_id: str, named: str) -> StepHistory | None:
     run = history.runs.get(run_id)
-    return run.step(key) if run else None
+    key, _, generation = named.partition("@")
+    return run.steps.get((int(generation or 0), key)) if run else None
 
 
 def whole_lines(data: bytes) -> list[str]:

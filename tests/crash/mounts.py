@@ -32,7 +32,7 @@ from threading import Timer
 from tests.crash.checker import Lives, Violation, check_rebuilt, check_store, whole_lines
 from tests.crash.recordings import ROOT, SCRIPTS, Durability
 from tests.crash.score import Budget, Score
-from tests.crash.workloads import Side
+from tests.crash.side import Side
 
 CUTS = 8
 CONTROLS = 4

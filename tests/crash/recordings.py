@@ -21,7 +21,8 @@ from typing import Any, Literal
 from tests.crash import workloads
 from tests.crash.checker import Plan, RunPlan, canonical, digest
 from tests.crash.disk import Mark, Recorder, Recording
-from tests.crash.workloads import WORKLOADS, Side, body, told
+from tests.crash.side import Side, body, here, take, told
+from tests.crash.workloads import WORKLOADS
 
 from holdfast import Holdfast, command, step, workflow
 
@@ -80,7 +81,7 @@ def chatter(run_id: str, count: int) -> int:
     checkpoint."""
     total = sum(len(told(run_id, f"load#{n + 1}", load(n, 1_200))) for n in range(count))
     command(["sh", "-c", "yes 0123456789abcdef | head -c 1000000"], name="chat", effect="idempotent")
-    workloads.side.say("told", run_id, "chat#1", "-")
+    here().say("told", run_id, "chat#1", "-")
     return total + sum(len(told(run_id, f"load#{count + n + 1}", load(n, 1_200))) for n in range(count))
 
 
@@ -95,7 +96,7 @@ def _plan(runs: dict[str, int]) -> Plan:
 
 @contextmanager
 def _open(home: Path, side: Side, durability: Durability | None) -> Iterator[Holdfast]:
-    workloads.side = side
+    take(side)
     with Holdfast(home, durability=durability) as hf:
         yield hf
 
@@ -138,7 +139,7 @@ SCRIPTS: dict[str, Script] = {
     **{
         name: Script(name, one.plan, partial(workloads.live, name), one.prepare)
         for name, one in WORKLOADS.items()
-        if name != "shell"  # what other processes do is no matter of the store's disk
+        if name != "shell" and one.steer is None  # what others do is no matter of the store's disk
     },
     "long": Script("long", _plan(LONG), partial(_play_one_by_one, LONG)),
     "reopened": Script("reopened", _plan(BERTHS), partial(_play_one_by_one, BERTHS)),

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from tests.crash.checker import GENESIS, Lives, Violation, chain, check_rebuilt, check_store
-from tests.crash.workloads import WORKLOADS, Side, live
+from tests.crash.side import Side
+from tests.crash.workloads import WORKLOADS, live
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ which outlive it. `tests.crash.lives` reads them.
     live("once", home, Side(fd))                      in this process, such as a fork
     python -m tests.crash.workloads once HOME         in a process of its own, lines on standard output
 
-The lines of the lives before (`Side.past`) are the outside world: a service that remembers which calls it
-has seen. So a step can be flaky for its first calls, and a `verify` hook can ask whether a call arrived.
+The lines of the lives before (`Side.past`) are the outside world: so a step can be flaky for its first calls,
+and a `verify` hook can ask whether a call arrived.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ import asyncio
 import fcntl
 import json
 import os
+import select
 import sqlite3
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from tests.crash import steered
 from tests.crash.checker import (
     APPLICATION_ID,
     GENESIS,
@@ -42,68 +45,14 @@ from tests.crash.checker import (
 )
 from tests.crash.fold import Fold
 from tests.crash.history import Event
+from tests.crash.side import Side, body, here, take, told
 
 import holdfast
-from holdfast import Holdfast, Retry, command, gather, idempotency_key, parallel, sleep, step, workflow
+from holdfast import Holdfast, Retry, Run, command, gather, parallel, sleep, step, workflow
 from holdfast.errors import HoldfastError, InDoubt, StoreError
-
-T = TypeVar("T")
 
 LONG_S = 1.4 * float(os.environ.get("HOLDFAST_FLUSH_AFTER_MS", 5)) / 1000
 """A body that takes so long has its beginning in the log before its result."""
-
-
-class Side:
-    """Where a life says what it does. Thread-safe: a line is one write, and a pipe keeps it whole.
-    Without a pipe, whoever runs the life reads what was added to `past`."""
-
-    def __init__(
-        self, fd: int | None, past: Sequence[str] = (), lines_of_commands: Path | None = None
-    ) -> None:
-        self.past = list(past)
-        """Everything that was said before, in this life and in earlier ones."""
-        self.hooks: dict[str, Callable[[], None]] = {}
-        """A line → what to do once it was said: wait to be killed, or arm a fault."""
-        self.lines_of_commands = lines_of_commands or Path(os.devnull)
-        """Commands are other processes, which do not inherit the pipe: they append to this file."""
-        self._fd = fd
-
-    def say(self, *words: str) -> None:
-        line = " ".join(words)
-        if self._fd is not None:
-            os.write(self._fd, line.encode() + b"\n")
-        self.past.append(line)
-        hook = self.hooks.get(line)
-        if hook is not None:
-            hook()
-
-    def count(self, *words: str) -> int:
-        """How often that was said, ever."""
-        return self.past.count(" ".join(words))
-
-
-side = Side(None)
-"""The side of this process's life."""
-
-
-@contextmanager
-def body() -> Iterator[int]:
-    """Around what a step does: says that it begins and that it has ended, by a result or by an error.
-    Gives how often it has begun by now."""
-    run, _, key = idempotency_key().split(":", 2)
-    side.say("began", run, key)
-    try:
-        yield side.count("began", run, key)
-    except Exception:
-        side.say("ended", run, key)
-        raise
-    side.say("ended", run, key)
-
-
-def told(run: str, key: str, value: T) -> T:
-    """The workflow has the value of a step."""
-    side.say("told", run, key, digest(canonical(value)))
-    return value
 
 
 # The workloads
@@ -121,7 +70,7 @@ def work(n: int, chance: float = 0.0) -> str:
 def sequential() -> int:
     """Twenty steps, two of them with a value too large for the log, and a recorded value."""
     chance = holdfast.random()
-    side.say("value", "sequential", "random#1", digest(canonical(chance)))
+    here().say("value", "sequential", "random#1", digest(canonical(chance)))
     return sum(len(told("sequential", f"work#{n + 1}", work(n, chance))) for n in range(20))
 
 
@@ -194,7 +143,7 @@ def storm() -> int:
     try:
         hopeless()
     except ConnectionError as error:
-        side.say("told", "storm", "hopeless#1", "-")
+        here().say("told", "storm", "hopeless#1", "-")
         total += len(str(error))
     return total + told("storm", "flaky#2", flaky(2))
 
@@ -207,9 +156,9 @@ def send(n: int) -> int:
 
 def arrived(n: int) -> Any:
     """The service's answer: whether the call of `pay(n)` had ended there."""
-    if not side.count("ended", "post", f"pay#{n}"):
+    if not here().count("ended", "post", f"pay#{n}"):
         return holdfast.NOT_DONE
-    side.say("happened", "post", f"pay#{n}")
+    here().say("happened", "post", f"pay#{n}")
     return n
 
 
@@ -250,11 +199,11 @@ def tree() -> int:
 def shell() -> str:
     """Commands: one that must not happen twice, one that may. A fault strikes the run's own process, never
     the supervisor or the command: they start unarmed."""
-    lines = os.fspath(side.lines_of_commands)
+    lines = os.fspath(here().lines_of_commands)
     said = command(_script("say#1", "printf hello"), name="say", env={"LINES_TO": lines})
-    side.say("told", "shell", "say#1", "-")
+    here().say("told", "shell", "say#1", "-")
     command(_script("true#1", "true"), name="true", env={"LINES_TO": lines}, effect="idempotent")
-    side.say("told", "shell", "true#1", "-")
+    here().say("told", "shell", "true#1", "-")
     return said.stdout + told("shell", "work#1", work(1))
 
 
@@ -280,6 +229,12 @@ class Workload:
     plan: Plan
     prepare: Callable[[Path], None] = lambda home: None
     """Makes what is there before the first life, in an empty directory."""
+    steer: steered.Steer | None = None
+    """What somebody outside does to its runs, if they need that."""
+    play: Callable[[Holdfast, steered.Attend], Any] | None = None
+    """What a life does with the store, if that is more than to bring the run to its end."""
+    in_line: bool = True
+    """One thing after the other: an error of the store speaks of the last one."""
 
     @property
     def run_id(self) -> str:
@@ -399,6 +354,7 @@ WORKLOADS: dict[str, Workload] = {
                 )
             },
             prepare=_new_store,
+            in_line=False,
         ),
         Workload(
             "tides",
@@ -409,6 +365,7 @@ WORKLOADS: dict[str, Workload] = {
                     str(1 + 20 + 30 + 40 + 50),
                 )
             },
+            in_line=False,
         ),
         Workload(
             "storm",
@@ -442,12 +399,29 @@ WORKLOADS: dict[str, Workload] = {
             shell,
             {"shell": RunPlan(("say#1", "true#1", "work#1"), '"hello1"', once=frozenset({"say#1"}))},
             prepare=_new_store,
+            in_line=False,
         ),
         Workload(
             "heritage",
             heritage,
             {"heritage": RunPlan(_keys("mill", 8), str(sum(n * n for n in range(1, 9)))), **_TREE},
             prepare=_old_store,
+        ),
+        *(
+            Workload(name, flow, plan, prepare, steer, play, in_line=False)
+            for name, flow, plan, prepare, steer, play in (
+                ("asks", steered.asks, steered.ASKS, _new_store, steered.answer_asks, None),
+                ("calls", steered.calls, steered.CALLS, _new_store, steered.answer_calls, None),
+                ("helm", steered.helm, steered.HELM, _new_store, steered.steer_helm, None),
+                (
+                    "turns",
+                    steered.turns,
+                    steered.TURNS,
+                    steered.begin_turns,
+                    steered.answer_turns,
+                    steered.take_turns,
+                ),
+            )
         ),
     )
 }
@@ -461,12 +435,13 @@ Way = Literal["run", "resume", "recover"]
 def live(
     name: str,
     home: Path,
-    here: Side,
+    side: Side,
     *,
     way: Way = "run",
     tries: int = 1,
     settle: tuple[str, str] | None = None,
     durability: Literal["full", "process"] | None = None,
+    steered_here: bool = True,
 ) -> None:
     """One life of a workload: open the store, go on with the run, say how it ended, close.
 
@@ -479,30 +454,45 @@ def live(
         stopped CLASS CODE      another HoldfastError did
         crash TEXT              anything else: a defect
 
-    `way` is how a run that exists goes on; `settle` says first what became of a step: `done` or `retry`.
+    `way` is how a run that exists goes on; `settle` says first what became of a step: `done` or `retry`;
+    `steered_here` says whether this life also does what its runs need from outside.
     """
-    global side
-    side = here
+    take(side)
     hf: Holdfast | None = None
     try:
         for left in reversed(range(tries)):
             try:
                 hf = hf or Holdfast(home, durability=durability)
-                _go(hf, WORKLOADS[name], way, settle)
+                _go(hf, WORKLOADS[name], way, settle, steered_here)
                 break
             except StoreError as error:
-                here.say("again" if left else "error", *_words(error))
+                side.say("again" if left else "error", *_words(error))
         if hf is not None:
             hf.close()
     except InDoubt as error:
-        here.say("attention", error.step)
+        side.say("attention", error.step)
     except HoldfastError as error:
-        here.say("error" if isinstance(error, StoreError) else "stopped", *_words(error))
+        side.say("error" if isinstance(error, StoreError) else "stopped", *_words(error))
     except BaseException:
-        here.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
+        side.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
     finally:
         if hf is not None:
             hf.close()
+
+
+def steer(name: str, home: Path, side: Side, stop: int) -> None:
+    """Do what a workload's runs need from outside, until the descriptor `stop` is closed at its other end,
+    and then once more: also what was left by a life that is dead."""
+    take(side)
+    step = WORKLOADS[name].steer
+    assert step is not None
+    try:
+        with Holdfast(home) as hf:
+            while not select.select([stop], [], [], steered.LOOK_S)[0]:
+                step(hf)
+            step(hf)
+    except BaseException:
+        side.say("broken", traceback.format_exc()[-700:].replace("\n", " | "))
 
 
 def _words(error: HoldfastError) -> list[str]:
@@ -510,19 +500,36 @@ def _words(error: HoldfastError) -> list[str]:
     return [type(error).__name__, error.code, *claims]
 
 
-def _go(hf: Holdfast, workload: Workload, way: Way, settle: tuple[str, str] | None) -> None:
+def _go(
+    hf: Holdfast, workload: Workload, way: Way, settle: tuple[str, str] | None, steered_here: bool
+) -> None:
     run_id = workload.run_id
     if settle is not None:
         _settle(hf, run_id, *settle)
-    result: Any = None
+    if workload.steer is None:
+        result = _result(hf, workload, way)
+    else:
+        steer = workload.steer if steered_here else None
+        wait = partial(steered.attend, hf, steer=steer)
+        result = workload.play(hf, wait) if workload.play else wait(_begun(hf, workload, way))
+    here().say("result", run_id, digest(canonical(result)))
+
+
+def _begun(hf: Holdfast, workload: Workload, way: Way) -> Run[Any]:
+    """A handle on the run; a `recover` would wait for what nobody steers."""
+    if way != "run" and any(run.id == workload.run_id for run in hf.runs()):
+        return hf.resume(workload.run_id)
+    return hf.with_id(workload.run_id).start(workload.workflow)
+
+
+def _result(hf: Holdfast, workload: Workload, way: Way) -> Any:
+    run_id = workload.run_id
     known = way != "run" and any(run.id == run_id for run in hf.runs())
     if known and way == "recover":
         known = any(run.id == run_id for run in hf.recover())
     if known:
-        result = hf.resume(run_id).result()
-    else:
-        result = hf.with_id(run_id).run(workload.workflow)
-    side.say("result", run_id, digest(canonical(result)))
+        return hf.resume(run_id).result()
+    return hf.with_id(run_id).run(workload.workflow)
 
 
 def _settle(hf: Holdfast, run_id: str, key: str, outcome: str) -> None:
@@ -581,8 +588,8 @@ def main() -> None:
     settle = tuple(given.settle) if given.settle else None
     from tests.crash import workloads
 
-    here = Side(sys.stdout.fileno(), past, given.commands)
-    workloads.live(given.name, given.home, here, way=given.way, tries=given.tries, settle=settle)
+    side = Side(sys.stdout.fileno(), past, given.commands)
+    workloads.live(given.name, given.home, side, way=given.way, tries=given.tries, settle=settle)
 
 
 if __name__ == "__main__":
