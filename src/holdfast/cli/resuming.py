@@ -137,4 +137,6 @@ def _where(detail: Detail) -> str:
     begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
     if begun:
         return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")
+    if len(detail.steps) == 1:
+        return "it goes on after it"
     return "it goes on after them" if detail.steps else "it begins"
