@@ -113,7 +113,7 @@ def killed(desk: Desk) -> None:
     lines = program.expect("holds on")
     program.kill()
     program.end()
-    desk.keep(REPORT, Left([*lines, "Killed"], 0))
+    desk.keep(REPORT, Left([*lines, "Killed"], 0))  # as a shell says it
     desk.type("list")
     resumed = desk.start("resume", "report-1")
     resumed.expect("(l)?")
@@ -193,7 +193,7 @@ def doctor(desk: Desk) -> None:
     desk.type("doctor")
 
 
-def help(desk: Desk) -> None:
+def helping(desk: Desk) -> None:
     desk.type("--help")
 
 
@@ -267,7 +267,7 @@ SCENES: dict[str, tuple[Callable[[Desk], None], int]] = {
     "rewind": (rewinding, COLUMNS),
     "stats": (stats, COLUMNS),
     "doctor": (doctor, COLUMNS),
-    "help": (help, COLUMNS),
+    "help": (helping, COLUMNS),
     "errors": (errors, COLUMNS),
 }
 

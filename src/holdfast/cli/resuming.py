@@ -127,6 +127,8 @@ def _title(detail: Detail) -> str:
 
 
 def _state(detail: Detail) -> str:
+    if detail.status == "pending" and detail.steps:  # its gate is decided
+        return "ready to go on"
     return detail.status.replace("_", " ").replace("needs attention", "in need of attention")
 
 
