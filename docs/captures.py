@@ -2,7 +2,7 @@
 
 Every command is a real one in a real terminal, on a store and in a project that are made for it. Only
 what would differ from one time and machine to the next is replaced afterwards: where the project lies,
-process ids, the name of the machine, the date.
+process ids, the name of the machine, the date. Durations and ids of operations are as they came.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _gate(desk: Desk, run_id: str) -> str:
 
 
 def _many(desk: Desk) -> None:
-    """A store with a run in every status."""
+    """A store with runs that ended, wait, are paused, or were cut off."""
     desk.quietly("run", "--id", "tests-1", "true")
     desk.quietly("run", "--id", "crawl-1", "flow.py:crawl", "12")
     desk.quietly("run", "--id", "import-1", "flow.py:imports", "4")
