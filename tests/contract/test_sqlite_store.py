@@ -463,7 +463,7 @@ def test_an_archive_is_no_way_to_make_a_run_disappear(home, damage):
     for run in ("gone", "r"):
         own(store, run)
         perform(store, run, c.CompleteRun())
-    assert store.archive([archived(store, "gone")], 9) == ["gone"]
+    assert store.archive([[archived(store, "gone")]], 9) == ["gone"]
     assert list(store.verify()) == []
     store.close()
     with closing(apsw.Connection(str(home / "holdfast.db"))) as db:

@@ -399,7 +399,11 @@ MUTANTS = (
     mutant(
         "a run that went on while it was archived is removed",
         ENGINE + "test_archive.py::test_a_run_that_goes_on_meanwhile_stays",
-        ("operations/archiving.py", " if head.version == found[head.stream]]", "]"),
+        (
+            "operations/archiving.py",
+            "row.id in written and written[row.id].version == row.version",
+            "row.id in written",
+        ),
     ),
     mutant(
         "a replay runs what has no record",

@@ -137,17 +137,18 @@ class OracleStore:
         if decision.events and stream in self._archived:
             raise RunArchived(stream)
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         with self._lock:
-            gone = []
-            for one in ended:
-                stream = self._open(one.stream)
-                if stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash):
-                    self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
-                    self._archived[one.stream] = one
-                    del self.streams[one.stream]
-                    gone.append(one.stream)
-            return gone
+            there = [one for family in families if all(map(self._is_head, family)) for one in family]
+            for one in there:
+                self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
+                self._archived[one.stream] = one
+                del self.streams[one.stream]
+            return [one.stream for one in there]
+
+    def _is_head(self, one: e.StreamArchived) -> bool:
+        stream = self._open(one.stream)
+        return stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash)
 
     def sweep(self) -> int:
         with self._lock:

@@ -266,10 +266,10 @@ class Store(Protocol):
         appended, all of it in one transaction. Returns the version of each."""
         ...
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         """Remove these streams with their rows, leaving the event of each in the store's own stream, in one
-        transaction. One whose head is another by now stays. Returns the names of those that are gone:
-        they read as if they had never been, and begin no more (`RunArchived`)."""
+        transaction. A family of which one has another head by now stays whole. Returns the names of those
+        that are gone: they read as if they had never been, and begin no more (`RunArchived`)."""
         ...
 
     def sweep(self) -> int:

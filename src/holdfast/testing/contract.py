@@ -296,7 +296,7 @@ class StoreContract(ReadingContract):
             perform(store, run, c.CompleteRun())
         record = archived(store, "s")
         stale = msgspec.structs.replace(archived(store, "r"), version=3)
-        assert store.archive([stale, record, e.StreamArchived("x", 1, "00")], at=9) == ["s"]
+        assert store.archive([[stale], [record], [e.StreamArchived("x", 1, "00")]], at=9) == ["s"]
         assert store.sweep() == 1
         assert (store.run("s"), store.load("s"), store.steps("s"), store.run_ids("", 9)) == (
             None,
@@ -316,13 +316,23 @@ class StoreContract(ReadingContract):
         store.rebuild()
         assert (len(store.runs()), list(store.verify())) == (1, [])
 
+    def test_a_family_is_archived_whole_or_not_at_all(self, store: Store) -> None:
+        """One whose head is another by now keeps all of its family, and no other."""
+        for run in ("r", "s", "t", "u"):
+            own(store, run)
+            perform(store, run, c.CompleteRun())
+        stale = msgspec.structs.replace(archived(store, "s"), version=2)
+        families = [[archived(store, "r"), stale], [archived(store, "t"), archived(store, "u")]]
+        assert store.archive(families, at=9) == ["t", "u"]
+        assert (sorted(row.id for row in store.runs()), list(store.verify())) == (["r", "s"], [])
+
     def test_after_archiving_everything_nothing_is_mistaken_for_what_was(self, store: Store) -> None:
         """New streams and events take no id and no place of those that are gone."""
         for run in ("r", "s"):
             own(store, run)
             perform(store, run, c.CompleteRun())
         inside, tail = store.feed(limit=2).cursor, store.tail()
-        assert store.archive([archived(store, run) for run in ("r", "s")], at=9) == ["r", "s"]
+        assert store.archive([[archived(store, run)] for run in ("r", "s")], at=9) == ["r", "s"]
         assert (store.runs(), store.sweep()) == ([], 0)
         own(store, "t")
         store.append(step_append("t", "a#1"))

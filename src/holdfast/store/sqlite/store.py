@@ -132,17 +132,21 @@ class SqliteStore:
         self._group.submit(command)
         return list(command.versions)
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         gone: list[str] = []
 
         def decide(_: Sequence[Recorded]) -> Decision:
-            assert self._db is not None
-            there = [one for one in ended if self._db.execute(sql.query("head_is"), _head_of(one)).get]
+            there = [one for family in families if all(map(self._is_head, family)) for one in family]
             gone[:] = [one.stream for one in there]
             return Decision([new_event(one, at) for one in there], kind="store")
 
         self.command(STORE_STREAM, decide, after=_END)
         return gone
+
+    def _is_head(self, one: e.StreamArchived) -> bool:
+        assert self._db is not None
+        values = (one.stream, one.version, bytes.fromhex(one.hash))
+        return self._db.execute(sql.query("head_is"), values).get is not None
 
     def sweep(self) -> int:
         swept = 0
@@ -545,10 +549,6 @@ class SqliteStore:
             return _NO_EVENTS
 
         self.command("", write)
-
-
-def _head_of(one: e.StreamArchived) -> tuple[str, int, bytes]:
-    return one.stream, one.version, bytes.fromhex(one.hash)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
