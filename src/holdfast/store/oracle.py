@@ -276,12 +276,36 @@ class OracleStore:
                     stream.state.status in ("pending", "running")
                     or any(due <= now for due in _dues(stream.state))
                 )
+                and not self._is_stray(stream)
             ]
+
+    def strays(self, run_ids: Sequence[str]) -> list[str]:
+        with self._lock:
+            self._open("")
+            return [
+                stream.name
+                for stream in self.streams.values()
+                if stream.name in run_ids and self._is_stray(stream)
+            ]
+
+    def _is_stray(self, stream: Stream) -> bool:
+        while stream.state is not None and stream.state.parent:
+            child, parent = stream.name, self.streams.get(stream.state.parent)
+            if parent is None or parent.state is None:
+                return True
+            if all(step.child != child for step in parent.state.steps.values()):
+                return True
+            stream = parent
+        return False
 
     def next_due(self, now: int) -> int:
         with self._lock:
             self._open("")
-            states = [stream.state for stream in self.streams.values() if stream.state]
+            states = [
+                stream.state
+                for stream in self.streams.values()
+                if stream.state and not self._is_stray(stream)
+            ]
             dues = [due for state in states if not state.owner for due in _dues(state)]
             return min((due for due in dues if due > now), default=0)
 

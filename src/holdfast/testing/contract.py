@@ -283,6 +283,31 @@ class StoreContract(ReadingContract):
         store.rebuild()
         assert (store.operations(), list(store.verify())) == (rows, [])
 
+    # Families
+
+    def test_a_child_counts_while_a_step_of_its_parents_live_generation_is_it(self, store: Store) -> None:
+        """One of a generation that was left cannot go on, and neither can its own children, until that
+        generation is restored; nor one whose parent is not there."""
+        own(store, "r")
+        perform(store, "r", c.RunStep(e.StepRan("a#1", "a", 1)))
+        perform(store, "r", c.StartStep("kid#1", "kid", kind="child", child="k"))
+        for run, parent in (("k", "r"), ("l", "k"), ("m", "gone")):
+            perform(store, run, c.CreateRun(run, CODE, "d", parent=parent), c.ClaimRun(run, "me"))
+        perform(store, "k", c.StartStep("kid#1", "kid", kind="child", child="l"))
+        perform(store, "l", c.StartSleep("sleep#1", 1, 50))
+        perform(store, "m", c.StartSleep("sleep#1", 1, 40))
+        for run in ("r", "k", "l", "m"):
+            perform(store, run, c.ReleaseRun(run, "me"))
+        everyone = ("m", "l", "k", "r", "x")
+        counts = [("r", ""), ("k", "r"), ("l", "k")], 50, ["m"]
+        assert (store.ready_runs(60), store.next_due(9), store.strays(everyone)) == counts
+        perform(store, "r", c.RewindRun("r", "a#1"))
+        assert (store.ready_runs(60), store.next_due(9)) == ([], 0)
+        assert store.strays(everyone) == ["k", "l", "m"]
+        perform(store, "r", c.RestoreGeneration("r", 0, 1))
+        assert (store.ready_runs(60), store.next_due(9), store.strays(everyone)) == counts
+        assert [row.id for row in store.runs(parent="r")] == ["k"]
+
     # Archiving
 
     def test_an_archived_stream_leaves_its_record_and_nothing_else(self, store: Store) -> None:

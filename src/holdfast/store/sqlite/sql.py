@@ -22,7 +22,8 @@ def _queries() -> dict[str, str]:
     for block in script("queries.sql").split("-- name: ")[1:]:
         name, _, text = block.partition("\n")
         named[name.strip()] = text.strip().removesuffix(";")
-    return named
+    stray = named.pop("is_stray")  # a condition, and no statement
+    return {name: text.replace("(is_stray)", f"({stray})") for name, text in named.items()}
 
 
 def query(name: str) -> str:

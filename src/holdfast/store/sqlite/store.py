@@ -421,12 +421,12 @@ class SqliteStore:
         return self.find_runs(RunFilter(status=tuple(status), parent=parent), limit)
 
     def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
-        table = choice.table(which.status, which.orphaned)
+        table = choice.table(which.status, which.orphaned, parent=which.parent)
         values = (*choice.values(which), -1 if limit is None else limit)
         return [RunRow(*row) for row in self._read("find_runs", values, table)]
 
     def count_runs(self, which: RunFilter) -> int:
-        table = choice.table(which.status, which.orphaned)
+        table = choice.table(which.status, which.orphaned, parent=which.parent)
         found = self._read("count_runs", choice.values(which), table)
         return found[0][0] if found else 0
 
@@ -457,6 +457,9 @@ class SqliteStore:
     ) -> list[OperationRow]:
         values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
         return [OperationRow(*row) for row in self._read("operations", values)]
+
+    def strays(self, run_ids: Sequence[str]) -> list[str]:
+        return [row[0] for row in self._read("strays", (choice.array(run_ids),))]
 
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
