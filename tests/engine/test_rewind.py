@@ -181,6 +181,22 @@ def test_once_steps_of_child_runs_count_too(hf, act):
     assert hf.get("r.child-1").status == "completed"
 
 
+def test_once_steps_of_generations_that_were_put_aside_count_too(hf, act):
+    """Also those of a child that was rewound by itself, and has not done them again."""
+    hf.with_id("r").run(act(three))
+    hf.rewind("r", "work#1")
+    act(lambda: [work(1), pay(2)])
+    hf.resume("r").result(30)
+    hf.undo()
+    with pytest.raises(OnceAgain, match="pay#1"):
+        hf.rewind("r", "work#1")
+    kid = act(lambda: [work(5), pay(6)], "child")
+    hf.with_id("p").run(act(lambda: [work(1), kid()]))
+    hf.rewind("p.child-1", "work#1", rerun_once=True)
+    with pytest.raises(OnceAgain, match=r"pay#1 of p\.child-1"):
+        hf.rewind("p", "work#1")
+
+
 def test_a_child_of_a_generation_that_was_left_wakes_nobody(hf, act):
     """Nor can it be approved, or signalled, by mistake, until its generation is restored."""
     kid = act(lambda: approval("ok").outcome, "child")
