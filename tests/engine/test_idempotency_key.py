@@ -82,12 +82,11 @@ def test_a_step_that_a_rewind_keeps_as_begun_keeps_its_key(open_hf, act, ran):
         if n == 0:
             return slow()
         begun.wait(30)
-        while not any(one.key.endswith("slow#1") for one in first.steps("x")):
+        while not go.is_set() and not any(one.key.endswith("slow#1") for one in first.steps("x")):
             time.sleep(0.005)
-        one = work(1)
-        two = work(2)
+        keys = [work(1), work(2)]
         go.set()
-        return [one, two]
+        return keys
 
     first = open_hf()
     with pytest.raises((SystemExit, RunInterrupted)):

@@ -218,6 +218,12 @@ SELECT value FROM meta WHERE key = 'incarnation';
 -- name: set_incarnation
 INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
 
+-- name: projections
+SELECT value FROM meta WHERE key = 'projections';
+
+-- name: set_projections
+INSERT OR REPLACE INTO meta (key, value) VALUES ('projections', ?);
+
 -- name: touch
 -- Another value each time: SQLite does not write what is there already.
 INSERT OR REPLACE INTO meta (key, value) VALUES ('touched', hex(randomblob(8)));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,12 @@ _HERE: Final = Path(__file__).parent
 def script(name: str) -> str:
     """A whole file, such as `projections.sql`."""
     return (_HERE / name).read_text("utf-8")
+
+
+@cache
+def digest(name: str) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(script(name).encode()).hexdigest()
 
 
 @cache

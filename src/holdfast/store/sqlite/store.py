@@ -296,6 +296,10 @@ class SqliteStore:
             elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
                 with self._gate:
                     self._db.pragma("journal_mode", "wal")
+            if not audit.is_current(self._db):
+                with self._gate:
+                    self._writer()
+                    audit.renew(self._db)
             if self._db.execute(sql.query("incarnation")).get is None:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
