@@ -60,7 +60,9 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     digested = workflow.signature.digest(args, kwargs)
     key = scope.counters.key(workflow.name)
     execution = scope.execution
-    child = child_id(execution.id, execution.state.generation, key)
+    past = execution.state.steps.get(key)
+    # One that a rewind has kept is the run that it was, whatever the generation is called now.
+    child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
     spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
