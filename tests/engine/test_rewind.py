@@ -9,6 +9,7 @@ import pytest
 from holdfast import (
     Holdfast,
     RunHeld,
+    RunPaused,
     StoreError,
     approval,
     checkpoint,
@@ -301,6 +302,54 @@ def test_points_are_named_as_people_name_them(hf, act):
     with pytest.raises(RunNotFound):
         hf.rewind("x", "work#1")
     assert hf.operations() == []
+
+
+def test_whoever_waits_for_a_parked_run_is_told(hf, open_hf, act):
+    """Of a rewind by somebody else, and of an undo that ends the run."""
+    other = open_hf()
+    run = hf.with_id("r").start(act(lambda: [work(0), approval("ok").outcome]))
+    wait_until_parked(hf)
+    other.rewind("r", "work#1")
+    with pytest.raises(RunPaused, match="rewound"):
+        run.result(30)
+    act(lambda: [work(0), work(1)])
+    assert hf.resume("r").result(30) == [0, 1]
+    other.rewind("r", "work#1")
+    act(lambda: [work(0), approval("ok").outcome])
+    run = hf.resume("r")
+    wait_until_parked(hf)
+    other.undo()
+    assert run.result(30) == [0, 1]
+
+
+def test_a_child_that_is_rewound_by_itself_stops_the_parent_that_waits_for_it(hf, open_hf, act):
+    """It is paused, as every run that was rewound; with its parent it goes on."""
+    other = open_hf()
+    kid = act(lambda: [work(1), work(2), approval("ok").outcome], "child")
+    go = threading.Event()
+
+    def branch(n):
+        if n == 0:
+            return kid()
+        go.wait(30)
+        return work(3)
+
+    run = hf.with_id("r").start(act(lambda: parallel(branch, [0, 1])))
+    child = child_id("r", 0, "branch[1]/child#1")
+    wait_until_waiting(hf, child)
+    while hf._store.run(child).owner:
+        time.sleep(0.005)
+    other.rewind(child, "work#1")
+    while hf._engine.live["r"][0].control is None:
+        time.sleep(0.005)
+    go.set()
+    with pytest.raises(RunPaused, match=f"its child run {child} is paused"):
+        run.result(30)
+    assert hf.get(child).status == "paused"
+    run = hf.resume("r")
+    wait_until_waiting(hf, child)
+    hf.approve(child)
+    assert run.result(30) == [[1, 2, "approved"], 3]
 
 
 def test_a_rewind_to_a_checkpoint_asks_again_for_what_was_decided_after_it(hf, act):

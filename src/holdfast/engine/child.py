@@ -147,6 +147,15 @@ def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
         engine.follower.forget(call.spec.child, parking)
 
 
+def _claim_again(call: Call) -> Claimed:
+    """Claim a child that was parked. One that somebody paused or rewound meanwhile waits for a person."""
+    engine, child = call.execution.engine, call.spec.child
+    row = engine.store.run(child)
+    if row is not None and row.status == "paused":
+        raise RunPaused(child, row.reason)
+    return claim(engine, child)
+
+
 def _run_child(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
@@ -161,7 +170,7 @@ def _run_child(
             while parks:
                 with _parked(call, parks.pop()) as wait:
                     call.execution.waiting.wait(wait)
-                claimed = claim(engine, call.spec.child)
+                claimed = _claim_again(call)
                 lifecycle.execute(
                     engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
                 )
@@ -195,7 +204,7 @@ async def _run_child_async(
                         await call.execution.waiting.wait_async(wait)
                 finally:
                     call.execution.under_way += 1
-                claimed = await asyncio.to_thread(claim, engine, call.spec.child)
+                claimed = await asyncio.to_thread(_claim_again, call)
                 await lifecycle.execute_async(
                     engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
                 )

@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _AGAIN_S = 1.0
-_STOPS = ("RunCompleted", "RunFailed", "RunCancelled", "RunPaused", "RunNeedsAttention", "RunReleased")
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
+_STOPS = (
+    *_ENDS,
+    "RunPaused",
+    "RunNeedsAttention",
+    "RunReleased",
+    "Rewound",
+    "GenerationRestored",
+)
 _TYPES = (*HEARD, *_STOPS)
 
 logger = logging.getLogger("holdfast")
