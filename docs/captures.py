@@ -2,7 +2,7 @@
 
 Every command is a real one in a real terminal, on a store and in a project that are made for it. Only
 what would differ from one time and machine to the next is replaced afterwards: where the project lies,
-process ids, the name of the machine, the date.
+process ids, the name of the machine, the date. Durations and ids of operations are as they came.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def killed(desk: Desk) -> None:
     lines = program.expect("holds on")
     program.kill()
     program.end()
-    desk.keep(REPORT, Left([*lines, "Killed"], 0))
+    desk.keep(REPORT, Left([*lines, "Killed"], 0))  # as a shell says it
     desk.type("list")
     resumed = desk.start("resume", "report-1")
     resumed.expect("(l)?")
@@ -193,7 +193,7 @@ def doctor(desk: Desk) -> None:
     desk.type("doctor")
 
 
-def help(desk: Desk) -> None:
+def helping(desk: Desk) -> None:
     desk.type("--help")
 
 
@@ -238,7 +238,7 @@ def _gate(desk: Desk, run_id: str) -> str:
 
 
 def _many(desk: Desk) -> None:
-    """A store with a run in every status."""
+    """A store with runs that ended, wait, are paused, or were cut off."""
     desk.quietly("run", "--id", "tests-1", "true")
     desk.quietly("run", "--id", "crawl-1", "flow.py:crawl", "12")
     desk.quietly("run", "--id", "import-1", "flow.py:imports", "4")
@@ -267,7 +267,7 @@ SCENES: dict[str, tuple[Callable[[Desk], None], int]] = {
     "rewind": (rewinding, COLUMNS),
     "stats": (stats, COLUMNS),
     "doctor": (doctor, COLUMNS),
-    "help": (help, COLUMNS),
+    "help": (helping, COLUMNS),
     "errors": (errors, COLUMNS),
 }
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
@@ -31,9 +32,11 @@ from holdfast.errors import (
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Decision, Source, new_event
-from holdfast.store.sqlite import SqliteStore, sql
+from holdfast.store.sqlite import SqliteStore, audit, sql
+from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
+from holdfast.store.sqlite.restore import restore
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
@@ -157,6 +160,32 @@ def test_a_store_without_steps_that_ran_keeps_its_steps(store, home, tmp_path):
     opened.rebuild()
     assert (opened.steps("r"), list(opened.verify())) == (before[1], [])
     opened.close()
+
+
+def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, monkeypatch):
+    """Code that projects an event otherwise, without a migration, takes no store for damaged that was right
+    before: the tables are made again as it is opened, and as it is restored; no later opening does."""
+    perform(store, "r", c.OpenGate("send#1", 1, "approval", "send", until=50), c.DecideGate("r", "approved"))
+    before = store.steps("r")
+    backup = create(store.path, tmp_path / "backup.db", datetime(2026, 1, 1, tzinfo=UTC)).path
+    store.close()
+    other = sql.script("projections.sql").replace("due_at = 0, version", "version")
+    with monkeypatch.context() as patch:
+        texts = {"projections.sql": other}
+        whole = sql.script
+        patch.setattr(sql, "script", lambda name: texts.get(name) or whole(name))
+        patch.setattr(sql, "digest", lambda name: "other")
+        older = SqliteStore(home)
+        assert [row.due_at for row in older.steps("r") if row.kind == "approval"] == [50]
+        assert list(older.verify()) == []
+        older.close()
+        restore(backup, tmp_path / "restored", datetime(2026, 1, 1, tzinfo=UTC))
+    for place in (home, tmp_path / "restored"):
+        newer = SqliteStore(place)
+        assert (newer.steps("r"), list(newer.verify())) == (before, [])
+        newer.close()
+    monkeypatch.setattr(audit, "rebuild", lambda db: pytest.fail("it was right"))
+    SqliteStore(home).close()
 
 
 def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):
@@ -463,7 +492,7 @@ def test_an_archive_is_no_way_to_make_a_run_disappear(home, damage):
     for run in ("gone", "r"):
         own(store, run)
         perform(store, run, c.CompleteRun())
-    assert store.archive([archived(store, "gone")], 9) == ["gone"]
+    assert store.archive([[archived(store, "gone")]], 9) == ["gone"]
     assert list(store.verify()) == []
     store.close()
     with closing(apsw.Connection(str(home / "holdfast.db"))) as db:

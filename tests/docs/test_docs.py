@@ -5,17 +5,23 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import holdfast
+from holdfast import errors
+from holdfast.cli import app, ending, resuming, steering
 from holdfast.kernel import events
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -37,11 +43,14 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("guide-*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*sorted(DOCS.glob("guide-*.md")), DOCS / "rewind.md"], ids=lambda page: page.name
+)
 def test_examples_of_guides_can_be_loaded(page: Path) -> None:
-    """Each example is whole: what it uses is imported or defined in it."""
+    """Each example is whole: what it uses is imported or defined in it. Scripts have their own test."""
     for block in python_blocks(page):
-        subprocess.run([sys.executable, "-c", block], check=True)
+        if "__main__" not in block:
+            subprocess.run([sys.executable, "-c", block], check=True)
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -78,7 +87,85 @@ def test_reference_pages_are_what_the_code_says(page: str) -> None:
     assert (DOCS / page).read_text() == make()
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Each command that does something, by all of its words."""
+    if not isinstance(command, click.Group):
+        yield context.command_path, command
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from leaves(inner, click.Context(inner, parent=context, info_name=name))
+
+
+COMMANDS = dict(leaves(app.program, click.Context(app.program, info_name="holdfast")))
+
+
+def test_every_command_has_its_section() -> None:
+    """The page of the command line has all commands, and no other."""
+    told = re.findall(r"^### (holdfast .*)$", (DOCS / "cli.md").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_shown_at_work(name: str) -> None:
+    """Each command is in a page that somebody wrote, not only in the generated one."""
+    assert any(name in page.read_text() for page in PAGES if page.name != "cli.md")
+
+
+def command_lines(page: Path) -> Iterator[list[str]]:
+    """The words of each `holdfast ...` that a page shows: in a console, indented, or in backticks."""
+    text = re.sub(r"^```python\n.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for found in re.finditer(r"^(?:\$ |    )(?:\$ )?(holdfast .*)$|`(holdfast [^`]+)`", text, re.MULTILINE):
+        line = re.sub(r"\s# .*| < .*| > .*", "", found[1] or found[2]).replace("...", "")
+        yield shlex.split(line)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "cli.md"], ids=lambda page: page.name
+)
+def test_commands_on_pages_exist(page: Path) -> None:
+    """A command that a page shows is one, and so is each of its options."""
+    for words in command_lines(page):
+        if words[1:2] == ["--help"] or words[1].isupper():
+            continue
+        path = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in COMMANDS), "")
+        groups = {name.rpartition(" ")[0] for name in COMMANDS}
+        assert path or " ".join(words[:2]) in groups, words
+        known = {text for option in COMMANDS[path].params for text in option.opts} if path else set()
+        own = words[: words.index("--")] if "--" in words else words
+        assert {word.partition("=")[0] for word in own if word.startswith("--")} <= known, words
+
+
+def test_every_exit_code_is_documented() -> None:
+    """Those of errors and those that commands end with are in the table, and no other."""
+    used = {cls.exit_code for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "code")}
+    used |= {*ending._CODES.values(), ending.INTERRUPTED, app.OUR_FAULT, app.INTERRUPTED}
+    used |= {steering.HELD, resuming.USAGE}
+    told = re.findall(r"^\| (\d+) \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
+    assert sorted(map(int, told)) == sorted(used)
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    """`Read on` leads to each page."""
+    text = (ROOT / "README.md").read_text().partition("## Read on")[2]
+    assert {page.name for page in DOCS.glob("*.md")} == set(re.findall(r"\(docs/([\w-]+\.md)\)", text))
+
+
+def test_every_picture_is_on_the_page() -> None:
+    """What `docs/captures.py` takes is there, and is shown."""
+    taken = {f"captures/{path.name}" for path in (DOCS / "captures").glob("*.svg")}
+    assert taken == set(re.findall(r"\((captures/[\w-]+\.svg)\)", (DOCS / "captures.md").read_text()))
+
+
+def test_pictures_do_not_tell_where_they_were_taken() -> None:
+    """No paths of a machine, no addresses but the one that SVG is named by."""
+    for path in (DOCS / "captures").glob("*.svg"):
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"/tmp|/home|/root|/work|https?:", text), path.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of a page leads to a file."""
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

@@ -170,3 +170,24 @@ def test_bad_input_of_a_fork(hf, act):
         hf.fork("x", "work#2")
     assert fork(hf._engine, "r", "work#2", by="", dry_run=True).id == ""
     assert hf._store.tail() == tail
+
+
+def test_what_was_begun_once_before_the_point_and_has_not_ended_is_named(hf):
+    """It is not kept, so the new run does it again: running, in doubt, or done in another generation."""
+    for command in (
+        c.CreateRun("r", e.Code("flow"), "d"),
+        c.ClaimRun("r", "ann"),
+        c.RunStep(e.StepRan("a#1", "a", 1, ordinal=1)),
+        c.StartStep("old#1", "old", ordinal=2, effect="once"),
+        c.CompleteStep("old#1"),
+        c.RewindRun("r", "a#1", dead="ann", rerun_once=True),
+        c.ClaimRun("r", "ann"),
+        c.StartStep("runs#1", "runs", effect="once"),
+        c.StartStep("doubt#1", "doubt", effect="once"),
+        c.DoubtStep("r", "doubt#1", "was cut off"),
+        c.StartStep("b#1", "b", ordinal=2),
+        c.CompleteStep("b#1"),
+    ):
+        perform(hf._store, "r", command)
+    forked = hf.fork("r", "b#1")
+    assert (forked.kept, set(forked.once)) == (("a#1",), {"runs#1", "doubt#1", "old#1"})

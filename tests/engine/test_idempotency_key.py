@@ -1,9 +1,12 @@
 """`idempotency_key()`: one key per step, whatever it takes to get it done."""
 
+import threading
+import time
+
 import pytest
 
 from holdfast import Retry, StoreError, idempotency_key, parallel, step
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, RunInterrupted
 from holdfast.testing import FakeClock
 
 
@@ -56,3 +59,40 @@ def test_it_is_known_only_inside_a_body(hf, act):
         idempotency_key()
     with pytest.raises(BadInput, match="only inside the body"):
         hf.run(act(lambda: idempotency_key()))
+
+
+def test_a_step_that_a_rewind_keeps_as_begun_keeps_its_key(open_hf, act, ran):
+    """It may have happened under that key: the service must take the next attempt for the same call."""
+    begun, go = threading.Event(), threading.Event()
+
+    @step
+    def slow() -> int:
+        ran.append(idempotency_key())
+        begun.set()
+        if len(ran) == 1:
+            go.wait(30)
+            raise SystemExit  # as a kill: nothing of its end is recorded
+        return 1
+
+    @step
+    def work(n: int) -> str:
+        return idempotency_key()
+
+    def branch(n: int) -> object:
+        if n == 0:
+            return slow()
+        begun.wait(30)
+        while not go.is_set() and not any(one.key.endswith("slow#1") for one in first.steps("x")):
+            time.sleep(0.005)
+        keys = [work(1), work(2)]
+        go.set()
+        return keys
+
+    first = open_hf()
+    with pytest.raises((SystemExit, RunInterrupted)):
+        first.with_id("x").run(act(lambda: parallel(branch, [0, 1])))
+    first.close()
+    second = open_hf()
+    second.rewind("x", "branch[2]/work#1")
+    assert second.resume("x").result(30) == [1, ["x:0:branch[2]/work#1", "x:1:branch[2]/work#2"]]
+    assert ran == ["x:0:branch[1]/slow#1"] * 2

@@ -5,7 +5,17 @@ import time
 
 import pytest
 
-from holdfast import StoreError, approval, gather, idempotency_key, now, parallel, patched, step
+from holdfast import (
+    DivergenceError,
+    StoreError,
+    approval,
+    gather,
+    idempotency_key,
+    now,
+    parallel,
+    patched,
+    step,
+)
 from holdfast.operations.replaying import replay
 
 ran: list[str] = []
@@ -195,6 +205,77 @@ def test_an_async_workflow_is_replayed_too(recorded, act):
     assert (found.verdict, found.calls) == ("matches", 3)
     act(make_plot(4))
     assert check(hf).verdict == "diverges"
+
+
+def test_calls_that_are_no_longer_made_diverge(recorded, act):
+    """The last one of a branch, a whole branch, one with a key of its own."""
+
+    def branches(items, *calls):
+        def one(n):
+            return [call(n) for call in calls]
+
+        return lambda: parallel(one, items)
+
+    def keyed(*keys):
+        return lambda: [a.with_key(key)(1) for key in keys]
+
+    hf = recorded(branches([1, 2], a, b))
+    assert check(hf).verdict == "matches"
+    act(branches([1, 2], a))
+    assert "the branch has ended" in check(hf).why
+    act(branches([1], a, b))
+    assert check(hf).why == "recorded is one[2]/a#1, the code calls it nowhere: the function has ended"
+    hf.with_id("r2").run(act(keyed("x", "y")))
+    act(keyed("y", "x"))
+    assert replay(hf._engine, "r2").verdict == "matches"
+    act(keyed("x"))
+    assert replay(hf._engine, "r2").why.startswith("recorded is a@y")
+
+
+def test_an_async_branch_that_ends_too_soon_diverges(recorded, act):
+    """Plain tasks and `gather` alike."""
+
+    def make_plot(calls):
+        async def one(n):
+            return [await ask(n) for _ in range(calls)]
+
+        async def plot():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(one(1))
+            return await gather(one(2), one(3))
+
+        return plot
+
+    hf = recorded(make_plot(2))
+    assert check(hf).verdict == "matches"
+    act(make_plot(1))
+    assert "the branch has ended" in check(hf).why
+
+
+def test_child_runs_are_replayed_too(recorded, act):
+    """Their code is today's as well; one that has not ended is played as far as it came."""
+    kid = act(lambda: [a(), b()], "child")
+    hf = recorded(lambda: [a(), kid()])
+    found = check(hf)
+    assert (found.verdict, found.calls) == ("matches", 4)
+    act(lambda: [a()], "child")
+    found = check(hf)
+    assert (found.verdict, found.why.partition(":")[0]) == ("diverges", "in child run r.child-1")
+
+
+def test_a_branch_that_ends_too_soon_stops_a_resumed_run(recorded, act):
+    """As the function itself does: what was recorded would be as if it had never been."""
+
+    def branches(*calls):
+        def one(n):
+            return [call(n) for call in calls]
+
+        return lambda: [parallel(one, [1, 2], limit=1), z()]
+
+    hf = recorded(branches(a, b), 5)
+    act(branches(a))
+    with pytest.raises(DivergenceError, match="the branch has ended"):
+        hf.resume("r").result(30)
 
 
 def test_code_that_cannot_be_loaded_is_told(hf, act, monkeypatch):

@@ -1,6 +1,7 @@
 """Rewind, undo and the journal of operations, through the Python API."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -8,14 +9,19 @@ import pytest
 from holdfast import (
     Holdfast,
     RunHeld,
+    RunPaused,
     StoreError,
     approval,
     checkpoint,
     idempotency_key,
+    parallel,
     step,
     wait_for,
 )
-from holdfast.errors import BadInput, NotFound, OnceAgain, Refused, RunNotFound, StepNotFound
+from holdfast.engine.child import child_id
+from holdfast.errors import BadInput, GateError, NotFound, OnceAgain, Refused, RunNotFound, StepNotFound
+from holdfast.kernel import events as e
+from holdfast.store.port import Decision, new_event
 
 
 @step
@@ -176,6 +182,76 @@ def test_once_steps_of_child_runs_count_too(hf, act):
     assert hf.get("r.child-1").status == "completed"
 
 
+def test_once_steps_of_generations_that_were_put_aside_count_too(hf, act):
+    """Also those of a child that was rewound by itself, and has not done them again."""
+    hf.with_id("r").run(act(three))
+    hf.rewind("r", "work#1")
+    act(lambda: [work(1), pay(2)])
+    hf.resume("r").result(30)
+    hf.undo()
+    with pytest.raises(OnceAgain, match="pay#1"):
+        hf.rewind("r", "work#1")
+    kid = act(lambda: [work(5), pay(6)], "child")
+    hf.with_id("p").run(act(lambda: [work(1), kid()]))
+    hf.rewind("p.child-1", "work#1", rerun_once=True)
+    with pytest.raises(OnceAgain, match=r"pay#1 of p\.child-1"):
+        hf.rewind("p", "work#1")
+
+
+def test_a_child_of_a_generation_that_was_left_wakes_nobody(hf, act):
+    """Nor can it be approved, or signalled, by mistake, until its generation is restored."""
+    kid = act(lambda: approval("ok").outcome, "child")
+    plot = act(lambda: [work(1), kid()])
+    hf.with_id("r").start(plot)
+    wait_until_parked(hf)
+    hf.rewind("r", "work#1")
+    for steer in (lambda: hf.approve("r.child-1"), lambda: hf.signal("r.child-1", "go")):
+        with pytest.raises(GateError, match="of a generation that was left: no step of run r is this run"):
+            steer()
+    run = hf.resume("r")
+    new = child_id("r", 1, "child#1")
+    wait_until_waiting(hf, new)
+    wait_until_parked(hf)
+    decide = Decision([new_event(e.GateDecided("ok#1", "approved"), 1)])
+    hf._store.command("r.child-1", lambda _: decide)  # as if it had been approved before the rewind
+    claims = [one.type for one in hf.events("r")]
+    assert hf._store.ready_runs(hf._engine.clock.now_us()) == []
+    time.sleep(0.2)
+    assert [one.type for one in hf.events("r")] == claims
+    hf.approve(new)
+    assert run.result(30) == [1, "approved"]
+
+
+def test_a_child_that_was_begun_before_the_point_goes_on(hf, act):
+    """It is the run that it was: what it has done is neither named nor done again."""
+    kid = act(lambda: [pay(7), approval("ok").outcome], "child")
+    begun = threading.Event()
+
+    def branch(n):
+        if n == 0:
+            return kid()
+        begun.wait(30)
+        return [work(1), work(2), approval("b").outcome]
+
+    run = hf.with_id("r").start(act(lambda: parallel(branch, [0, 1])))
+    child = child_id("r", 0, "branch[1]/child#1")
+    wait_until_waiting(hf, child)
+    begun.set()
+    wait_until_parked(hf)
+    rewound = hf.rewind("r", "branch[2]/work#1")
+    assert (rewound.once, rewound.children) == ((), ())
+    done.clear()
+    run = hf.resume("r")
+    wait_until_waiting(hf)
+    for one in (child, "r"):
+        while not hf._store.open_gates([one]):
+            time.sleep(0.005)
+        hf.approve(one)
+    assert run.result(30) == [[7, "approved"], [1, 2, "approved"]]
+    assert [n for n, _ in done] == [2]
+    assert len(hf.runs()) == 2
+
+
 def test_what_was_done_once_since_is_not_done_again_by_an_undo(open_hf, act, crashes):
     """The old generation had not come to it: going on there would."""
     first = open_hf()
@@ -228,6 +304,54 @@ def test_points_are_named_as_people_name_them(hf, act):
     assert hf.operations() == []
 
 
+def test_whoever_waits_for_a_parked_run_is_told(hf, open_hf, act):
+    """Of a rewind by somebody else, and of an undo that ends the run."""
+    other = open_hf()
+    run = hf.with_id("r").start(act(lambda: [work(0), approval("ok").outcome]))
+    wait_until_parked(hf)
+    other.rewind("r", "work#1")
+    with pytest.raises(RunPaused, match="rewound"):
+        run.result(30)
+    act(lambda: [work(0), work(1)])
+    assert hf.resume("r").result(30) == [0, 1]
+    other.rewind("r", "work#1")
+    act(lambda: [work(0), approval("ok").outcome])
+    run = hf.resume("r")
+    wait_until_parked(hf)
+    other.undo()
+    assert run.result(30) == [0, 1]
+
+
+def test_a_child_that_is_rewound_by_itself_stops_the_parent_that_waits_for_it(hf, open_hf, act):
+    """It is paused, as every run that was rewound; with its parent it goes on."""
+    other = open_hf()
+    kid = act(lambda: [work(1), work(2), approval("ok").outcome], "child")
+    go = threading.Event()
+
+    def branch(n):
+        if n == 0:
+            return kid()
+        go.wait(30)
+        return work(3)
+
+    run = hf.with_id("r").start(act(lambda: parallel(branch, [0, 1])))
+    child = child_id("r", 0, "branch[1]/child#1")
+    wait_until_waiting(hf, child)
+    while hf._store.run(child).owner:
+        time.sleep(0.005)
+    other.rewind(child, "work#1")
+    while hf._engine.live["r"][0].control is None:
+        time.sleep(0.005)
+    go.set()
+    with pytest.raises(RunPaused, match=f"its child run {child} is paused"):
+        run.result(30)
+    assert hf.get(child).status == "paused"
+    run = hf.resume("r")
+    wait_until_waiting(hf, child)
+    hf.approve(child)
+    assert run.result(30) == [[1, 2, "approved"], 3]
+
+
 def test_a_rewind_to_a_checkpoint_asks_again_for_what_was_decided_after_it(hf, act):
     """A checkpoint is a point by its name; an approval after it no longer counts, and waits again."""
 
@@ -269,9 +393,17 @@ def test_a_signal_after_the_point_no_longer_counts(hf, act):
     assert hf.resume("r").result(30) == ["second", 2]
 
 
-def wait_until_waiting(hf):
+def wait_until_waiting(hf, run="r"):
     deadline = time.monotonic() + 30
-    while hf.get("r").status != "waiting":
+    while (info := hf._store.run(run)) is None or info.status != "waiting":
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def wait_until_parked(hf):
+    wait_until_waiting(hf)
+    deadline = time.monotonic() + 30
+    while hf._store.run("r").owner:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

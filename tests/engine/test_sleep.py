@@ -1,6 +1,7 @@
 """`sleep`: its end is recorded before it begins, so a crash does not lengthen it."""
 
 import asyncio
+import threading
 import time
 from datetime import timedelta
 
@@ -187,3 +188,28 @@ def test_a_sleeper_whose_run_was_taken_over_begins_nothing(open_hf, act, ran, co
     with pytest.raises(OwnershipLost):
         stale.result(30)
     assert ran == ["work"]
+
+
+def test_a_cancel_at_the_moment_of_waking_up_leaves_no_trace(open_hf, act, monkeypatch):
+    """The look at the store goes on in its thread, and has nobody to tell."""
+    asked, answer, complaints = threading.Event(), threading.Event(), []
+
+    def slow_look(run):
+        asked.set()
+        answer.wait(30)
+
+    monkeypatch.setattr("holdfast.engine.drive.look_for_takeover", slow_look)
+
+    async def plot():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        sleeper = asyncio.ensure_future(sleep.aio(0.5))
+        await asyncio.to_thread(asked.wait, 30)
+        sleeper.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sleeper
+        answer.set()
+        await asyncio.sleep(0.05)
+        return "well"
+
+    assert open_hf().run(act(plot)) == "well"
+    assert complaints == []

@@ -147,6 +147,26 @@ def test_what_was_done_once_since_does_not_run_again_unsaid():
     assert decide(finished, c.RestoreGeneration("r", 0, 1, dead="ann"))
 
 
+def test_what_a_generation_that_was_put_aside_did_once_is_not_forgotten():
+    """Neither by the next rewind nor by an undo, unless what is kept has it."""
+    state = fold_commands(CLAIM, *ran("a#1", 1), c.RewindRun("r", "a#1", dead="ann"), CLAIM)
+    fold_commands(*ran("pay#1", 2, "once"), c.CompleteRun(ONE), state=state)
+    fold_commands(c.RestoreGeneration("r", 0, 1, rerun_once=True), state=state)
+    with pytest.raises(OnceAgain, match="pay#1"):
+        decide(state, c.RewindRun("r", "a#1"))
+    fold_commands(c.RewindRun("r", "a#1", rerun_once=True), CLAIM, *ran("pay#1", 2, "once"), state=state)
+    assert decide(state, c.RewindRun("r", "pay#1", dead="ann"))
+
+
+def test_a_step_that_was_begun_before_the_point_is_of_the_generation_in_which_it_began():
+    """Kept as begun and tried again, it has the key that it may have been called with; one that begins
+    anew is of the new generation."""
+    state = fold_commands(CLAIM, c.StartStep("slow#1", "slow", ordinal=1), *ran("a#1", 2), *ran("b#1", 3))
+    fold_commands(c.RewindRun("r", "a#1", dead="ann"), CLAIM, c.StartStep("slow#1", "slow"), state=state)
+    fold_commands(*ran("b#1", 3), state=state)
+    assert {key: step.generation for key, step in state.steps.items()} == {"slow#1": 0, "a#1": 0, "b#1": 1}
+
+
 def test_a_forked_run_waits_for_somebody_to_resume_it():
     state = fold_commands(CLAIM, c.ReleaseRun("r", "ann"))
     evolve(state, e.RunForked("origin", "a#1", 7), 4, 40)

@@ -365,7 +365,7 @@ MUTANTS = (
         ENGINE + "test_rewind.py::test_once_steps_of_child_runs_count_too",
         (
             "operations/repeats.py",
-            '        found += [f"{step.key} of {child}" for step in done_once(state.steps.values())]\n',
+            '        found += [f"{step.key} of {child}" for step in done_once(again(state, {}))]\n',
             "        pass\n",
         ),
     ),
@@ -399,7 +399,11 @@ MUTANTS = (
     mutant(
         "a run that went on while it was archived is removed",
         ENGINE + "test_archive.py::test_a_run_that_goes_on_meanwhile_stays",
-        ("operations/archiving.py", " if head.version == found[head.stream]]", "]"),
+        (
+            "operations/archiving.py",
+            "row.id in written and written[row.id].version == row.version",
+            "row.id in written",
+        ),
     ),
     mutant(
         "a replay runs what has no record",

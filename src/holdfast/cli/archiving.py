@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,7 @@ from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, err, out
 
 if TYPE_CHECKING:
-    from holdfast.operations.archiving import Archive, Progress
-    from holdfast.store.port import RunRow
+    from holdfast.operations.archiving import Archive
 
 
 @click.command("archive")
@@ -48,27 +47,25 @@ def archive_command(
     from holdfast.operations import archiving
 
     with access.open_to_read() as opened:
-        rows = archiving.find(opened.store, opened.place.home, older_than, failed=failed)
+        store, home = opened.store, opened.place.home
         if dry_run:
-            done = archiving.Archive(tuple(row.id for row in rows), sum(row.version for row in rows))
+            found = [
+                row for family in archiving.find(store, home, older_than, failed=failed) for row in family
+            ]
+            done = archiving.Archive(tuple(row.id for row in found), sum(row.version for row in found))
         else:
-            to = (directory or opened.place.home / "archive").absolute()
-            done = archiving.archive(opened.store, rows, to, SystemClock(), _progress(rows))
+            to = (directory or home / "archive").absolute()
+            show = _progress if err.is_live else None
+            done = archiving.archive(store, home, older_than, to, SystemClock(), failed=failed, progress=show)
     if as_json:
         out.json(_fields(done))
     else:
         effects.show(_describe(done, dry_run))
 
 
-def _progress(rows: Sequence[RunRow]) -> Progress | None:
-    """On a terminal, how far it has come."""
-    if not err.is_live or len(rows) < 2:
-        return None
-
-    def show(done: int, total: int) -> None:
-        err.offer(f"\r\x1b[Kwriting {done:,} of {total:,} runs" if done < total else "\r\x1b[K")
-
-    return show
+def _progress(done: int, total: int) -> None:
+    """How far it has come, on a terminal."""
+    err.offer(f"\r\x1b[Kwriting {done:,} of {total:,} runs" if done < total else "\r\x1b[K")
 
 
 def _fields(done: Archive) -> dict[str, Any]:
@@ -91,4 +88,6 @@ def _describe(done: Archive, dry_run: bool) -> Iterator[Line]:
     if done.file is not None:
         yield from effects.row("file", f"{done.file} ({done.size:,} bytes)")
     yield from effects.names("runs", done.runs)
-    yield from effects.names("stayed", done.stayed, "somebody went on with them meanwhile", "yellow")
+    yield from effects.names(
+        "stayed", done.stayed, "somebody went on with them, or with one of their family, meanwhile", "yellow"
+    )

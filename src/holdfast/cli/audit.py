@@ -21,7 +21,7 @@ def audit_command() -> None:
     """Check the log against its hashes."""
 
 
-@audit_command.command("verify")
+@audit_command.command("verify", short_help="Check every event, head and table against the log.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def verify(as_json: bool) -> int:
     """Check every event against its hash, every head and every table against the log.

@@ -28,7 +28,7 @@ def backup_command(ctx: click.Context) -> object:
     return ctx.invoke(create) if ctx.invoked_subcommand is None else None
 
 
-@backup_command.command("create")
+@backup_command.command("create", short_help="Copy the store while runs go on, and verify the copy.")
 @click.argument("path", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a file that is no backup.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -78,7 +78,7 @@ def list_backups(directory: str | None, as_json: bool) -> None:
         say("no backups yet; `holdfast backup create` makes one")
 
 
-@backup_command.command("restore")
+@backup_command.command("restore", short_help="Make a backup the store; the old one is kept aside.")
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def restore_backup(file: str, as_json: bool) -> None:

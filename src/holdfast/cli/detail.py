@@ -48,6 +48,10 @@ class Detail:
     def status(self) -> str:
         return "interrupted" if self.info.interrupted else self.info.status
 
+    def is_stray(self) -> bool:
+        """Whether it is a child of a generation that was left: nothing waits for it."""
+        return bool(self._opened.store.strays([self.info.id]))
+
     @property
     def place(self) -> str:
         """Where the workflow is, in words."""

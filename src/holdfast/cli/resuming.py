@@ -127,6 +127,8 @@ def _title(detail: Detail) -> str:
 
 
 def _state(detail: Detail) -> str:
+    if detail.status == "pending" and detail.steps:  # its gate is decided
+        return "ready to go on"
     return detail.status.replace("_", " ").replace("needs attention", "in need of attention")
 
 
@@ -137,4 +139,6 @@ def _where(detail: Detail) -> str:
     begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
     if begun:
         return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")
+    if len(detail.steps) == 1:
+        return "it goes on after it"
     return "it goes on after them" if detail.steps else "it begins"

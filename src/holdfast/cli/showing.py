@@ -131,7 +131,10 @@ def describe(
     yield _row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
     yield _row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
     if info.parent:
-        yield _row("parent", [info.parent])
+        stray = detail.is_stray()
+        yield _row(
+            "parent", [info.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
+        )
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
     yield from _ways_on(detail)

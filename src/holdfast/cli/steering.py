@@ -137,7 +137,7 @@ _timeout_option = click.option(
 @_timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
-    """Let RUN stop at its next step boundary, until somebody resumes it.
+    """Stop RUN at its next step boundary, until somebody resumes it.
 
     Exits with 4 if the process that executes it has not come there in time; it stops when it does.
     """

@@ -268,15 +268,26 @@ async def in_thread(work: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
+    def tell(error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
     def run() -> None:
+        failed = None
         try:
             work()
         except BaseException as error:
-            loop.call_soon_threadsafe(done.set_exception, error)
-        else:
-            loop.call_soon_threadsafe(done.set_result, None)
+            failed = error
+        try:
+            loop.call_soon_threadsafe(tell, failed)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
 
-    threading.Thread(target=run, name="holdfast-close", daemon=True).start()
+    threading.Thread(target=run, name="holdfast-aside", daemon=True).start()
     await done
 
 

@@ -60,7 +60,9 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     digested = workflow.signature.digest(args, kwargs)
     key = scope.counters.key(workflow.name)
     execution = scope.execution
-    child = child_id(execution.id, execution.state.generation, key)
+    past = execution.state.steps.get(key)
+    # One that a rewind has kept is the run that it was, whatever the generation is called now.
+    child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
     spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
@@ -145,6 +147,15 @@ def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
         engine.follower.forget(call.spec.child, parking)
 
 
+def _claim_again(call: Call) -> Claimed:
+    """Claim a child that was parked. One that somebody paused or rewound meanwhile waits for a person."""
+    engine, child = call.execution.engine, call.spec.child
+    row = engine.store.run(child)
+    if row is not None and row.status == "paused":
+        raise RunPaused(child, row.reason)
+    return claim(engine, child)
+
+
 def _run_child(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
@@ -159,7 +170,7 @@ def _run_child(
             while parks:
                 with _parked(call, parks.pop()) as wait:
                     call.execution.waiting.wait(wait)
-                claimed = claim(engine, call.spec.child)
+                claimed = _claim_again(call)
                 lifecycle.execute(
                     engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
                 )
@@ -193,7 +204,7 @@ async def _run_child_async(
                         await call.execution.waiting.wait_async(wait)
                 finally:
                     call.execution.under_way += 1
-                claimed = await asyncio.to_thread(claim, engine, call.spec.child)
+                claimed = await asyncio.to_thread(_claim_again, call)
                 await lifecycle.execute_async(
                     engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
                 )

@@ -29,7 +29,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
-from holdfast.kernel.identity import scope_of
+from holdfast.kernel.identity import Counters, scope_of
 from holdfast.kernel.state import RunState, StepState
 from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
 
@@ -314,11 +314,13 @@ class Execution:
             self._diverge(f"{key} with other arguments", f"{key} with arguments of digest {digest[:8]}", key)
         return past
 
-    def check_all_visited(self, ordinal: int) -> None:
-        """At the end of the function: the history must not hold a root call that it never made."""
-        left = self.state.order.get(("", ordinal + 1))
+    def check_all_visited(self, counters: Counters) -> None:
+        """At the end of the function, or of a branch: the history must not hold a call that it never made."""
+        ordinal = counters.ordinal + 1
+        left = self.state.order.get((counters.path, ordinal))
         if left is not None:
-            self._diverge(f"{left} as call {ordinal + 1}", "nothing more: the function has ended", left)
+            what = "branch" if counters.path else "function"
+            self._diverge(f"{left} as call {ordinal}", f"nothing more: the {what} has ended", left)
 
     def _diverge(self, recorded: str, called: str, step: str) -> None:
         error = DivergenceError(self.id, recorded, called)
@@ -400,7 +402,8 @@ class Execution:
                 wake()
         return control
 
-    def task_ended(self, _: object) -> None:
+    def task_ended(self, counters: Counters, task: Any) -> None:  # noqa: ARG002
+        """A task whose scope has these counters is done."""
         self.tasks -= 1
 
     def lose(self, error: BaseException) -> Control:

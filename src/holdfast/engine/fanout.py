@@ -67,7 +67,9 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
     def work() -> Any:
         child.thread = threading.get_ident()
         current.set(child)
-        return branch(item)
+        value = branch(item)
+        child.execution.check_all_visited(child.counters)
+        return value
 
     return work
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.execution import HEARD, Execution
-from holdfast.engine.ownership import is_alive
 from holdfast.errors import Resync, StoreVanished
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
@@ -25,8 +24,15 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _AGAIN_S = 1.0
-_STOPS = ("RunCompleted", "RunFailed", "RunCancelled", "RunPaused", "RunNeedsAttention", "RunReleased")
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
+_STOPS = (
+    *_ENDS,
+    "RunPaused",
+    "RunNeedsAttention",
+    "RunReleased",
+    "Rewound",
+    "GenerationRestored",
+)
 _TYPES = (*HEARD, *_STOPS)
 
 logger = logging.getLogger("holdfast")
@@ -39,8 +45,6 @@ class Parking(NamedTuple):
     """When its time comes, in microseconds; 0 for never."""
     go: Callable[[], None]
     """Called once, when it can go on, has ended, or is stopped. Must not block."""
-    held: bool = False
-    """Another process executes it: should that die, nobody would say so."""
 
 
 class Follower:
@@ -239,11 +243,11 @@ class Follower:
             self._go(run_id)
 
     def _look_for_dead(self) -> None:
-        """Go on with the runs that another process took and did not bring to an end."""
-        for run_id in [run_id for run_id, found in list(self._parked.items()) if any(p.held for p in found)]:
-            row = self._engine.store.run(run_id)
-            if row is not None and row.owner and not is_alive(self._engine.home, row.owner):
-                self._go(run_id)
+        """Go on with the runs that another process took, and did not live to bring to an end."""
+        from holdfast.engine.recovery import orphans
+
+        for run_id in orphans(self._engine):
+            self._go(run_id)
 
     def _go(self, run_id: str) -> None:
         with self._lock:

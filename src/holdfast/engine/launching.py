@@ -90,10 +90,9 @@ def run_here(
 
 def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
     """Wait until the run can go on, and own it; None if there is nothing to go on with: `run` says why."""
-    held = False
     while True:
         ready = threading.Event()
-        parking = Parking(until, ready.set, held)
+        parking = Parking(until, ready.set)
         engine.follower.park(run.id, parking)
         try:
             while not ready.wait(_LOOK_EVERY_S):
@@ -107,7 +106,7 @@ def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
             return None
         if claimed is not None:
             return claimed
-        until, held = 0, True
+        until = 0
 
 
 def _execute_in_thread(
@@ -141,7 +140,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arg
             run.finish(Outcome(None, error))
             return
         if claimed is None:
-            engine.follower.park(run.id, Parking(0, go, held=True))
+            engine.follower.park(run.id, Parking(0, go))
         else:
             execute(engine, run, workflow, arguments, claimed, on_park)
 
@@ -197,9 +196,7 @@ def _spawn(
     task.add_done_callback(partial(_finish_cancelled, run))
 
 
-def _park_async(
-    engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None, *, held: bool = False
-) -> OnPark:
+def _park_async(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
     """Goes on in the loop in which the run was parked."""
 
     def on_park(parked: Parked) -> None:
@@ -217,7 +214,7 @@ def _park_async(
             except RuntimeError:  # the loop is closed
                 run.finish(Outcome(None, RunInterrupted(run.id, "its event loop was closed")))
 
-        engine.follower.park(run.id, Parking(parked.until, go, held))
+        engine.follower.park(run.id, Parking(parked.until, go))
 
     return on_park
 
@@ -263,7 +260,7 @@ async def _claim_and_go(
             claimed = await _claim_in_thread(engine, run.id, claim_it)
         found = workflow[0] if isinstance(workflow, list) and workflow else workflow
         if claimed is None:
-            _park_async(engine, run, found, arguments, held=True)(Parked(run.id, 0))
+            _park_async(engine, run, found, arguments)(Parked(run.id, 0))
         elif claimed.attached is not None:
             follow_handle(run, claimed.attached)
         elif claimed.state.ended:

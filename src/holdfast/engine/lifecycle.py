@@ -55,7 +55,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     error = outcome.error
     if execution.control is None and error is None:
         try:
-            execution.check_all_visited(scope.counters.ordinal)
+            execution.check_all_visited(scope.counters)
         except Control:
             pass  # it is in execution.control now
     control = execution.control or (error if isinstance(error, Control) else None)

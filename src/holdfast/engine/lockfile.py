@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from holdfast.errors import StoreError
+from holdfast.project import explained
 
 StrPath = str | os.PathLike[str]
 
@@ -26,3 +30,16 @@ def is_held(path: StrPath) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+@contextmanager
+def held(path: StrPath) -> Iterator[None]:
+    """Hold the lock of that file, which is made if it is not there; whoever else wants it waits.
+    Raises `StoreError` if it cannot be made."""
+    with explained(Path(path).parent):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -46,7 +46,9 @@ def orphans(engine: Engine) -> list[str]:
     named = engine.store.owners_named(_OPEN)
     living = tuple(owner for owner in named if is_alive(engine.home, owner))
     rows = engine.store.find_runs(RunFilter(orphaned=_OPEN, live=("", *living)))
-    return list(dict.fromkeys(eldest(engine, row.parent) if row.parent else row.id for row in reversed(rows)))
+    strays = set(engine.store.strays([row.id for row in rows if row.parent]))
+    found = [row for row in reversed(rows) if row.id not in strays]
+    return list(dict.fromkeys(eldest(engine, row.parent) if row.parent else row.id for row in found))
 
 
 def eldest(engine: Engine, run_id: str) -> str:

@@ -12,6 +12,7 @@ import math
 import sys
 import threading
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,8 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
             assert type(scope) is Scope
             # A context that the caller passes may be shared by several tasks: never set it in place.
             context = copy_context() if context is None else context.copy()
-            context.run(current.set, scope.child(_name(coro)))
+            branch = scope.child(_name(coro))
+            context.run(current.set, branch)
         if previous is not None:
             # An older factory may not know `context`.
             task = previous(loop, coro, **({"context": context} if context else {}), **kwargs)
@@ -103,7 +105,7 @@ def install_task_factory(loop: AbstractEventLoop) -> None:
         if branches:
             assert type(scope) is Scope
             scope.execution.tasks += 1
-            task.add_done_callback(scope.execution.task_ended)
+            task.add_done_callback(partial(scope.execution.task_ended, branch.counters))
         return task
 
     factory._holdfast = True  # type: ignore[attr-defined]

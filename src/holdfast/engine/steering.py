@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import RunNotFound
+from holdfast.errors import GateError, RunNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -50,6 +50,7 @@ def decide_gate(
 ) -> str:
     """Decide an approval; returns the gate's whole identity. `digest`, or its first characters, is that of
     what was seen. Raises `GateError` if it does not fit."""
+    _refuse_stray(engine, run_id)
     command = c.DecideGate(run_id, outcome, gate, digest, by, comment)
     decided = _command(engine, run_id, lambda _: command)
     return next(event.key for event in decided if isinstance(event, e.GateDecided))
@@ -58,9 +59,21 @@ def decide_gate(
 def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> bool:
     """Give the run a signal; returns whether a `wait_for` took it. Otherwise it is kept for the next one."""
     raw, blob, blobs = engine.store_value(value, f"the value of signal {name}")
+    _refuse_stray(engine, run_id)
     command = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
     sent = _command(engine, run_id, lambda _: command, blobs)
     return any(isinstance(event, e.GateDecided) for event in sent)
+
+
+def _refuse_stray(engine: Engine, run_id: str) -> None:
+    """Whoever decides something means the run that goes on, and nothing waits for this one."""
+    if engine.store.strays([run_id]):
+        row = engine.store.run(run_id)
+        parent = row.parent if row is not None else ""
+        raise GateError(
+            f"run {run_id} is of a generation that was left: no step of run {parent} is this run any more; "
+            f"`holdfast show {parent}` has the runs that are, `holdfast undo` takes the rewind back"
+        )
 
 
 def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:

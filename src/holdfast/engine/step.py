@@ -297,10 +297,12 @@ def _make(fn: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 def idempotency_key() -> str:
-    """The stable key of the step whose body asks: the same in every attempt and after every crash,
-    another one in a new generation. Hand it to the service that the step calls."""
+    """The stable key of the step whose body asks: the same in every attempt and after every crash, another
+    one when a rewind lets the step begin anew. Hand it to the service that the step calls."""
     inside = current.get()
     if not isinstance(inside, InsideStep):
         raise BadInput("idempotency_key() is known only inside the body of a step that a run executes")
     run = inside.execution
-    return f"{run.id}:{run.state.generation}:{inside.key}"
+    begun = run.state.steps.get(inside.key)
+    generation = run.state.generation if begun is None else begun.generation
+    return f"{run.id}:{generation}:{inside.key}"

@@ -149,6 +149,7 @@ def _step_started(state: RunState, event: e.StepStarted, version: int, at: int) 
             first_started_at=at,
             child=event.child,
             version=version,
+            generation=event.generation,
         )
         if event.ordinal:
             state.order[scope_of(event.key), event.ordinal] = event.key
@@ -179,6 +180,7 @@ def _step_ran(state: RunState, event: e.StepRan, version: int, at: int) -> None:
         first_started_at=event.started_at,
         ended_at=at,
         version=version,
+        generation=event.generation,
     )
     if event.ordinal:
         state.order[scope_of(key), event.ordinal] = key

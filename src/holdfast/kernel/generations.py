@@ -8,7 +8,7 @@ live then: signals and decisions too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -36,7 +36,7 @@ def decide_rewind(state: RunState, command: c.RewindRun) -> Sequence[e.Event]:
             f"step {step.key} of run {command.run_id} is {step.status.replace('_', ' ')}; a run is rewound "
             "to a step that has ended"
         )
-    _refuse_once(command, done_once(after(state.steps.values(), step.version)))
+    _refuse_once(command, done_once(again(state, up_to(state.steps, step.version))))
     return [
         e.Rewound(following(state), state.generation, step.version, state.epoch + 1, command.operation),
     ]
@@ -61,7 +61,7 @@ def _refuse_held(state: RunState, command: c.RewindRun | c.RestoreGeneration) ->
 
 def _refuse_once(command: c.RewindRun | c.RestoreGeneration, steps: Sequence[StepState]) -> None:
     if steps and not command.rerun_once:
-        raise OnceAgain(command.run_id, [step.key for step in steps])
+        raise OnceAgain(command.run_id, list(dict.fromkeys(step.key for step in steps)))
 
 
 def following(state: RunState) -> int:
@@ -69,9 +69,9 @@ def following(state: RunState) -> int:
     return 1 + max([state.generation, *state.past])
 
 
-def after(steps: Iterable[StepState], version: int) -> list[StepState]:
-    """The steps that a rewind to `version` takes back: what last changed them came later."""
-    return [step for step in steps if step.version > version]
+def up_to(steps: Mapping[str, StepState], version: int) -> dict[str, StepState]:
+    """The steps that a rewind to `version` keeps: what last changed them came before."""
+    return {key: step for key, step in steps.items() if step.version <= version}
 
 
 def done_once(steps: Iterable[StepState]) -> list[StepState]:
@@ -79,15 +79,30 @@ def done_once(steps: Iterable[StepState]) -> list[StepState]:
     return [step for step in steps if step.effect == "once" and step.status in _MAY_HAVE_HAPPENED]
 
 
+def again(state: RunState, kept: Mapping[str, StepState]) -> list[StepState]:
+    """What all generations have recorded, the live one first, that would be done once more by a run that goes
+    on with no more than `kept`. A generation that was put aside did what it did: it counts too."""
+    every = {
+        (step.key, step.version): step
+        for steps in (state.steps, *(one.steps for one in state.past.values()))
+        for step in steps.values()
+    }
+    return [step for step in every.values() if not _is_known(step, kept.get(step.key))]
+
+
 def again_if_restored(state: RunState, generation: int) -> list[StepState]:
-    """The steps of the live generation that the other one does not know to be done: they would run again
-    in it."""
+    """The same for the generation that is restored; in a completed one nothing runs any more."""
     other = state.past[generation]
-    if other.status == "completed":
-        return []  # nothing runs in it any more
-    steps = other.steps.values()
-    known = {step.key for step in (*done_once(steps), *(one for one in steps if one.status == "completed"))}
-    return [step for step in state.steps.values() if step.key not in known]
+    return [] if other.status == "completed" else again(state, other.steps)
+
+
+def _is_known(step: StepState, kept: StepState | None) -> bool:
+    """Whether a run that has `kept` does not do this step once more: it has the outcome, it stops at the
+    doubt, or it goes on with the same attempt or child run."""
+    if kept is None:
+        return False
+    same = kept.version == step.version or (kept.child != "" and kept.child == step.child)
+    return same or kept.status == "completed" or bool(done_once([kept]))
 
 
 # What follows from it
@@ -100,11 +115,8 @@ def rewind(state: RunState, event: e.Rewound) -> None:
     _take_up(state, event.generation, event.epoch)
     if parent is not None:
         # Copies: what goes on in this generation must not change what the one before recorded.
-        state.steps = {
-            key: msgspec.structs.replace(step)
-            for key, step in parent.steps.items()
-            if step.version <= event.version
-        }
+        kept = up_to(parent.steps, event.version)
+        state.steps = {key: msgspec.structs.replace(step) for key, step in kept.items()}
         state.signals = {
             version: _as_taken(signal, state.steps)
             for version, signal in parent.signals.items()

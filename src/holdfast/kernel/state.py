@@ -67,6 +67,9 @@ class StepState(msgspec.Struct, gc=False):
     by: str = ""
     comment: str = ""
     version: int = 0
+    generation: int = 0
+    """The one in which it first started: its idempotency key is made of that, so that a step which had begun
+    when it was taken over into another generation is tried again under the key that it may have used."""
 
 
 class Signal(msgspec.Struct, gc=False):

@@ -2,27 +2,34 @@
 
 A file has a line for each event, as the log had it, with its hash, and one for each large value. It is
 whole, on the disk and read back before anything is removed: a crash at any point leaves a run in the
-store, or in the file, or in both.
+store, or in the file, or in both. A family, a run with its child runs, leaves in one transaction or stays.
+
+Only one archive of a store goes on at a time, from the look at what has ended to the last removal; and no
+file of an archive ever takes the place of another.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.clock import EPOCH, instant
+from holdfast.engine.lockfile import held
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import StoreCorrupt
+from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.kernel import events as e
 from holdfast.project import explained
-from holdfast.store.port import GENESIS, RunFilter, RunRow, chain
+from holdfast.store.port import GENESIS, RunRow, chain
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -44,7 +51,11 @@ class Archive(msgspec.Struct, frozen=True):
     file: Path | None = None
     size: int = 0
     stayed: tuple[str, ...] = ()
-    """Runs that somebody went on with meanwhile: they are in the file and in the store."""
+    """Runs that somebody went on with meanwhile, and their families: they are in the file and the store."""
+
+
+Family = Sequence[RunRow]
+"""A run and its child runs, to any depth: the run itself first."""
 
 
 class _Head(NamedTuple):
@@ -53,85 +64,125 @@ class _Head(NamedTuple):
     hash: str
 
 
-def find(store: Store, home: Path, before: datetime, *, failed: bool = False) -> list[RunRow]:
-    """The runs that ended for good and have not changed since `before`, each followed by its child runs. A
-    family of which one is alive, or has changed since, stays whole."""
+def find(store: Store, home: Path, before: datetime, *, failed: bool = False) -> list[Family]:
+    """The families of the runs that ended for good. One of which a run is alive, or has changed since
+    `before`, stays whole. A child whose parent is not in the store heads a family of its own."""
     until = (before - EPOCH) // timedelta(microseconds=1)
     status = (*_ENDED, "failed") if failed else _ENDED
-    found: list[RunRow] = []
-    for root in store.find_runs(RunFilter(status=status, parent="", created_before=until)):
-        family = [root, *_descendants(store, root.id)]
-        if all(row.updated_at < until and not (row.owner and is_alive(home, row.owner)) for row in family):
-            found += family
-    return found
+    rows = {row.id: row for row in store.runs()}  # all at once: a query for each run's children takes minutes
+    children: dict[str, list[RunRow]] = {}
+    for row in rows.values():
+        children.setdefault(row.parent, []).append(row)
+
+    def is_over(row: RunRow) -> bool:
+        return row.updated_at < until and not (row.owner and is_alive(home, row.owner))
+
+    heads = [row for row in rows.values() if row.parent not in rows and row.status in status]
+    families = [list(_with_children(head, children)) for head in heads]
+    return [family for family in families if all(map(is_over, family))]
 
 
-def _descendants(store: Store, run_id: str) -> Iterator[RunRow]:
-    for row in store.runs(parent=run_id):
-        yield row
-        yield from _descendants(store, row.id)
+def _with_children(row: RunRow, children: Mapping[str, Sequence[RunRow]]) -> Iterator[RunRow]:
+    yield row
+    for child in children.get(row.id, ()):
+        yield from _with_children(child, children)
 
 
 def archive(
-    store: Store, rows: Sequence[RunRow], directory: Path, clock: Clock, progress: Progress | None = None
+    store: Store,
+    home: Path,
+    before: datetime,
+    directory: Path,
+    clock: Clock,
+    *,
+    failed: bool = False,
+    progress: Progress | None = None,
 ) -> Archive:
-    """Write these runs to a new file in `directory`, read it back, and remove them from the store."""
-    if not rows:
-        return Archive((), 0)
-    file = _name(directory, clock)
-    with explained(directory):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        heads = _write(store, rows, file, progress or _quiet)
-    at = clock.now_us()
-    found = {row.id: row.version for row in rows}
-    # One that has gone on since it was found has perhaps not ended.
-    records = [e.StreamArchived(*head, file.name) for head in heads if head.version == found[head.stream]]
-    gone: list[str] = []
-    for start in range(0, len(records), _AT_ONCE):
-        gone += store.archive(records[start : start + _AT_ONCE], at)
-    store.sweep()
-    left = set(gone)
-    return Archive(
-        runs=tuple(gone),
-        events=sum(head.version for head in heads if head.stream in left),
-        file=file,
-        size=file.stat().st_size,
-        stayed=tuple(head.stream for head in heads if head.stream not in left),
-    )
+    """Write what `find` finds to a new file in `directory`, read it back, and remove it from the store. Waits
+    for another archive of this store to end. Raises `BadInput` if `directory` is something else."""
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"{directory} is no directory; name one for the archive with --to")
+    with held(home / "archive.lock"):
+        families = find(store, home, before, failed=failed)
+        if not families:
+            return Archive((), 0)
+        with explained(directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file, heads = _write(store, home, families, directory, clock, progress or _quiet)
+        left = set(_remove(store, families, heads, file.name, clock.now_us()))
+        store.sweep()
+        return Archive(
+            runs=tuple(head.stream for head in heads if head.stream in left),
+            events=sum(head.version for head in heads if head.stream in left),
+            file=file,
+            size=file.stat().st_size,
+            stayed=tuple(head.stream for head in heads if head.stream not in left),
+        )
+
+
+def _remove(
+    store: Store, families: Sequence[Family], heads: Sequence[_Head], file: str, at: int
+) -> Iterator[str]:
+    """The runs that are gone: whole families, some at once, as they are in the file."""
+    written = {head.stream: head for head in heads}
+    records: list[list[e.StreamArchived]] = []
+    for family in families:
+        # One that has gone on since it was found has perhaps not ended.
+        if all(row.id in written and written[row.id].version == row.version for row in family):
+            records.append([e.StreamArchived(*written[row.id], file) for row in family])
+    while records:
+        some = [records.pop(0)]
+        while records and sum(map(len, some)) + len(records[0]) <= _AT_ONCE:
+            some.append(records.pop(0))
+        yield from store.archive(some, at)
 
 
 def _quiet(done: int, total: int) -> None:
     pass
 
 
-def _name(directory: Path, clock: Clock) -> Path:
-    stem = f"runs-{instant(clock.now_us()):%Y%m%dT%H%M%SZ}"
-    tries = (f"{stem}{'' if n == 1 else f'-{n}'}.jsonl.gz" for n in range(1, 10_000))
-    return next(directory / name for name in tries if not (directory / name).exists())
-
-
-def _write(store: Store, rows: Sequence[RunRow], file: Path, progress: Progress) -> list[_Head]:
-    """A whole file under its name, or none."""
-    part = file.with_name(f".{file.name}.part")
+def _write(
+    store: Store, home: Path, families: Sequence[Family], directory: Path, clock: Clock, progress: Progress
+) -> tuple[Path, list[_Head]]:
+    """A whole file under a name that was free, or none."""
+    prefix = f".holdfast-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]}-"
+    for left in directory.glob(
+        f"{prefix}*.part"
+    ):  # by a process that died: this store has one archive at a time
+        left.unlink(missing_ok=True)
+    fd, name = tempfile.mkstemp(".part", prefix, directory)
+    part = Path(name)
     try:
-        fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as raw:
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as out:
-                heads = list(_lines(store, rows, out.write, progress))
+                heads = list(
+                    _lines(store, [row for family in families for row in family], out.write, progress)
+                )
             raw.flush()
             os.fsync(raw.fileno())
         if read(part) != heads:
             raise StoreCorrupt(f"{part} does not read back as it was written; check the disk")
-        part.rename(file)
-    except BaseException:
+        file = _publish(part, directory, clock)
+    finally:
         part.unlink(missing_ok=True)
-        raise
-    there = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(there)
     finally:
         os.close(there)
-    return heads
+    return file, heads
+
+
+def _publish(part: Path, directory: Path, clock: Clock) -> Path:
+    """Give the file its name. A link, not a rename: it fails where there is a file, of whatever store."""
+    stem = f"runs-{instant(clock.now_us()):%Y%m%dT%H%M%SZ}"
+    for name in (f"{stem}{'' if n == 1 else f'-{n}'}.jsonl.gz" for n in count(1)):
+        try:
+            (directory / name).hardlink_to(part)
+        except FileExistsError:
+            continue
+        return directory / name
+    raise AssertionError
 
 
 def _lines(

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import RunExists, RunNotFound
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
-from holdfast.kernel.generations import after
+from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
 from holdfast.operations import points
 from holdfast.operations.repeats import once_steps
@@ -32,7 +32,8 @@ class Fork(msgspec.Struct, frozen=True):
     origin  the run that it was made from
     at      the point: a step, which runs again, or a checkpoint, which is kept
     kept    the steps whose results it has from there
-    once    `once` steps that the other run had done after the point: they run again if this one comes to them
+    once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
+            they run again if this one comes to them
     """
 
     id: str
@@ -58,13 +59,12 @@ def fork(
         raise RunNotFound(run_id, engine.nearest(run_id))
     point = points.find(run_id, state, at)
     kept = _kept(state, point)
-    again = after(state.steps.values(), point.version - (point.kind != "checkpoint"))
     forked = Fork(
         id=into or "",
         origin=run_id,
         at=point.key,
         kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
-        once=tuple(once_steps(engine.store, again)),
+        once=tuple(once_steps(engine.store, again(state, kept))),
     )
     if dry_run:
         return forked

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.kernel.evolve import fold
-from holdfast.kernel.generations import done_once
+from holdfast.kernel.generations import again, done_once
 from holdfast.operations.holding import refuse_live
 
 if TYPE_CHECKING:
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def once_steps(store: Store, steps: Iterable[StepState]) -> list[str]:
-    """The `once` steps among these that happened, or may have, and those of the child runs that they are."""
+    """The `once` steps among these that happened, or may have, and those of the child runs that they are, in
+    whatever generation; each once."""
     steps = list(steps)
     found = [step.key for step in done_once(steps)]
     for child, state in _children(store, steps):
-        found += [f"{step.key} of {child}" for step in done_once(state.steps.values())]
-    return found
+        found += [f"{step.key} of {child}" for step in done_once(again(state, {}))]
+    return list(dict.fromkeys(found))
 
 
 def refuse_live_children(engine: Engine, steps: Iterable[StepState]) -> None:
@@ -32,8 +33,8 @@ def refuse_live_children(engine: Engine, steps: Iterable[StepState]) -> None:
 
 def _children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, RunState]]:
     """The child runs that these steps are, and theirs, to any depth."""
-    for step in steps:
-        state = fold(store.history(step.child)) if step.child else None
+    for child in dict.fromkeys(step.child for step in steps if step.child):
+        state = fold(store.history(child))
         if state is not None:
-            yield step.child, state
-            yield from _children(store, state.steps.values())
+            yield child, state
+            yield from _children(store, again(state, {}))

@@ -1,7 +1,7 @@
 """`replay`: does today's code still do what the history says? No body of a step runs, nothing is written.
 
 The workflow's function is executed as in a resume, with the recorded results, up to the first call that
-has none. What it does between its steps, it does.
+has none, and so is that of each child run. What it does between its steps, it does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from holdfast.engine import code as codes
 from holdfast.engine import step as steps
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
+from holdfast.engine.perform import Outcome
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
 from holdfast.kernel.identity import Counters
@@ -39,9 +40,9 @@ class Replay(msgspec.Struct, frozen=True):
 
     verdict  `matches`; `diverges`: `why` has both sides; `unloadable`: the code, or what it was called
              with, cannot be loaded
-    calls    how many recorded calls the code made again
+    calls    how many recorded calls the code made again, those of child runs too
     reached  the first call that is not recorded; empty if the function ended
-    why      what diverges, or the error with which the function ended
+    why      what diverges, in which child run, or the error with which the function ended
     """
 
     run_id: str
@@ -53,8 +54,23 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 def replay(engine: Engine, run_id: str) -> Replay:
-    """Check the run's live history against the code as it is now. Blocks; not for a running event loop."""
+    """Check the run's live history, and those of its child runs, against the code as it is now. Blocks; not
+    for a running event loop."""
     state = load(engine, run_id)
+    found = _replay(engine, run_id, state)
+    for child in (step.child for step in state.steps.values() if step.child):
+        if found.verdict != "matches":
+            break
+        if engine.store.run(child) is not None:  # or it was archived, or its first event is still to come
+            its = replay(engine, child)
+            found = msgspec.structs.replace(found, calls=found.calls + its.calls)
+            if its.verdict != "matches":
+                why = f"in child run {child}: {its.why}"
+                found = msgspec.structs.replace(found, verdict=its.verdict, reached="", why=why)
+    return found
+
+
+def _replay(engine: Engine, run_id: str, state: RunState) -> Replay:
     name = state.code.name
     alias = None
     try:
@@ -81,12 +97,14 @@ class _Playback(Execution):
     def __init__(self, engine: Engine, run_id: str, state: RunState, *, is_async: bool) -> None:
         super().__init__(engine, run_id, state, is_async=is_async)
         self.calls = 0
+        self._visited: set[str] = set()
         self.reached: list[str] = []
         self.error: BaseException | None = None
 
     def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
         """What the history has of this call. One that it has no outcome of is where the playback stops."""
         past = super().recall(key, name, ordinal, digest, kind)
+        self._visited.add(key)
         if past is None or past.status not in _RECORDED or past.secret:
             raise self._reach(key)
         self.calls += 1
@@ -108,6 +126,40 @@ class _Playback(Execution):
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
     ) -> None:
         raise self._reach("what follows")
+
+    def task_ended(self, counters: Counters, task: Any) -> None:
+        """A branch that came to its own end must not have left out a call either."""
+        super().task_ended(counters, task)
+        if task.cancelled() or task.exception() is not None:
+            return
+        ended = task.result()
+        if not (isinstance(ended, Outcome) and ended.error is not None):
+            self._look_for_more(lambda: self.check_all_visited(counters))
+
+    def look_for_more(self, counters: Counters) -> None:
+        """A function that ended must not have left out a call that the history has: neither of its own nor
+        of a branch that is gone."""
+        if self.control is None and not self.reached:
+            self._look_for_more(lambda: self.check_all_visited(counters))
+        # Tasks that are left behind, by an error or by choice, have not come to what they did then.
+        if self.control is None and not self.reached and not self.tasks and not self._left_siblings():
+            self._look_for_more(self._check_every_step)
+
+    def _left_siblings(self) -> bool:
+        return self.is_async and self.error is not None
+
+    def _look_for_more(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except Control:
+            pass  # it is in self.control now
+
+    def _check_every_step(self) -> None:
+        for key, step in self.state.steps.items():
+            # `patched` may go when no run needs it; a checkpoint without a place is one of the engine itself.
+            by_code = step.kind != "patch" and (step.ordinal or step.kind != "checkpoint")
+            if by_code and key not in self._visited:
+                self._diverge(key, "it nowhere: the function has ended", key)
 
     def _reach(self, key: str) -> _Reached:
         self.reached.append(key)
@@ -132,7 +184,7 @@ def _play(
     finally:
         steps.live_runs.discard(playback)
         current.reset(token)
-    _look_for_more(playback, scope)
+    playback.look_for_more(scope.counters)
     return playback
 
 
@@ -155,7 +207,7 @@ async def _play_async(
     finally:
         steps.live_runs.discard(playback)
         current.reset(token)
-    _look_for_more(playback, scope)
+    playback.look_for_more(scope.counters)
     return playback
 
 
@@ -163,15 +215,6 @@ def _end(playback: _Playback, error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         raise error
     playback.error = error
-
-
-def _look_for_more(playback: _Playback, scope: Scope) -> None:
-    """A function that ended must not have left out a call that the history has."""
-    if playback.control is None and not playback.reached:
-        try:
-            playback.check_all_visited(scope.counters.ordinal)
-        except Control:
-            pass  # it is in playback.control now
 
 
 def _verdict(run_id: str, workflow: str, playback: _Playback) -> Replay:

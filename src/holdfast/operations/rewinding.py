@@ -10,7 +10,7 @@ from holdfast.engine.ownership import bury
 from holdfast.errors import OnceAgain
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.generations import after, following
+from holdfast.kernel.generations import again, following, up_to
 from holdfast.operations import journal, points
 from holdfast.operations.holding import let_go, load
 from holdfast.operations.repeats import once_steps, refuse_live_children
@@ -29,7 +29,8 @@ class Rewind(msgspec.Struct, frozen=True):
     generation  the one that it opens
     again       the steps after that point: they run again if the run still comes to them
     decisions   the gates among them that were decided: they wait again
-    once        the `once` steps among them that were done, or may have been, those of child runs too
+    once        the `once` steps that were done after it, or may have been, and would run again: in whatever
+                generation, those of child runs too
     children    the child runs that no longer count
     operation   what `undo` takes back; empty in a dry run
     """
@@ -77,14 +78,16 @@ class _Plan(NamedTuple):
 
 
 def _plan(engine: Engine, run_id: str, state: RunState, point: StepState) -> _Plan:
-    steps = [step for step in after(state.steps.values(), point.version) if step.kind not in points.UNSEEN]
+    kept = up_to(state.steps, point.version)
+    left = [step for step in state.steps.values() if step.key not in kept]
+    steps = [step for step in left if step.kind not in points.UNSEEN]
     rewind = Rewind(
         run_id=run_id,
         to=point.key,
         generation=following(state),
         again=tuple(step.key for step in steps),
         decisions=tuple(step.key for step in steps if step.kind in _GATES and step.status == "completed"),
-        once=tuple(once_steps(engine.store, steps)),
+        once=tuple(once_steps(engine.store, again(state, kept))),
         children=tuple(step.child for step in steps if step.child),
     )
     return _Plan(rewind, steps)

@@ -28,7 +28,7 @@ class Undo(msgspec.Struct, frozen=True):
     undoes      the operation that is taken back, and its kind
     generation  the one that is live again, and `status` what the run is in it
     left        the steps that were recorded since in the generation that is left: they no longer count
-    once        the `once` steps among them that were done and would run again
+    once        the `once` steps that the one that is restored does not know to be done, and would do again
     operation   what `undo` takes back next; empty in a dry run
     """
 

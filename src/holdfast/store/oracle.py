@@ -137,17 +137,18 @@ class OracleStore:
         if decision.events and stream in self._archived:
             raise RunArchived(stream)
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         with self._lock:
-            gone = []
-            for one in ended:
-                stream = self._open(one.stream)
-                if stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash):
-                    self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
-                    self._archived[one.stream] = one
-                    del self.streams[one.stream]
-                    gone.append(one.stream)
-            return gone
+            there = [one for family in families if all(map(self._is_head, family)) for one in family]
+            for one in there:
+                self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
+                self._archived[one.stream] = one
+                del self.streams[one.stream]
+            return [one.stream for one in there]
+
+    def _is_head(self, one: e.StreamArchived) -> bool:
+        stream = self._open(one.stream)
+        return stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash)
 
     def sweep(self) -> int:
         with self._lock:
@@ -276,6 +277,7 @@ class OracleStore:
                     or any(due <= now for due in _dues(stream.state))
                     or self._waits_in_vain(stream.state)
                 )
+                and not self._is_stray(stream)
             ]
 
     def _waits_in_vain(self, state: RunState) -> bool:
@@ -286,10 +288,33 @@ class OracleStore:
         children = (self.streams.get(child) for child in waits_for)
         return any(child is not None and child.state is not None and child.state.ended for child in children)
 
+    def strays(self, run_ids: Sequence[str]) -> list[str]:
+        with self._lock:
+            self._open("")
+            return [
+                stream.name
+                for stream in self.streams.values()
+                if stream.name in run_ids and self._is_stray(stream)
+            ]
+
+    def _is_stray(self, stream: Stream) -> bool:
+        while stream.state is not None and stream.state.parent:
+            child, parent = stream.name, self.streams.get(stream.state.parent)
+            if parent is None or parent.state is None:
+                return True
+            if all(step.child != child for step in parent.state.steps.values()):
+                return True
+            stream = parent
+        return False
+
     def next_due(self, now: int) -> int:
         with self._lock:
             self._open("")
-            states = [stream.state for stream in self.streams.values() if stream.state]
+            states = [
+                stream.state
+                for stream in self.streams.values()
+                if stream.state and not self._is_stray(stream)
+            ]
             dues = [due for state in states if not state.owner for due in _dues(state)]
             return min((due for due in dues if due > now), default=0)
 

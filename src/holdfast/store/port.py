@@ -266,10 +266,10 @@ class Store(Protocol):
         appended, all of it in one transaction. Returns the version of each."""
         ...
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         """Remove these streams with their rows, leaving the event of each in the store's own stream, in one
-        transaction. One whose head is another by now stays. Returns the names of those that are gone:
-        they read as if they had never been, and begin no more (`RunArchived`)."""
+        transaction. A family of which one has another head by now stays whole. Returns the names of those
+        that are gone: they read as if they had never been, and begin no more (`RunArchived`)."""
         ...
 
     def sweep(self) -> int:
@@ -321,14 +321,22 @@ class Store(Protocol):
         its gates in the order in which they were opened."""
         ...
 
+    def strays(self, run_ids: Sequence[str]) -> list[str]:
+        """Those of these runs, the oldest first, that are children of a generation that was left, to any
+        depth: no step of their parent's live generation is this run. Nothing waits for them, unless that
+        generation is restored."""
+        ...
+
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         """Runs that can go on and that nobody owns, the oldest first, each with its parent: nothing
         holds them up, the end of a sleep or a gate of theirs has come, or a child run that they wait for
-        has ended. What it costs does not grow with those that wait, but for child runs."""
+        has ended. Strays are not among them. What it costs does not grow with those that wait, but for
+        those that wait for child runs."""
         ...
 
     def next_due(self, now: int) -> int:
-        """The first end, after now, of a sleep or a gate of a run that nobody owns; 0 if there is none."""
+        """The first end, after now, of a sleep or a gate of a run that nobody owns and that is no stray; 0 if
+        there is none."""
         ...
 
     def statistics(self, changed_since: int = 0) -> Statistics:

@@ -283,6 +283,31 @@ class StoreContract(ReadingContract):
         store.rebuild()
         assert (store.operations(), list(store.verify())) == (rows, [])
 
+    # Families
+
+    def test_a_child_counts_while_a_step_of_its_parents_live_generation_is_it(self, store: Store) -> None:
+        """One of a generation that was left cannot go on, and neither can its own children, until that
+        generation is restored; nor one whose parent is not there."""
+        own(store, "r")
+        perform(store, "r", c.RunStep(e.StepRan("a#1", "a", 1)))
+        perform(store, "r", c.StartStep("kid#1", "kid", kind="child", child="k"))
+        for run, parent in (("k", "r"), ("l", "k"), ("m", "gone")):
+            perform(store, run, c.CreateRun(run, CODE, "d", parent=parent), c.ClaimRun(run, "me"))
+        perform(store, "k", c.StartStep("kid#1", "kid", kind="child", child="l"))
+        perform(store, "l", c.StartSleep("sleep#1", 1, 50))
+        perform(store, "m", c.StartSleep("sleep#1", 1, 40))
+        for run in ("r", "k", "l", "m"):
+            perform(store, run, c.ReleaseRun(run, "me"))
+        everyone = ("m", "l", "k", "r", "x")
+        counts = [("r", ""), ("k", "r"), ("l", "k")], 50, ["m"]
+        assert (store.ready_runs(60), store.next_due(9), store.strays(everyone)) == counts
+        perform(store, "r", c.RewindRun("r", "a#1"))
+        assert (store.ready_runs(60), store.next_due(9)) == ([], 0)
+        assert store.strays(everyone) == ["k", "l", "m"]
+        perform(store, "r", c.RestoreGeneration("r", 0, 1))
+        assert (store.ready_runs(60), store.next_due(9), store.strays(everyone)) == counts
+        assert [row.id for row in store.runs(parent="r")] == ["k"]
+
     # Archiving
 
     def test_an_archived_stream_leaves_its_record_and_nothing_else(self, store: Store) -> None:
@@ -296,7 +321,7 @@ class StoreContract(ReadingContract):
             perform(store, run, c.CompleteRun())
         record = archived(store, "s")
         stale = msgspec.structs.replace(archived(store, "r"), version=3)
-        assert store.archive([stale, record, e.StreamArchived("x", 1, "00")], at=9) == ["s"]
+        assert store.archive([[stale], [record], [e.StreamArchived("x", 1, "00")]], at=9) == ["s"]
         assert store.sweep() == 1
         assert (store.run("s"), store.load("s"), store.steps("s"), store.run_ids("", 9)) == (
             None,
@@ -316,13 +341,23 @@ class StoreContract(ReadingContract):
         store.rebuild()
         assert (len(store.runs()), list(store.verify())) == (1, [])
 
+    def test_a_family_is_archived_whole_or_not_at_all(self, store: Store) -> None:
+        """One whose head is another by now keeps all of its family, and no other."""
+        for run in ("r", "s", "t", "u"):
+            own(store, run)
+            perform(store, run, c.CompleteRun())
+        stale = msgspec.structs.replace(archived(store, "s"), version=2)
+        families = [[archived(store, "r"), stale], [archived(store, "t"), archived(store, "u")]]
+        assert store.archive(families, at=9) == ["t", "u"]
+        assert (sorted(row.id for row in store.runs()), list(store.verify())) == (["r", "s"], [])
+
     def test_after_archiving_everything_nothing_is_mistaken_for_what_was(self, store: Store) -> None:
         """New streams and events take no id and no place of those that are gone."""
         for run in ("r", "s"):
             own(store, run)
             perform(store, run, c.CompleteRun())
         inside, tail = store.feed(limit=2).cursor, store.tail()
-        assert store.archive([archived(store, run) for run in ("r", "s")], at=9) == ["r", "s"]
+        assert store.archive([[archived(store, run)] for run in ("r", "s")], at=9) == ["r", "s"]
         assert (store.runs(), store.sweep()) == ([], 0)
         own(store, "t")
         store.append(step_append("t", "a#1"))

@@ -10,10 +10,14 @@ import msgspec
 from holdfast.store.port import RunFilter
 
 _NOT_OPEN: Final = frozenset({"completed", "cancelled"})
+_CHILDREN: Final = "(SELECT * FROM runs INDEXED BY runs_by_parent WHERE parent = ?6 AND parent <> '')"
+"""`?6` is the parent in what `values` gives."""
 
 
-def table(*status: Sequence[str]) -> str:
-    """Which table has all runs of these statuses: the small one, unless one of them is not in it."""
+def table(*status: Sequence[str], parent: str | None = None) -> str:
+    """Which table has all runs of these statuses, and of this parent: the smallest."""
+    if parent:
+        return _CHILDREN
     wanted = {one for some in status for one in some}
     return "open_runs" if wanted and not wanted & _NOT_OPEN else "runs"
 

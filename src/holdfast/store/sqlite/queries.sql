@@ -50,6 +50,31 @@ SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owne
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
 
+-- name: is_stray
+-- Of the run `r` of the query around it: whether it, or one of those above it, is a child that no step of its
+-- parent's live generation is.
+r.parent <> '' AND EXISTS (
+    WITH RECURSIVE up (stream, parent) AS (
+        SELECT r.stream, r.parent
+        UNION ALL
+        SELECT p.stream, p.parent
+        FROM up JOIN streams AS s ON s.name = up.parent JOIN runs AS p ON p.stream = s.id
+    )
+    SELECT 1 FROM up
+    WHERE up.parent <> '' AND NOT EXISTS (
+        SELECT 1 FROM step_rows AS t INDEXED BY steps_by_child
+             JOIN runs AS p ON p.stream = t.run AND p.generation = t.generation
+        WHERE t.child <> '' AND t.child = (SELECT name FROM streams WHERE id = up.stream)
+          AND t.run = (SELECT id FROM streams WHERE name = up.parent)
+    )
+);
+
+-- name: strays
+SELECT s.name
+FROM json_each(?1) AS wanted JOIN streams AS s ON s.name = wanted.value JOIN runs AS r ON r.stream = s.id
+WHERE (is_stray)
+ORDER BY s.id;
+
 -- name: ready_runs
 SELECT s.name, r.parent FROM (
     SELECT stream FROM runs INDEXED BY runs_ready WHERE owner = '' AND status IN ('pending', 'running')
@@ -63,17 +88,18 @@ SELECT s.name, r.parent FROM (
     WHERE t.kind = 'child' AND t.status = 'running' AND c.status IN ('completed', 'failed', 'cancelled')
       AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
 ) AS found JOIN streams AS s ON s.id = found.stream JOIN runs AS r ON r.stream = found.stream
+WHERE NOT (is_stray)
 ORDER BY s.id;
 
 -- name: next_due
 SELECT t.due_at FROM step_rows AS t INDEXED BY steps_due JOIN runs AS r ON r.stream = t.run
 WHERE t.status IN ('sleeping', 'waiting') AND t.due_at > 0 AND t.due_at > ?1
-  AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
+  AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting') AND NOT (is_stray)
 ORDER BY t.due_at
 LIMIT 1;
 
 -- name: find_runs
--- `chosen` is `runs`, or `open_runs` where none that ended for good is wanted.
+-- `chosen` is `runs`, or fewer where these have all that is wanted: `open_runs`, the children of a run.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
        r.parent, r.created_at, s.time, s.version
 FROM (
@@ -196,6 +222,12 @@ SELECT value FROM meta WHERE key = 'incarnation';
 
 -- name: set_incarnation
 INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
+
+-- name: projections
+SELECT value FROM meta WHERE key = 'projections';
+
+-- name: set_projections
+INSERT OR REPLACE INTO meta (key, value) VALUES ('projections', ?);
 
 -- name: touch
 -- Another value each time: SQLite does not write what is there already.

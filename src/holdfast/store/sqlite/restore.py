@@ -22,7 +22,7 @@ from urllib.parse import quote
 import apsw
 
 from holdfast.errors import BadInput, NotFound, StoreCorrupt, StoreForeign, StoreHeld, StoreNewer
-from holdfast.store.sqlite import sql
+from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.backup import (
     BESIDE,
     Progress,
@@ -37,7 +37,14 @@ from holdfast.store.sqlite.backup import (
     stamp,
     sync_directory,
 )
-from holdfast.store.sqlite.connection import APPLICATION_ID, BUSY_MS, migrate, refuse_network, translate
+from holdfast.store.sqlite.connection import (
+    APPLICATION_ID,
+    BUSY_MS,
+    migrate,
+    prepare_to_write,
+    refuse_network,
+    translate,
+)
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.seal import is_whole, read_seal, sync
 from holdfast.store.sqlite.store import DATABASE
@@ -146,6 +153,8 @@ def _bring(source: Path, partial: Path, progress: Progress) -> int:
         db = apsw.Connection(str(partial), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             migrate(db)
+            prepare_to_write(db)
+            audit.renew(db)
             db.execute("DELETE FROM meta WHERE key = 'incarnation'")
             db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             _empty_log(db, partial)  # closing does it too, but does not say if it could not

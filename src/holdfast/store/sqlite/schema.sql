@@ -58,6 +58,9 @@ SELECT stream, workflow, status, reason, cause, attention_step, owner, generatio
 FROM runs INDEXED BY runs_open
 WHERE status NOT IN ('completed', 'cancelled');
 
+-- Child runs by their parent.
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
+
 -- Runs that nobody owns and nothing holds up: whoever goes on with runs finds these without a look at all
 -- those that wait.
 CREATE INDEX runs_ready ON runs (stream) WHERE owner = '' AND status IN ('pending', 'running');
@@ -85,6 +88,9 @@ CREATE INDEX steps_due ON step_rows (due_at) WHERE status IN ('sleeping', 'waiti
 
 -- Child runs that their parents wait for.
 CREATE INDEX steps_of_children ON step_rows (child) WHERE kind = 'child' AND status = 'running';
+
+-- The step that a child run is.
+CREATE INDEX steps_by_child ON step_rows (child) WHERE child <> '';
 
 -- All steps of all generations.
 CREATE VIEW steps AS

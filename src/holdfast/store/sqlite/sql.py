@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -17,12 +18,19 @@ def script(name: str) -> str:
 
 
 @cache
+def digest(name: str) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(script(name).encode()).hexdigest()
+
+
+@cache
 def _queries() -> dict[str, str]:
     named: dict[str, str] = {}
     for block in script("queries.sql").split("-- name: ")[1:]:
         name, _, text = block.partition("\n")
         named[name.strip()] = text.strip().removesuffix(";")
-    return named
+    stray = named.pop("is_stray")  # a condition, and no statement
+    return {name: text.replace("(is_stray)", f"({stray})") for name, text in named.items()}
 
 
 def query(name: str) -> str:

@@ -132,17 +132,21 @@ class SqliteStore:
         self._group.submit(command)
         return list(command.versions)
 
-    def archive(self, ended: Sequence[e.StreamArchived], at: int) -> list[str]:
+    def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         gone: list[str] = []
 
         def decide(_: Sequence[Recorded]) -> Decision:
-            assert self._db is not None
-            there = [one for one in ended if self._db.execute(sql.query("head_is"), _head_of(one)).get]
+            there = [one for family in families if all(map(self._is_head, family)) for one in family]
             gone[:] = [one.stream for one in there]
             return Decision([new_event(one, at) for one in there], kind="store")
 
         self.command(STORE_STREAM, decide, after=_END)
         return gone
+
+    def _is_head(self, one: e.StreamArchived) -> bool:
+        assert self._db is not None
+        values = (one.stream, one.version, bytes.fromhex(one.hash))
+        return self._db.execute(sql.query("head_is"), values).get is not None
 
     def sweep(self) -> int:
         swept = 0
@@ -292,6 +296,10 @@ class SqliteStore:
             elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
                 with self._gate:
                     self._db.pragma("journal_mode", "wal")
+            if not audit.is_current(self._db):
+                with self._gate:
+                    self._writer()
+                    audit.renew(self._db)
             if self._db.execute(sql.query("incarnation")).get is None:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
@@ -417,12 +425,12 @@ class SqliteStore:
         return self.find_runs(RunFilter(status=tuple(status), parent=parent), limit)
 
     def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
-        table = choice.table(which.status, which.orphaned)
+        table = choice.table(which.status, which.orphaned, parent=which.parent)
         values = (*choice.values(which), -1 if limit is None else limit)
         return [RunRow(*row) for row in self._read("find_runs", values, table)]
 
     def count_runs(self, which: RunFilter) -> int:
-        table = choice.table(which.status, which.orphaned)
+        table = choice.table(which.status, which.orphaned, parent=which.parent)
         found = self._read("count_runs", choice.values(which), table)
         return found[0][0] if found else 0
 
@@ -453,6 +461,9 @@ class SqliteStore:
     ) -> list[OperationRow]:
         values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
         return [OperationRow(*row) for row in self._read("operations", values)]
+
+    def strays(self, run_ids: Sequence[str]) -> list[str]:
+        return [row[0] for row in self._read("strays", (choice.array(run_ids),))]
 
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         return [(id, parent) for id, parent in self._read("ready_runs", (now,))]
@@ -545,10 +556,6 @@ class SqliteStore:
             return _NO_EVENTS
 
         self.command("", write)
-
-
-def _head_of(one: e.StreamArchived) -> tuple[str, int, bytes]:
-    return one.stream, one.version, bytes.fromhex(one.hash)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
