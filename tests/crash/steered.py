@@ -12,6 +12,7 @@ It says what it was told is done:
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,9 @@ from holdfast.operations import archiving
 Attend = Callable[[Run[Any]], Any]
 """A run → its result, when somebody has steered it to its end."""
 Steer = Callable[[Holdfast], None]
+
+# What the follower cannot read it logs, and tries again; nobody here reads that.
+logging.getLogger("holdfast").addHandler(logging.NullHandler())
 
 LOOK_S = 0.002
 SIGNALS: dict[str, Any] = {"early": 17, "paid": {"amount": 3}, "parcel": "p" * 40_000}
@@ -303,15 +307,9 @@ def take_turns(hf: Holdfast, wait: Attend) -> Any:
         hf.fork("turns", at="tack#3", into="twig")
     wait(hf.resume("twig"))
     if "old" in known:
-        _archive(hf, "old")
+        just_after = hf.get("old").updated_at + timedelta(microseconds=1)
+        archiving.archive(hf._store, hf.home, just_after, hf.home / "archive", SystemClock())
     return hf.resume("turns").result()
-
-
-def _archive(hf: Holdfast, run_id: str) -> None:
-    store, home = hf._store, hf.home
-    before = datetime.now(UTC) + timedelta(hours=1)
-    rows = [row for row in archiving.find(store, home, before) if row.id == run_id]
-    archiving.archive(store, rows, home / "archive", SystemClock())
 
 
 # Plans

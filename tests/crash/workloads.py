@@ -450,7 +450,7 @@ def live(
         again CLASS CODE        a StoreError ended a try; there are `tries` in all, with the same Holdfast
                                 once it is open. A third word, `unwritten`: it says that nothing of the
                                 last commit was written
-        error CLASS CODE        a StoreError ended the last one
+        error CLASS CODE        a StoreError ended the last one, or a recorded value could not be read
         stopped CLASS CODE      another HoldfastError did
         crash TEXT              anything else: a defect
 
@@ -472,7 +472,8 @@ def live(
     except InDoubt as error:
         side.say("attention", error.step)
     except HoldfastError as error:
-        side.say("error" if isinstance(error, StoreError) else "stopped", *_words(error))
+        of_the_store = isinstance(error, StoreError) or "cannot be read" in str(error)
+        side.say("error" if of_the_store else "stopped", *_words(error))
     except BaseException:
         side.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
     finally:

@@ -158,3 +158,13 @@ def test_an_append_that_could_not_be_queued_dooms_what_follows(hf, act, monkeypa
 
 def _no_thread(*_):
     raise RuntimeError("can't start new thread")
+
+
+def test_it_does_not_lie_down_when_it_is_closed_just_then(hf):
+    """Closed between its last tick and its rest, it ends; whoever closes it waits for that."""
+    flusher = hf._engine.flusher
+    flusher._closing.set()
+    resting = threading.Thread(target=flusher._rest, daemon=True)
+    resting.start()
+    resting.join(20)
+    assert not resting.is_alive()

@@ -8,7 +8,17 @@ import time
 import pytest
 from tests.engine.test_gates import parked, until
 
-from holdfast import RunCancelled, RunNotFound, RunPaused, approval, command, parallel, sleep, step
+from holdfast import (
+    RunCancelled,
+    RunNotFound,
+    RunPaused,
+    StoreError,
+    approval,
+    command,
+    parallel,
+    sleep,
+    step,
+)
 from holdfast.errors import Refused
 
 
@@ -218,6 +228,24 @@ def test_a_request_in_the_moment_of_parking(open_hf, act, steer, is_async):
     with pytest.raises(error, match="enough"):
         run.result(timeout=20)
     assert hf.get("x").status == status
+
+
+@pytest.mark.parametrize("steer", STOPPED)
+def test_a_stop_that_could_not_be_written_is_not_told_as_done(open_hf, act, crashes, ran, steer):
+    """The caller gets the store's error: the run is not paused, and not cancelled."""
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    hf, other = open_hf(), open_hf()
+    store = crashes.arm(hf)
+    run = hf.with_id("x").start(act(lambda: long()))
+    until(lambda: ran)
+    assert getattr(other, steer)("x", patience=0) == "running"
+    until(lambda: hf._engine.live["x"][0].control is not None)
+    store.left = 0
+    go.set()
+    with pytest.raises(StoreError, match="the process is dead"):
+        run.result(timeout=20)
+    assert other.get("x").status == "running"
 
 
 def dead_while_asked(open_hf, crashes, flow, ran, steer):

@@ -159,6 +159,10 @@ def test_a_cancel_that_the_owner_did_not_hear_is_done_by_who_claims_next():
     assert history.do(c.ClaimRun("r", "bob", "ann")) == [e.RunCancelled("why", "ann")]
     history.do(c.ReopenRun("r"))
     assert history.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]
+    itself = History(
+        CREATE, CLAIM, c.CancelRun("r", "why", "ann", True)
+    )  # it could not write it the first time
+    assert itself.do(c.ClaimRun("r", "ann")) == [e.RunCancelled("why", "ann")]
     failed = History(CREATE, CLAIM, c.CancelRun("r", "why", "ann", True), c.FailRun(NO))
     failed.do(c.ReopenRun("r"))
     assert failed.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]

@@ -223,13 +223,13 @@ class Execution:
         self.transact(release)
         return self.control or parked
 
-    def forget_lost(self) -> bool:
-        """Whether an append was lost. If so, only a release may follow: it builds on nothing."""
-        if self._fate.error is None:
-            return False
-        self._fate = Fate()
-        self._riding = []
-        return True
+    def forget_lost(self) -> BaseException | None:
+        """Why an append was lost, if one was. Then only a release may follow: it builds on nothing."""
+        error = self._fate.error
+        if error is not None:
+            self._fate = Fate()
+            self._riding = []
+        return error
 
     def forget_birth(self) -> None:
         """The run has ended, and nothing of it is to be recorded."""
@@ -407,12 +407,15 @@ class Execution:
         self.tasks -= 1
 
     def lose(self, error: BaseException) -> Control:
-        """An append was refused or failed: nothing may be built on it."""
-        if isinstance(error, OwnershipLost):
-            return self.stop(Control(error, silent=True))
+        """An append was refused or failed: nothing may be built on it. Returns the signal that says so, also
+        when something else that stops the run says more."""
         if isinstance(error, HoldfastError):
-            return self.stop(Control(error, silent=not isinstance(error, StoreError)))
-        return self.stop(Control(StoreError(f"the store failed: {error!r}"), silent=True))
+            silent = isinstance(error, OwnershipLost) or not isinstance(error, StoreError)
+            lost = Control(error, silent=silent)
+        else:
+            lost = Control(StoreError(f"the store failed: {error!r}"), silent=True)
+        self.stop(lost)
+        return lost
 
     def interrupt(self, why: str) -> Control:
         return self.stop(Control(RunInterrupted(self.id, why)))

@@ -95,12 +95,13 @@ class Flusher:
                 idle = ticks = 0
 
     def _rest(self) -> None:
-        """Sleep until a step begins; one that begins between these lines is seen by the second."""
+        """Sleep until a step begins, or this is closed; what comes between these lines is seen by the
+        second."""
         self._wake.clear()
         self._ticking = False
         if self._watched:
             self._ticking = True
-        else:
+        elif not self._closing.is_set():
             self._wake.wait()
 
     def _tick(self) -> None:

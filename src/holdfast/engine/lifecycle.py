@@ -43,7 +43,7 @@ class Ending(NamedTuple):
     outcome: Outcome
     blobs: Sequence[tuple[str, bytes]] = ()
     final: bool = False
-    """The run ends with this: if it cannot be written, the run has not ended."""
+    """The run ends or is paused with this: if it cannot be written, it is not."""
 
     def unwritten(self, error: BaseException) -> Outcome:
         """The outcome when writing failed. What stopped a run says more than that its release failed."""
@@ -60,11 +60,14 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
             pass  # it is in execution.control now
     control = execution.control or (error if isinstance(error, Control) else None)
     release = c.ReleaseRun(execution.id, execution.engine.owner_id)
-    if isinstance(control, Parked) and not execution.forget_lost():
+    lost = None if control is None else execution.forget_lost()
+    if isinstance(control, Parked) and lost is None:
         return Ending((), Outcome(None, control))
     if control is not None:
-        commands = () if execution.forget_lost() else control.commands
-        return Ending(() if control.silent else (*commands, release), Outcome(None, control.error))
+        commands = control.commands if lost is None else ()
+        final = any(isinstance(one, (c.CancelRun, c.PauseRun)) for one in control.commands)
+        told = control.error if lost is None or not final else lost
+        return Ending(() if control.silent else (*commands, release), Outcome(None, told), final=final)
     if error is None:
         try:
             where = f"the result of workflow {execution.state.code.name}"

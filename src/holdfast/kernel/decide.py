@@ -50,10 +50,10 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
         raise Refused(f"run {command.run_id} has ended ({state.status}); there is nothing to execute")
     if state.owner and state.owner not in (command.dead, command.owner) and not command.force:
         raise RunHeld(command.run_id, 0, state.owner)
+    if state.cancel is not None:  # its owner died, or could not write, before it had done that
+        return _cancelled(state, state.cancel.reason, state.cancel.by)
     if state.owner == command.owner:
         return []
-    if state.cancel is not None:  # its owner died before it heard of that
-        return _cancelled(state, state.cancel.reason, state.cancel.by)
     return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force)]
 
 
