@@ -153,11 +153,7 @@ class OracleStore:
     def sweep(self) -> int:
         with self._lock:
             self._open("")
-            named = {
-                getattr(one.event, "blob", "")
-                for stream in self.streams.values()
-                for one in stream.recorded()
-            }
+            named = {e.blob_of(one.event) for stream in self.streams.values() for one in stream.recorded()}
             unnamed = self.blobs.keys() - named
             for hash in unnamed:
                 del self.blobs[hash]
@@ -440,7 +436,7 @@ class OracleStore:
                 yield Fault("", 0, f"the large value {hash[:12]} was changed")
         for name in self.streams:
             for one in self._intact(name):
-                wanted = getattr(one.event, "blob", "")
+                wanted = e.blob_of(one.event)
                 if wanted and wanted not in self.blobs:
                     yield Fault(name, one.version, f"its large value {wanted[:12]} is missing")
 

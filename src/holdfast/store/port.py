@@ -273,7 +273,7 @@ class Store(Protocol):
         ...
 
     def sweep(self) -> int:
-        """Remove the blobs that no event names; how many they were."""
+        """Remove the blobs that no event names; how many they were. Others are not kept waiting."""
         ...
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
