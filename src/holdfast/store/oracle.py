@@ -135,7 +135,7 @@ class OracleStore:
 
     def _refuse_archived(self, stream: str, decision: Decision) -> None:
         if decision.events and stream in self._archived:
-            raise RunArchived(stream)
+            raise RunArchived(stream, self._archived[stream].file)
 
     def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         with self._lock:
@@ -149,6 +149,12 @@ class OracleStore:
     def _is_head(self, one: e.StreamArchived) -> bool:
         stream = self._open(one.stream)
         return stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash)
+
+    def archived(self, stream: str) -> str | None:
+        with self._lock:
+            self._open("")
+            record = self._archived.get(stream)
+            return None if record is None else record.file
 
     def sweep(self) -> int:
         with self._lock:

@@ -331,7 +331,8 @@ class StoreContract(ReadingContract):
         )
         assert [entry.stream for entry in whole_feed(store)].count("s") == 0
         assert store.load(STORE_STREAM)[-1].event == record
-        with pytest.raises(RunArchived):
+        assert (store.archived("s"), store.archived("r"), store.archived("x")) == ("file", None, None)
+        with pytest.raises(RunArchived, match="in file"):
             own(store, "s")
         with pytest.raises(RunArchived):
             store.append(Append("s", 1, [new_event(e.RunCreated(CODE, "d"), 1)], begins="run"))

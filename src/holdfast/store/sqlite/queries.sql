@@ -4,8 +4,11 @@ SELECT id, version, hash, epoch FROM streams WHERE name = ? AND kind <> 'archive
 -- name: head_is
 SELECT 1 FROM streams WHERE name = ? AND version = ? AND hash = ? AND kind <> 'archived';
 
--- name: is_archived
-SELECT 1 FROM streams WHERE name = ? AND kind = 'archived';
+-- name: archived_in
+-- The file, by the record in the store's own stream, whose id is 1.
+SELECT coalesce(e.payload ->> '$.file', '') FROM streams AS s
+     JOIN events AS e ON e.stream = 1 AND e.type = 'StreamArchived' AND e.payload ->> '$.stream' = s.name
+WHERE s.name = ? AND s.kind = 'archived';
 
 -- name: begin_log
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (1, ?, 'store', 0, zeroblob(32), 0, 0);

@@ -148,6 +148,10 @@ class SqliteStore:
         values = (one.stream, one.version, bytes.fromhex(one.hash))
         return self._db.execute(sql.query("head_is"), values).get is not None
 
+    def archived(self, stream: str) -> str | None:
+        found = self._read("archived_in", (stream,))
+        return found[0][0] if found else None
+
     def sweep(self) -> int:
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
