@@ -5,7 +5,7 @@ import threading
 import pytest
 from tests.engine.test_gates import parked, until
 
-from holdfast import RunWaiting, approval, sleep, step, wait_for
+from holdfast import RunCancelled, RunWaiting, approval, sleep, step, wait_for
 from holdfast.engine.serving import Service
 
 
@@ -85,6 +85,43 @@ def test_a_family_goes_on_as_one(open_hf, act, serve):
         reader.approve(child)
         until(lambda child=child: reader.get(child).status == "completed")
     until(lambda: reader.get("x").status == "completed")
+
+
+def lost_or(kid):
+    try:
+        return kid()
+    except RunCancelled:
+        return "lost"
+
+
+def test_a_parent_whose_child_was_cancelled_goes_on(open_hf, act, serve):
+    """Both were parked: nothing but the end of the child says that the parent can go on."""
+    kid = act(lambda: approval("ok").outcome, "child")
+    flow = act(lambda: lost_or(kid))
+    first = open_hf()
+    first.with_id("x").start(flow)
+    parked(first, "x")
+    first.close()
+    reader = open_hf()
+    assert reader.cancel("x.child-1") == "cancelled"
+    serve()
+    until(lambda: reader.get("x").status == "completed")
+    assert reader.with_id("x").run(flow) == "lost"
+
+
+def test_a_parent_whose_child_was_resumed_alone_goes_on(open_hf, act, serve):
+    kid = act(lambda: approval("ok").outcome, "child")
+    flow = act(lambda: kid())
+    first = open_hf()
+    first.with_id("x").start(flow)
+    parked(first, "x")
+    first.close()
+    reader = open_hf()
+    reader.approve("x.child-1")
+    assert reader.resume("x.child-1").result(timeout=20) == "approved"
+    serve()
+    until(lambda: reader.get("x").status == "completed")
+    assert reader.with_id("x").run(flow) == "approved"
 
 
 def test_many_serve_and_each_run_goes_on_once(open_hf, act, ran, serve):

@@ -277,9 +277,18 @@ class OracleStore:
                 and (
                     stream.state.status in ("pending", "running")
                     or any(due <= now for due in _dues(stream.state))
+                    or self._waits_in_vain(stream.state)
                 )
                 and not self._is_stray(stream)
             ]
+
+    def _waits_in_vain(self, state: RunState) -> bool:
+        """A child run that it waits for has ended."""
+        if state.status not in ("waiting", "sleeping"):
+            return False
+        waits_for = (step.child for step in state.steps.values() if step.child and step.status == "running")
+        children = (self.streams.get(child) for child in waits_for)
+        return any(child is not None and child.state is not None and child.state.ended for child in children)
 
     def strays(self, run_ids: Sequence[str]) -> list[str]:
         with self._lock:

@@ -333,8 +333,9 @@ class Store(Protocol):
 
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
         """Runs that can go on and that nobody owns, the oldest first, each with its parent: nothing
-        holds them up, or the end of a sleep or a gate of theirs has come. Strays are not among them. What it
-        costs does not grow with those that wait."""
+        holds them up, the end of a sleep or a gate of theirs has come, or a child run that they wait for
+        has ended. Strays are not among them. What it costs does not grow with those that wait, but for
+        those that wait for child runs."""
         ...
 
     def next_due(self, now: int) -> int:

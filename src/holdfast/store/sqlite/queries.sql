@@ -94,6 +94,11 @@ SELECT s.name, r.parent FROM (
     SELECT r.stream FROM step_rows AS t INDEXED BY steps_due JOIN runs AS r ON r.stream = t.run
     WHERE t.status IN ('sleeping', 'waiting') AND t.due_at > 0 AND t.due_at <= ?1
       AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
+    UNION
+    SELECT r.stream FROM step_rows AS t INDEXED BY steps_of_children JOIN runs AS r ON r.stream = t.run
+    JOIN streams AS s ON s.name = t.child JOIN runs AS c ON c.stream = s.id
+    WHERE t.kind = 'child' AND t.status = 'running' AND c.status IN ('completed', 'failed', 'cancelled')
+      AND r.generation = t.generation AND r.owner = '' AND r.status IN ('sleeping', 'waiting')
 ) AS found JOIN streams AS s ON s.id = found.stream JOIN runs AS r ON r.stream = found.stream
 WHERE NOT (is_stray)
 ORDER BY s.id;

@@ -86,6 +86,9 @@ CREATE TABLE step_rows (
 -- When sleeps and gates are over.
 CREATE INDEX steps_due ON step_rows (due_at) WHERE status IN ('sleeping', 'waiting') AND due_at > 0;
 
+-- Child runs that their parents wait for.
+CREATE INDEX steps_of_children ON step_rows (child) WHERE kind = 'child' AND status = 'running';
+
 -- The step that a child run is.
 CREATE INDEX steps_by_child ON step_rows (child) WHERE child <> '';
 
