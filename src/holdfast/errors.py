@@ -172,9 +172,11 @@ class RunArchived(HoldfastError):
     code = "run_archived"
     exit_code = 2
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, file: str = "") -> None:
         self.run_id = run_id
-        super().__init__(f"run {run_id} has ended and was archived; choose another id")
+        self.file = file
+        where = f" in {file}, which has its history" if file else ""
+        super().__init__(f"run {run_id} has ended and was archived{where}; for a new run choose another id")
 
 
 class RunHeld(HoldfastError):

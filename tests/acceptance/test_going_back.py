@@ -135,7 +135,7 @@ def test_checkpoints(ran):
         perform(store, "r", c.ClaimRun("r", "me"), take, c.ReleaseRun("r", "me"))
     listed = ran("checkpoints", "r", "--json").json()
     assert [(one["name"], one["key"], one["data"]) for one in listed] == [("half", "half#1", {"done": 2})]
-    assert ran("rewind", "r", "--to", "half", "--json").json()["to"] == "half#1"
+    assert ran("rewind", "r", "--to", "half", "--rerun-once", "--json").json()["to"] == "half#1"
     assert "half#1" in ran("checkpoints", "r").out
 
 
@@ -152,8 +152,9 @@ def test_archive(ran):
     ]
     assert "all of them hold" in ran("audit", "verify").out
     assert [run["id"] for run in ran("list", "--json").json()] == ["s"]
-    assert "no run has the id" in ran("show", "r", code=3).err
     assert "archived" in ran("run", "--id", "r", "flow.py:main", code=2).err
+    for words in (("show",), ("logs",), ("approve",), ("cancel",), ("checkpoints",)):
+        assert f"archived in {Path(done['file']).name}" in ran(*words, "r", code=2).err
     ran("repair", "--rebuild")
     assert ran("resume", "s").out.strip() == "[1,2,3,4]"
 
@@ -171,6 +172,7 @@ def test_bad_input(ran):
         (("fork", "r", "--at", "pay", "--into", "a/b"), 2, "cannot be a run's id"),
         (("archive", "--older-than", "soon"), 2, "is no time"),
         (("archive", "--older-than", "0s", "--to", "/proc/nowhere"), 8, "cannot be written"),
+        (("archive", "--older-than", "0s", "--to", "/dev/null"), 2, "is no directory"),
         (("checkpoints", "x"), 3, "no run has the id"),
         (("op", "log", "x"), 3, "no run has the id"),
     ):

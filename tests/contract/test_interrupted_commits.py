@@ -66,6 +66,7 @@ def test_as_it_stops_to_wait_for_the_disk(store):
 
 def test_as_the_connection_is_prepared(tmp_path, monkeypatch):
     """The next write prepares another one."""
+    SqliteStore(tmp_path / "home").close()  # a new store is written to as it is opened
     store = SqliteStore(tmp_path / "home")
     prepare = holdfast.store.sqlite.store.prepare_to_write
 

@@ -46,8 +46,11 @@ def test_a_finished_run_leaves_the_store_whole(hf, act, directory):
     of_r = lines[begin:] if lines[begin]["stream"] == "r" else lines[end:]
     assert [line["type"] for line in of_r if "type" in line][: len(events)] == [one.type for one in events]
     assert sum("blob" in line for line in of_r) == 2  # the large result of the step, and of the run
+    for look in (hf.get, hf.steps, hf.approve, hf.cancel, hf.resume, lambda run: hf.rewind(run, "work#1")):
+        with pytest.raises(RunArchived, match=made.file.name):
+            look("r")
     with pytest.raises(RunNotFound):
-        hf.get("r")
+        hf.get("x")
     with pytest.raises(RunArchived, match="choose another id"):
         hf.with_id("r").run(act(lambda: 1))
     assert (hf.runs(), list(hf._store.verify()), hf._store.sweep()) == ([], [], 0)

@@ -85,7 +85,7 @@ def test_a_run_waits_for_a_decision(hf, open_hf, act, ran):
 
     run = hf.with_id("x").start(act(plot))
     parked(hf, "x")
-    assert run_threads() == []
+    until(lambda: run_threads() == [])
     with pytest.raises(RunWaiting):
         run.result(timeout=0.01)
     gate = open_hf().approve("x", by="ann", comment="fine")
@@ -298,7 +298,7 @@ def test_large_values(hf, act):
 def test_long_sleeps_hold_no_thread(hf, act, ran):
     run = hf.with_id("x").start(act(lambda: (sleep(1.5), ran.step("after"))))
     parked(hf, "x", "sleeping")
-    assert run_threads() == []
+    until(lambda: run_threads() == [])
     assert run.result(timeout=20)[1] == "after"
     assert sum(event.type == "SleepStarted" for event in hf.events("x")) == 1
 
@@ -310,7 +310,7 @@ def test_a_child_that_waits_parks_its_parent(hf, open_hf, act, ran):
     parked(hf, "x")
     child = next(info.id for info in hf.runs() if info.parent == "x")
     parked(hf, child)
-    assert run_threads() == []
+    until(lambda: run_threads() == [])
     open_hf().approve(child)
     assert run.result(timeout=20) == (("kid", "approved"), "after")
     assert ran == ["kid", "after"]

@@ -159,6 +159,8 @@ def same(a: object, b: object) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, set | frozenset) and isinstance(b, set | frozenset):
         return sorted(map(codec.encode, a)) == sorted(map(codec.encode, b))
+    if isinstance(a, msgspec.Struct):
+        return all(same(getattr(a, name), getattr(b, name)) for name in a.__struct_fields__)
     if dataclasses.is_dataclass(a) and not isinstance(a, type):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
     if isinstance(a, complex | decimal.Decimal | dt.datetime | dt.time):

@@ -383,8 +383,8 @@ MUTANTS = (
         SQLITE + "test_an_archived_stream_leaves_its_record_and_nothing_else",
         (
             "store/sqlite/commit.py",
-            '        return self._db.execute(sql.query("is_archived"), (stream,)).get is not None\n',
-            "        return False\n",
+            "        if file is not None:\n            raise RunArchived(stream, file)\n",
+            "        del file\n",
         ),
     ),
     mutant(

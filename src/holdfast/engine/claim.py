@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership, steering
+from holdfast.engine.missing import missing
 from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
-from holdfast.errors import HoldfastError, RunHeld, RunNotFound, StoreError
+from holdfast.errors import HoldfastError, RunHeld, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -168,7 +169,7 @@ def _claim(
     while True:
         state = fold(engine.store.history(run_id))
         if state is None and create is None:
-            raise RunNotFound(run_id, engine.nearest(run_id))
+            raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
         if state is not None and not force and (reopen or not state.ended):
             wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)

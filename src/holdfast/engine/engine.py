@@ -22,10 +22,11 @@ from holdfast.engine.execution import Execution
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
 from holdfast.engine.loopthread import LoopThread
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
-from holdfast.errors import RunInterrupted, RunNotFound, StoreClosed, WrongColour
+from holdfast.errors import RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
@@ -219,13 +220,8 @@ class Engine:
     def known(self, run_id: str) -> str:
         """The id itself, if there is such a run. Programs name runs in full; the CLI takes prefixes."""
         if self.store.run(check_run_id(run_id)) is None:
-            raise RunNotFound(run_id, self.nearest(run_id))
+            raise missing(self.store, run_id)
         return run_id
-
-    def nearest(self, text: str) -> list[str]:
-        from difflib import get_close_matches
-
-        return get_close_matches(text, [row.id for row in self.store.runs(limit=500)], n=3, cutoff=0.5)
 
     # Telling
 

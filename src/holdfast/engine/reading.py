@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import EPOCH, instant
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive, lock_path
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
-from holdfast.errors import AmbiguousRunId, RunNotFound
+from holdfast.errors import AmbiguousRunId
 from holdfast.kernel.identity import matches
 from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
@@ -139,7 +140,7 @@ class Reading:
     def find(self, text: str) -> str:
         """The id that `text` is, or is the only possible beginning of; a child's id begins with its
         parent's, and is meant only if no other can be. Raises `RunNotFound` with the nearest ids,
-        `AmbiguousRunId`."""
+        `RunArchived`, `AmbiguousRunId`."""
         if self._store.run(text) is not None:
             return text
         matches = self._store.run_ids(text, 9, parent="") if text else []
@@ -149,10 +150,7 @@ class Reading:
             return matches[0]
         if matches:
             raise AmbiguousRunId(text, matches)
-        from difflib import get_close_matches
-
-        known = [row.id for row in self._store.runs(limit=500)]
-        raise RunNotFound(text, get_close_matches(text, known, n=3, cutoff=0.5))
+        raise missing(self._store, text)
 
     def run(self, run_id: str) -> RunInfo | None:
         self._alive.clear()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.engine import code as codes
 from holdfast.engine import steering
 from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
-from holdfast.errors import CrashLoop, InDoubt, RunNotFound, RunPaused
+from holdfast.errors import CrashLoop, InDoubt, RunPaused
 from holdfast.kernel.evolve import fold
 from holdfast.store.port import RunFilter
 
@@ -25,7 +26,7 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
     """Find the run's code first: a run that cannot be executed is not claimed."""
     state = fold(engine.store.history(run_id))
     if state is None:
-        raise RunNotFound(run_id, engine.nearest(run_id))
+        raise missing(engine.store, run_id)
     if state.status == "completed":
         return Claimed(state)
     doubtful = [step for step in state.in_doubt() if not step.verifiable]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import BadInput, RunHeld, RunNotFound, StepError, StepNotFound
+from holdfast.errors import BadInput, RunHeld, StepError, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -29,7 +30,7 @@ def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any,
     while True:
         state = fold(engine.store.history(run_id))
         if state is None:
-            raise RunNotFound(run_id, engine.nearest(run_id))
+            raise missing(engine.store, run_id)
         key = find_step(run_id, state, step)
         held = _is_held(engine, run_id, state)
         if held and state.steps[key].status in _OPEN:

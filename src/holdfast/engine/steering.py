@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import GateError, RunNotFound
+from holdfast.errors import GateError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -109,7 +110,7 @@ def _command(
     while True:
         state = fold(engine.store.history(run_id))
         if state is None:
-            raise RunNotFound(run_id, engine.nearest(run_id))
+            raise missing(engine.store, run_id)
         attempt = _Attempt(
             engine, state, make(bool(state.owner) and is_alive(engine.home, state.owner)), blobs
         )

@@ -483,6 +483,15 @@ def encode(event: Event) -> str:
     return event.payload if isinstance(event, Unknown) else _encode(event).decode()
 
 
+def blob_of(event: Event) -> str:
+    """The large value that the event names; empty if none. An event of a newer version may name one too."""
+    if isinstance(event, Unknown):
+        fields = msgspec.json.decode(event.payload)
+        return str(fields.get("blob") or "") if isinstance(fields, dict) else ""
+    found: str = getattr(event, "blob", "")
+    return found
+
+
 def decode(type_name: str, payload: str) -> Event:
     """The inverse of `encode`; a type from a newer version becomes `Unknown`."""
     decoder = _decoders.get(type_name)

@@ -197,7 +197,7 @@ def _lines(
         for last in store.entries(row.id):
             fields = {"version": last.version, "type": last.type, "at": last.at, "payload": last.payload}
             write(_line(fields | {"hash": last.hash.hex()}))
-            blob = getattr(e.decode(last.type, last.payload), "blob", "")
+            blob = e.blob_of(e.decode(last.type, last.payload))
             if blob:
                 blobs[blob] = None
         for blob in blobs:

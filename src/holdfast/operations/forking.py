@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import RunExists, RunNotFound
+from holdfast.engine.missing import missing
+from holdfast.errors import RunExists
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
@@ -56,7 +57,7 @@ def fork(
     history = engine.store.load(run_id)
     state = fold(history)
     if state is None:
-        raise RunNotFound(run_id, engine.nearest(run_id))
+        raise missing(engine.store, run_id)
     point = points.find(run_id, state, at)
     kept = _kept(state, point)
     forked = Fork(
@@ -83,7 +84,7 @@ def fork(
         if there:
             raise RunExists(new_id, "a history of its own")
         if not origin:  # archived meanwhile, and its large values with it
-            raise RunNotFound(run_id)
+            raise missing(engine.store, run_id)
         return Decision(), Decision(events)
 
     engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.engine.claim import command_locks, wait_for_commands
+from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import RunHeld, RunNotFound
+from holdfast.errors import RunHeld
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def load(engine: Engine, run_id: str) -> RunState:
     """The run's state now. Raises `RunNotFound` with the nearest ids."""
     state = fold(engine.store.history(run_id))
     if state is None:
-        raise RunNotFound(run_id, engine.nearest(run_id))
+        raise missing(engine.store, run_id)
     return state
 
 

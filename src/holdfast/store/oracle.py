@@ -135,7 +135,7 @@ class OracleStore:
 
     def _refuse_archived(self, stream: str, decision: Decision) -> None:
         if decision.events and stream in self._archived:
-            raise RunArchived(stream)
+            raise RunArchived(stream, self._archived[stream].file)
 
     def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
         with self._lock:
@@ -150,14 +150,16 @@ class OracleStore:
         stream = self._open(one.stream)
         return stream is not None and (stream.version, stream.hash.hex()) == (one.version, one.hash)
 
+    def archived(self, stream: str) -> str | None:
+        with self._lock:
+            self._open("")
+            record = self._archived.get(stream)
+            return None if record is None else record.file
+
     def sweep(self) -> int:
         with self._lock:
             self._open("")
-            named = {
-                getattr(one.event, "blob", "")
-                for stream in self.streams.values()
-                for one in stream.recorded()
-            }
+            named = {e.blob_of(one.event) for stream in self.streams.values() for one in stream.recorded()}
             unnamed = self.blobs.keys() - named
             for hash in unnamed:
                 del self.blobs[hash]
@@ -449,7 +451,7 @@ class OracleStore:
                 yield Fault("", 0, f"the large value {hash[:12]} was changed")
         for name in self.streams:
             for one in self._intact(name):
-                wanted = getattr(one.event, "blob", "")
+                wanted = e.blob_of(one.event)
                 if wanted and wanted not in self.blobs:
                     yield Fault(name, one.version, f"its large value {wanted[:12]} is missing")
 

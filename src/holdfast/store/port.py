@@ -272,8 +272,12 @@ class Store(Protocol):
         that are gone: they read as if they had never been, and begin no more (`RunArchived`)."""
         ...
 
+    def archived(self, stream: str) -> str | None:
+        """The name of the file that a stream was archived in; None if it was not."""
+        ...
+
     def sweep(self) -> int:
-        """Remove the blobs that no event names; how many they were."""
+        """Remove the blobs that no event names; how many they were. Others are not kept waiting."""
         ...
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:

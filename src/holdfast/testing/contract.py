@@ -331,7 +331,8 @@ class StoreContract(ReadingContract):
         )
         assert [entry.stream for entry in whole_feed(store)].count("s") == 0
         assert store.load(STORE_STREAM)[-1].event == record
-        with pytest.raises(RunArchived):
+        assert (store.archived("s"), store.archived("r"), store.archived("x")) == ("file", None, None)
+        with pytest.raises(RunArchived, match="in file"):
             own(store, "s")
         with pytest.raises(RunArchived):
             store.append(Append("s", 1, [new_event(e.RunCreated(CODE, "d"), 1)], begins="run"))
@@ -340,6 +341,28 @@ class StoreContract(ReadingContract):
         assert list(store.verify()) == []
         store.rebuild()
         assert (len(store.runs()), list(store.verify())) == (1, [])
+
+    def test_a_large_value_is_kept_while_an_event_of_any_type_names_it(self, store: Store) -> None:
+        """Also one of a newer version, which this one does not know."""
+        own(store, "r")
+        kept, loose = (hashlib.sha256(data).hexdigest() for data in (b"kept", b"loose"))
+        note = NewEvent("NoteTaken.2", 3, f'{{"blob": "{kept}"}}')
+        store.append(Append("r", 1, [note], blobs=[(kept, b"kept"), (loose, b"loose")]))
+        assert (store.sweep(), store.sweep(), store.blob(kept)) == (1, 0, b"kept")
+        with pytest.raises(StoreCorrupt):
+            store.blob(loose)
+        assert list(store.verify()) == []
+
+    def test_statistics_count_the_live_generation_only(self, store: Store) -> None:
+        """Before a rewind, after it, and when it was undone."""
+        own(store, "r")
+        perform(store, "r", c.RunStep(e.StepRan("a#1", "a", 1)), c.RunStep(e.StepRan("b#1", "b", 1)))
+        perform(store, "r", c.StartStep("c#1", "c"), c.CompleteStep("c#1"))
+        counted = store.statistics().steps
+        perform(store, "r", c.RewindRun("r", "a#1", dead="me"))
+        assert store.statistics().steps.by_status == {"completed": 1}
+        perform(store, "r", c.RestoreGeneration("r", 0, 1))
+        assert (store.statistics().steps, counted.by_status) == (counted, {"completed": 3})
 
     def test_a_family_is_archived_whole_or_not_at_all(self, store: Store) -> None:
         """One whose head is another by now keeps all of its family, and no other."""

@@ -189,15 +189,9 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
         present.add(hash)
         if hashlib.sha256(data).hexdigest() != hash:
             yield Fault("", 0, f"the large value {hash[:12]} was changed: it does not match its hash")
-    wanted = db.execute(
-        "SELECT s.name, v.version, v.payload ->> '$.blob' "
-        "FROM events AS v JOIN streams AS s ON s.id = v.stream "
-        "WHERE v.type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled', "
-        "'SignalReceived', 'GateOpened', 'GateDecided', 'CheckpointTaken') "
-        "AND json_valid(v.payload) AND v.payload ->> '$.blob' <> ''"
-    )
+    wanted = db.execute(sql.query("blobs_named"), (0,))
     for name, version, hash in wanted:
-        if hash not in present:
+        if hash is not None and hash not in present:
             yield Fault(name, version, f"its large value {hash[:12]} is missing")
 
 
@@ -222,7 +216,7 @@ def _verify_projections(path: Path) -> Iterator[Fault]:
 
 
 def _compare(fresh: apsw.Connection, table: str) -> Iterator[Fault]:
-    of = "stream" if table == "runs" else "run"
+    of = "stream" if table in ("runs", "operations") else "run"
     both = (
         f"SELECT {of} FROM (SELECT * FROM main.{table} EXCEPT SELECT * FROM live.{table}) UNION "
         f"SELECT {of} FROM (SELECT * FROM live.{table} EXCEPT SELECT * FROM main.{table})"

@@ -243,8 +243,8 @@ class Committer:
                 streams = [source.stream for source in item.sources]
                 writes = list(zip(streams, heads, decisions, strict=True))
             for stream, head, decision in writes:
-                if head is None and decision.events and self._is_archived(stream):
-                    raise RunArchived(stream)
+                if head is None and decision.events:
+                    self._refuse_archived(stream)
         except apsw.Error:
             raise
         except Exception as error:
@@ -286,8 +286,10 @@ class Committer:
             head = Head(1, 0, GENESIS, 0)
         return head
 
-    def _is_archived(self, stream: str) -> bool:
-        return self._db.execute(sql.query("is_archived"), (stream,)).get is not None
+    def _refuse_archived(self, stream: str) -> None:
+        file: str | None = self._db.execute(sql.query("archived_in"), (stream,)).get
+        if file is not None:
+            raise RunArchived(stream, file)
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()

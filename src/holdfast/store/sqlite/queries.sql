@@ -4,8 +4,11 @@ SELECT id, version, hash, epoch FROM streams WHERE name = ? AND kind <> 'archive
 -- name: head_is
 SELECT 1 FROM streams WHERE name = ? AND version = ? AND hash = ? AND kind <> 'archived';
 
--- name: is_archived
-SELECT 1 FROM streams WHERE name = ? AND kind = 'archived';
+-- name: archived_in
+-- The file, by the record in the store's own stream, whose id is 1.
+SELECT coalesce(e.payload ->> '$.file', '') FROM streams AS s
+     JOIN events AS e ON e.stream = 1 AND e.type = 'StreamArchived' AND e.payload ->> '$.stream' = s.name
+WHERE s.name = ? AND s.kind = 'archived';
 
 -- name: begin_log
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (1, ?, 'store', 0, zeroblob(32), 0, 0);
@@ -16,12 +19,21 @@ INSERT OR IGNORE INTO blobs (hash, data) VALUES (?, ?);
 -- name: blob
 SELECT data FROM blobs WHERE hash = ?;
 
--- name: sweep_blobs
-DELETE FROM blobs WHERE hash NOT IN (
-    SELECT payload ->> '$.blob' FROM events
-    WHERE type IN ('RunCreated', 'RunCompleted', 'StepCompleted', 'StepRan', 'StepSettled', 'SignalReceived',
-                   'GateOpened', 'GateDecided', 'CheckpointTaken') AND payload ->> '$.blob' IS NOT NULL
-);
+-- name: blobs
+SELECT hash FROM blobs;
+
+-- name: blobs_named
+-- By events of whatever type, behind a position; few name one. Of an event that is damaged, NULL.
+SELECT s.name, e.version, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.blob' END
+FROM events AS e JOIN streams AS s ON s.id = e.stream
+WHERE e.position > ?1 AND instr(e.payload, '"blob"')
+  AND CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.blob' <> '' ELSE TRUE END;
+
+-- name: drop_blob
+DELETE FROM blobs WHERE hash = ?;
+
+-- name: last_position
+SELECT coalesce(max(position), 0) FROM events;
 
 -- name: load
 -- With the head's version, in one snapshot: a row without an event says that there is none behind ?2.
@@ -142,14 +154,14 @@ SELECT coalesce(sum(attempt), 0), coalesce(sum(attempt > 1), 0),
        coalesce(sum(status = 'failed'), 0), coalesce(sum(status = 'in_doubt'), 0),
        coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0)
 FROM step_rows AS t
-WHERE (t.run NOT IN (SELECT stream FROM runs WHERE generation > 0)
+WHERE (t.run NOT IN (SELECT run FROM generations)
        OR t.generation = (SELECT generation FROM runs WHERE stream = t.run))
   AND (?1 = 0 OR t.run IN (SELECT id FROM streams WHERE time >= ?1));
 
 -- name: steps_that_ran
 SELECT count(*) FROM events AS e
 WHERE e.type = 'StepRan'
-  AND (e.stream NOT IN (SELECT stream FROM runs WHERE generation > 0)
+  AND (e.stream NOT IN (SELECT run FROM generations)
        OR coalesce(e.payload ->> '$.generation', 0) = (SELECT generation FROM runs WHERE stream = e.stream))
   AND (?1 = 0 OR e.stream IN (SELECT id FROM streams WHERE time >= ?1));
 

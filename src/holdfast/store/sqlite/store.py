@@ -50,7 +50,7 @@ from holdfast.store.port import (
     chain,
     new_event,
 )
-from holdfast.store.sqlite import audit, choice, forked, sql
+from holdfast.store.sqlite import audit, choice, forked, sql, sweeping
 from holdfast.store.sqlite.commit import Command, Committer, Submission
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
@@ -148,17 +148,26 @@ class SqliteStore:
         values = (one.stream, one.version, bytes.fromhex(one.hash))
         return self._db.execute(sql.query("head_is"), values).get is not None
 
+    def archived(self, stream: str) -> str | None:
+        found = self._read("archived_in", (stream,))
+        return found[0][0] if found else None
+
     def sweep(self) -> int:
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        self._check_file()
+        behind, unnamed = sweeping.find(self.path)
         swept = 0
 
         def write(_: Sequence[Recorded]) -> Decision:
             nonlocal swept
             assert self._db is not None
-            self._db.execute(sql.query("sweep_blobs"))
-            swept = self._db.changes()
+            swept += sweeping.drop(self._db, some, behind)
             return _NO_EVENTS
 
-        self.command("", write)
+        for start in range(0, len(unnamed), sweeping.AT_ONCE):
+            some = unnamed[start : start + sweeping.AT_ONCE]
+            self.command("", write)
         return swept
 
     def _commit(self, batch: list[Submission]) -> None:
