@@ -159,7 +159,6 @@ class Fold:
     def on_RunReleased(self, payload: dict[str, Any]) -> None:
         run, waits = self.run, payload.get("waits", "")
         self.require(payload["owner"] == run.owner, f"released by {payload['owner']}, not its owner")
-        self.require(not run.cancel, "its owner lets it go, and was to cancel it")
         run.owner = ""
         if waits == "pending" or (waits and run.status in ("pending", "running")):
             run.status = waits

@@ -34,8 +34,8 @@ ROUNDS = 3
 """A life that is not quite like the one that was measured may end before its fault: others take its place."""
 FLUSH_AFTER_MS = 2
 """Sooner than by default: the flusher takes part more often, and bodies need not take so long for it."""
-_SHARES = {"sequential": 1.2, "shell": 0.3}
-"""Of the budget; a command's life is three times as long as another."""
+_SHARES = {"sequential": 1.2, "shell": 0.3, "asks": 0.6, "calls": 0.6, "helm": 0.6, "turns": 0.6}
+"""Of the budget; a command's life is three times as long as another, a steered one is somewhat longer."""
 _FILLING = Kind.WRITE | Kind.CREATE
 
 Ask = Callable[[dict[str, Any]], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -61,7 +62,10 @@ def rewrite(home: Path, run: str, change: Callable[[list[Row]], None]) -> None:
             payload = json.dumps(row["payload"])
             hash = chain(hash, run, version, row["type"], row["time"], payload)
             row |= {"stream": id, "version": version, "payload": payload, "hash": hash, "synced": 1}
-        for position, row in enumerate([*others, *rows], 1):
+        (gone,) = db.execute(
+            "SELECT coalesce(sum(version), 0) FROM streams WHERE kind = 'archived'"
+        ).fetchone()
+        for position, row in enumerate([*others, *rows], 1 + gone):
             row["position"] = position
             names = ", ".join(row)
             db.execute(f"INSERT INTO events ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])
@@ -225,6 +229,124 @@ def test_wrong_histories(home, run, change, found):
         check_store(home)
 
 
+# Runs that others steer
+
+
+@pytest.fixture(scope="module")
+def good_steered(tmp_path_factory) -> Path:
+    """A store with gates, signals, a pause, a cancel, generations, operations, a fork and an archive."""
+    home = tmp_path_factory.mktemp("steered")
+    for name in ("turns", "asks", "helm"):
+        if name == "turns":
+            WORKLOADS[name].prepare(home)
+        live(name, home, Side(None))
+    return home
+
+
+@pytest.fixture
+def steered(good_steered, tmp_path) -> Path:
+    return Path(shutil.copytree(good_steered, tmp_path / "home"))
+
+
+def asked_to_cancel(rows: list[Row]) -> None:
+    """Right after the first claim; another claim follows."""
+    n = at(rows, "RunClaimed")
+    rows.insert(n + 1, {**rows[n], "type": "CancelRequested", "payload": {}})
+
+
+def not_taken(rows: list[Row]) -> None:
+    """A signal is there, its gate is open, and something else happens instead."""
+    value = {"key": "random#1", "ordinal": 9, "value": 1}
+    rows[at(rows, "GateDecided", "early#1")] |= {"type": "ValueRecorded", "payload": value}
+
+
+def test_a_good_steered_store(good_steered):
+    """Nothing is found, and everything is seen."""
+    history = check_store(good_steered)
+    statuses = {run.id: run.status for run in history.runs.values()}
+    ended = dict.fromkeys(("turns", "twig", "asks", "helm"), "completed")
+    assert statuses == ended | {"helm.adrift-1": "cancelled"}
+    assert history.archived == {"old"}
+    assert [one.kind for one in history.operations.values()] == ["rewind", "undo", "undo"]
+    assert (history.runs["turns"].generation, history.runs["twig"].forked_from) == (1, "turns")
+    signals = [(one.name, one.taken_by) for one in history.runs["asks"].signals.values()]
+    assert signals == [("early", "early#1"), ("parcel", "parcel#1")]
+    check_rebuilt(good_steered)
+
+
+@pytest.mark.parametrize(
+    ("run", "change", "found"),
+    [
+        ("asks", again("GateDecided", "send#1"), "send#1 is completed"),
+        ("asks", without("GateOpened", "send#1"), "send#1 never started"),
+        ("asks", again("GateOpened", "send#1"), "send#1 is not new"),
+        ("asks", changed("GateOpened", "send#1", digest=""), "has the digest of what it shows"),
+        ("asks", changed("GateDecided", "send#1", outcome="received"), "waits for a decision"),
+        ("asks", changed("GateDecided", "early#1", outcome="approved"), "for a signal, and was approved"),
+        ("asks", changed("GateDecided", "early#1", signal=1), "no signal at version 1"),
+        ("asks", changed("GateDecided", "early#1", value=18), "another value than its signal"),
+        ("asks", changed("SignalReceived", name="other"), "takes a signal of the name other"),
+        ("asks", again("SignalReceived", ""), "no signal at version|an earlier signal|another value"),
+        ("asks", not_taken, "a gate waits for early, which came"),
+        ("asks", changed("GateOpened", "never#1", until=1 << 60), "the time of never#1 is not over"),
+        ("asks", moved("GateDecided", "parcel#1", behind="RunCompleted"), "nothing follows"),
+        ("asks", again("CheckpointTaken", "half#1"), "half#1 is not new"),
+        ("asks", again("Emitted", "progress#1"), "progress#1 is recorded already"),
+        ("helm", again("RunPaused", ""), "it is paused already"),
+        ("helm", asked_to_cancel, "a run that was to be cancelled"),
+        ("turns", again("Rewound", ""), "not the next generation"),
+        ("turns", changed("Rewound", version=1), "at which no step of this generation ended"),
+        ("turns", changed("Rewound", parent=7), "from generation 7, not from 0"),
+        ("turns", changed("Rewound", epoch=9), "epoch 9 after"),
+        ("turns", changed("Rewound", operation="other"), "the log has None"),
+        ("turns", changed("GenerationRestored", generation=5), "generation 5 was never left"),
+        ("turns", changed("GateDecided", "gybe#1", generation=1), "another generation"),
+        ("twig", changed("StepRan", "tack#1", result="other"), "StepRan is no event of turns"),
+        ("twig", moved("RunForked", "", behind="RunClaimed"), "it is no new run|has no owner"),
+    ],
+)  # fmt: skip
+def test_wrong_histories_of_steered_runs(steered, run, change, found):
+    """A log that is whole and chained, and tells of what cannot happen."""
+    rewrite(steered, run, change)
+    with pytest.raises(Violation, match=found):
+        check_store(steered)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE operations SET person = 'x' WHERE kind = 'rewind'", "table operations .* person is 'x'"),
+        ("DELETE FROM operations WHERE kind = 'rewind'", "table operations .* a row is missing"),
+        ("UPDATE generations SET status = 'paused' WHERE generation = 0", "table generations .* status"),
+        ("DELETE FROM generations", "table generations .* a row is missing"),
+        ("UPDATE streams SET kind = 'run' WHERE kind = 'archived'", "was archived, and is there|is missing"),
+        ("UPDATE streams SET version = version + 1 WHERE kind = 'archived'", "fewer are missing"),
+        ("UPDATE streams SET hash = zeroblob(32) WHERE kind = 'archived'", "was archived at version"),
+        ("UPDATE runs SET status = 'running' WHERE workflow = 'asks'", "table runs .* status"),
+    ],
+)
+def test_damage_to_rows_of_steered_runs(steered, statement, found):
+    """One row changed by hand."""
+    edit(steered, statement)
+    with pytest.raises(Violation, match=found):
+        check_store(steered)
+
+
+def test_an_archive_that_is_not_whole(steered):
+    """A file that was cut, and one that is gone."""
+    (file,) = (steered / "archive").iterdir()
+    lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+    file.write_bytes(gzip.compress(b"".join(lines[:3])))
+    with pytest.raises(Violation, match="does not have old to its end"):
+        check_store(steered)
+    file.write_bytes(gzip.compress(b"".join(lines).replace(b"RunCreated", b"RunCreatex")))
+    with pytest.raises(Violation, match="wrong hash"):
+        check_store(steered)
+    file.unlink()
+    with pytest.raises(Violation, match="is missing"):
+        check_store(steered)
+
+
 def test_torn_pages(home):
     """A page of the file that is not a page."""
     with (home / "holdfast.db").open("r+b") as file:
@@ -314,6 +436,34 @@ def test_lines_that_do_not_fit(said, change, found):
     home, lines = said
     with pytest.raises(Violation, match=found):
         lived(home, change(lines))
+
+
+@pytest.fixture(scope="module")
+def said_of_gates(tmp_path_factory) -> tuple[Path, list[str]]:
+    """A whole life of the workload with gates and signals."""
+    home, side = tmp_path_factory.mktemp("gates"), Side(None)
+    live("asks", home, side)
+    return home, side.past
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (replaced(r"told asks send#1 \w+", "told asks send#1 0000"), "another value than the log has"),
+        (added("told asks desk[3]/turn#1 -"), "the log has it as nothing"),
+        (added("decided asks send#1 rejected"), "was rejected; the log has 'approved'"),
+        (added("decided asks other#1 approved"), "was approved; the log has ''"),
+        (added("sent asks never 0000"), "signal never was sent to asks and is not there"),
+        (added("stopped-at asks paused"), "the log has no RunPaused"),
+        (added("stopped-at asks cancelled"), "the log has no RunCancelled"),
+    ],
+)
+def test_lines_of_steering_that_do_not_fit(said_of_gates, change, found):
+    """What somebody was told is done must be in the log."""
+    home, lines = said_of_gates
+    lives = Lives(WORKLOADS["asks"].plan)
+    with pytest.raises(Violation, match=found):
+        lives.add(change(lines), check_store(home), cut=False)
 
 
 def test_a_body_that_was_cut_off(said):

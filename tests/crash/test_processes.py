@@ -3,7 +3,7 @@
 import pytest
 from tests.crash import processes
 from tests.crash.history import Event, History, RunHistory, StepHistory, Violation
-from tests.crash.processes.ledger import Line, Lost, check_completed, check_ledger
+from tests.crash.processes.ledger import Line, Lost, check_completed, check_ledger, check_passed
 from tests.crash.score import Budget
 
 SAMPLES = {
@@ -92,6 +92,25 @@ def test_ledger_says_no(said, columns, error, says):
     """Each rule, broken alone."""
     with pytest.raises(error, match=says):
         check_ledger(lines(*said), a_history(**columns))
+
+
+@pytest.mark.parametrize(
+    ("status", "value", "error", "says"),
+    [
+        ("completed", '["approved","ann","",1]', None, ""),
+        ("completed", '["rejected","ann","",1]', Violation, "got .*rejected"),
+        ("waiting", '["approved","ann","",1]', Lost, "which the log has as open"),
+    ],
+)
+def test_what_a_gate_gave(status, value, error, says):
+    """Whoever passed a gate got what the log has of it."""
+    history = a_history(status=status, result_json='["approved","ann","",1]')
+    said = lines(f"10 passed x work#1 {value}")
+    if error is None:
+        check_passed(said, history)
+        return
+    with pytest.raises(error, match=says):
+        check_passed(said, history)
 
 
 def test_work_of_two_processes_under_one_owner():
