@@ -173,3 +173,5 @@ def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypa
     if sys.platform == "linux":
         assert f"process {holder.pid}" in told.message
     mine.close()
+    while any(thread.name == "holdfast-gate" for thread in threading.enumerate()):
+        time.sleep(0.01)

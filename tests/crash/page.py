@@ -26,9 +26,15 @@ def save_crash(scores: list[Score], seeds: list[int], seconds: float) -> None:
             "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
             "seeds": seeds,
             "seconds": round(seconds),
-            "scores": [asdict(score) for score in scores],
+            "scores": [_as_saved(score) for score in scores],
         },
     )
+
+
+def _as_saved(score: Score) -> dict[str, Any]:
+    """Where the project lies on this machine is nobody's business."""
+    here = f"{DOCS.parent}/"
+    return {**asdict(score), "violations": [text.replace(here, "") for text in score.violations]}
 
 
 def save_mutants(caught: list[dict[str, Any]]) -> None:

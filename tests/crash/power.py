@@ -41,7 +41,7 @@ from tests.crash.score import Budget, Score
 
 from holdfast.store.sqlite import SqliteStore
 
-STATES = 20_000
+STATES = 20_400
 """Crash states of the short form, with durability "full"."""
 RECOVERY_STATES = 1_500
 """And so many of lives that follow a cut, of so many lives of each script:"""

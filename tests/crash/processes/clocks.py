@@ -20,6 +20,8 @@ JUMPS = 20
 SOON_S = 20.0
 """What takes a second of the story takes no longer than this, however busy the machine is; a clock that was
 set back would make it hours."""
+LOOK_S = 60.0
+"""A sleeper looks at the clock so often."""
 HELD_BY = 4
 LONG_FORM = 4
 """The scale from which a minute does not matter."""
@@ -98,12 +100,13 @@ def _forwards_in_sleep(stage: Stage, chance: Random) -> None:
 
 
 def _to_and_fro_in_sleep(stage: Stage, chance: Random) -> None:
-    """Set back, and put right again before anybody looked: nothing has happened."""
+    """Set back, and put right again: nothing has happened. A sleeper that looked meanwhile looks again."""
     owner = _asleep(stage, 1.5, chance)
+    time.sleep(0.3)
     stage.set_clock(-_far(chance))
     time.sleep(chance.uniform(0.0, 0.3))
     stage.set_clock(0)
-    _check_sleep(_finish(stage, owner))
+    _check_sleep(_finish(stage, owner, LOOK_S + SOON_S))
 
 
 def _back_before_a_retry(stage: Stage, chance: Random) -> None:
@@ -174,10 +177,10 @@ def _who_is_alive(stage: Stage, chance: Random) -> None:
 
 
 def _forwards_in_a_long_sleep(stage: Stage, chance: Random) -> None:
-    """A sleeper looks at the clock once a minute."""
+    """The sleeper notices when it looks at the clock again."""
     owner = _asleep(stage, HOUR, chance)
     stage.set_clock(_far(chance))
-    _check_sleep(_finish(stage, owner, 60 + SOON_S))
+    _check_sleep(_finish(stage, owner, LOOK_S + SOON_S))
 
 
 STORIES: tuple[Tell, ...] = (

@@ -73,28 +73,30 @@ class WriteGate:
         os.close(self._fd)
 
 
-# Long waits are told of, once each, by a thread that looks while there are any.
+# Long waits are told of, once each, by a thread that lives while there are any.
 
 _waiting: dict[WriteGate, float] = {}
-_awake = threading.Event()
+_watching = threading.Lock()
 _watcher: threading.Thread | None = None
 
 
 def _watch(gate: WriteGate, since: float) -> None:
     global _watcher
-    _waiting[gate] = since
-    if _watcher is None or not _watcher.is_alive():  # a forked child has none
-        _watcher = threading.Thread(target=_look, name="holdfast-gate", daemon=True)
-        _watcher.start()
-    _awake.set()
+    with _watching:
+        _waiting[gate] = since
+        if _watcher is None or not _watcher.is_alive():  # a forked child has none
+            _watcher = threading.Thread(target=_look, name="holdfast-gate", daemon=True)
+            _watcher.start()
 
 
 def _look() -> None:
+    global _watcher
     while True:
-        _awake.wait()
-        if not _waiting:
-            _awake.clear()
         time.sleep(_LOOK_EVERY_S)
+        with _watching:
+            if not _waiting:
+                _watcher = None
+                return
         now = time.monotonic()
         for gate, since in list(_waiting.items()):
             if now - since >= _LONG_S and _waiting.pop(gate, None) is not None:
