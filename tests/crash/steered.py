@@ -78,9 +78,9 @@ def ask(run: str, key: str, decision: Decision) -> str:
 
 
 def desk(n: int) -> str:
-    here_ = f"desk[{n}]/"
-    outcome = ask("asks", f"{here_}turn#1", approval("turn", show=n))
-    return outcome + str(told("asks", f"{here_}tend#1", tend(n)))
+    at = f"desk[{n}]/"
+    outcome = ask("asks", f"{at}turn#1", approval("turn", show=n))
+    return outcome + str(told("asks", f"{at}tend#1", tend(n)))
 
 
 @workflow
@@ -103,9 +103,9 @@ def asks() -> list[Any]:
 
 
 async def berth(n: int) -> str:
-    here_ = f"berth[{n}]/"
-    outcome = ask("calls", f"{here_}moor#1", await approval.aio("moor", show=n))
-    return outcome + str(told("calls", f"{here_}atend#1", await atend(n)))
+    at = f"berth[{n}]/"
+    outcome = ask("calls", f"{at}moor#1", await approval.aio("moor", show=n))
+    return outcome + str(told("calls", f"{at}atend#1", await atend(n)))
 
 
 @workflow
@@ -211,7 +211,7 @@ def answer(hf: Holdfast, run_id: str) -> None:
 
 
 def answer_asks(hf: Holdfast) -> None:
-    if _knows(hf, "asks") and not _happened(hf, "asks", "SignalReceived", name="early"):
+    if _goes_on(hf, "asks") and not _happened(hf, "asks", "SignalReceived", name="early"):
         _send(hf, "asks", "early")
     answer(hf, "asks")
 
@@ -222,7 +222,7 @@ def answer_calls(hf: Holdfast) -> None:
 
 def steer_helm(hf: Holdfast) -> None:
     """Pause at the gate before it is decided, and once more in a step; cancel the child at its gate."""
-    if not _knows(hf, "helm"):
+    if not _goes_on(hf, "helm"):
         return
     pauses = [event for event in hf.events("helm") if event.type == "RunPaused"]
     if not pauses and any(_open_gates(hf, "helm")):
@@ -233,7 +233,7 @@ def steer_helm(hf: Holdfast) -> None:
     if "lull#1" in running and not _happened(hf, "helm", "PauseRequested", reason="lull"):
         _stop(hf.pause, "helm", "lull")
     child = "helm.adrift-1"
-    if _knows(hf, child) and any(_open_gates(hf, child)):
+    if _goes_on(hf, child) and any(_open_gates(hf, child)):
         _stop(hf.cancel, child)
 
 
@@ -243,7 +243,7 @@ def answer_turns(hf: Holdfast) -> None:
 
 
 def _open_gates(hf: Holdfast, run_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    if not _knows(hf, run_id):
+    if not _goes_on(hf, run_id):
         return
     waiting = [one.key for one in hf.steps(run_id) if one.status == "waiting"]
     if waiting:
@@ -251,7 +251,7 @@ def _open_gates(hf: Holdfast, run_id: str) -> Iterator[tuple[str, dict[str, Any]
         yield from ((key, opened[key]) for key in waiting)
 
 
-def _knows(hf: Holdfast, run_id: str) -> bool:
+def _goes_on(hf: Holdfast, run_id: str) -> bool:
     try:
         return hf.get(run_id).status not in ("completed", "failed", "cancelled")
     except RunNotFound:
