@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 import struct
+from collections.abc import Callable
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -98,6 +99,24 @@ def trusted(seen: Signature, started_ns: int) -> Signature:
     if newest < started_ns - margin:
         return seen
     return mode, size, changed, -1, inode
+
+
+def sightings(index: Index) -> Callable[[bytes], tuple[int, int, int] | None]:
+    """Size, time of change and inode of a path as the scan saw it."""
+    records = {record.path: record for record in index.records}
+    known: dict[bytes, dict[bytes, Signature]] = {}
+
+    def sighting(path: bytes) -> tuple[int, int, int] | None:
+        parent, _, name = path.rpartition(b"/")
+        record = records.get(parent)
+        if record is None:
+            return None
+        if parent not in known:
+            known[parent] = dict(zip(record.name_list(), record.signature_list(), strict=True))
+        seen = known[parent].get(name)
+        return (seen[1], seen[2], seen[4]) if seen else None
+
+    return sighting
 
 
 def is_directory(seen: Signature) -> bool:

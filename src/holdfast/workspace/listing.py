@@ -57,7 +57,7 @@ class _Paged(msgspec.Struct, array_like=True, tag=3, frozen=True):
 
 
 _DECODER = msgspec.msgpack.Decoder(_Page | _Listing | _Paged)
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENCODER = msgspec.msgpack.Encoder()
 
 
 class Listing(NamedTuple):
@@ -78,6 +78,7 @@ def write(
     uncovered: dict[bytes, str],
 ) -> Ref:
     """Put the listing of a directory, its names sorted, `entry_refs` joined in their order."""
+    uncovered = dict(sorted(uncovered.items()))
     if len(names) < _PAGED_FROM:
         return put(_ENCODER.encode(_Listing(*_columns(names, modes, entry_refs), uncovered)))
     pages = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 from holdfast.errors import StoreError, StoreFull, StoreReadOnly
 
 TEMPORARY = "tmp-"
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _KINDS: dict[int, type[StoreError]] = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
@@ -40,6 +42,15 @@ def locked(path: Path, kind: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def sync_filesystem(fd: int) -> None:
+    """Everything written to the filesystem that holds `fd` lasts: one call instead of one per file."""
+    if _syncfs is None:
+        os.sync()
+    elif _syncfs(fd) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def sync_directory(path: Path) -> None:
