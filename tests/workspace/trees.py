@@ -9,11 +9,14 @@ import shutil
 import socket
 import stat
 import subprocess
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 FILE_MODES = (0o644, 0o600, 0o755, 0o444, 0o400, 0o500, 0o664, 0o640)
 DIRECTORY_MODES = (0o755, 0o700, 0o555, 0o500, 0o775)
+NOBODY = 65534
 NAMES = (
     b"a",
     b"b",
@@ -35,6 +38,25 @@ class Sight(NamedTuple):
     content: bytes | None
     mtime_ns: int
     inode: int
+
+
+def as_somebody(act: Callable[[Path], object], directory: Path) -> None:
+    """Do it in a process that is not root's: read-only means something there."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.getuid() == 0:
+                os.chown(directory, NOBODY, NOBODY)
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            os.chdir(directory)
+            act(directory)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def look(root: Path) -> dict[bytes, Sight]:
@@ -144,7 +166,8 @@ class Gardener:
                 _remove(path)
                 self._make(path)
                 if _is_directory(path) and self.chance.random() < 0.7:
-                    self._write(os.path.join(path, b"inside"))
+                    with _writable(path):
+                        self._write(os.path.join(path, b"inside"))
 
     def rename(self) -> None:
         path = self._one()
