@@ -21,6 +21,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from holdfast.workspace import Workspace
@@ -104,14 +105,14 @@ def measure_tree(tree: Path, scratch: Path, rounds: int) -> dict[str, tuple[floa
         place = scratch / str(number)
         git = Git(tree, place / "git")
         store = place / "store"
-        fresh = lambda store=store: Workspace(tree, store)  # noqa: E731
-        note("first", timed(lambda: fresh().snapshot()), timed(git.snapshot))
+        fresh = partial(Workspace, tree, store)
+        note("first", timed(fresh().snapshot), timed(git.snapshot))
         for _ in range(3):
-            note("unchanged", timed(lambda: fresh().snapshot()), timed(git.snapshot))
+            note("unchanged", timed(fresh().snapshot), timed(git.snapshot))
             for path in chance.sample(files, CHANGED):
                 path.write_bytes(path.read_bytes()[::-1])
             time.sleep(0.05)
-            note("3 changed", timed(lambda: fresh().snapshot()), timed(git.snapshot))
+            note("3 changed", timed(fresh().snapshot), timed(git.snapshot))
             fresh().snapshot()
         note("restore of 1,000", *restore(tree, fresh(), git, chance.sample(files, RESTORED)))
         shutil.rmtree(place)
@@ -129,6 +130,7 @@ def restore(tree: Path, workspace: Workspace, git: Git, changed: list[Path]) -> 
     def spoil() -> None:
         for path in changed:
             path.write_bytes(b"spoilt")
+        os.sync()
 
     spoil()
     time.sleep(0.05)
@@ -165,7 +167,7 @@ def measure_disk(scratch: Path) -> dict[str, int]:
     git.run("update-ref", "refs/heads/main", parent)
     git.run("gc", "-q", "--prune=now")
     before = workspace.contents.du().bytes
-    workspace.gc(ids)
+    workspace.gc(lambda: ids)
     objects = scratch / "git" / "repository" / "objects"
     return {
         "ours": before,

@@ -132,7 +132,7 @@ def test_a_torn_pack_is_ignored_and_removed(tmp_path: Path) -> None:
     (tmp_path / "packs" / "tmp-torn").write_bytes(b"HFPACK1\nhalf")
     contents = Contents(tmp_path)
     assert contents.verify() == ()
-    contents.gc({ref})
+    contents.gc(lambda: {ref})
     assert [path.suffix for path in (tmp_path / "packs").iterdir()] == [".pack"]
 
 
@@ -144,9 +144,9 @@ def test_gc_keeps_what_is_kept(tmp_path: Path) -> None:
     source.write_bytes(os.urandom(2_000_000))
     large = put_large(contents, source)
     before = contents.generation
-    assert contents.gc({*refs, large}).removed == 0
+    assert contents.gc(lambda: {*refs, large}).removed == 0
     assert contents.generation == before
-    swept = contents.gc(set(refs[::3]))
+    swept = contents.gc(lambda: set(refs[::3]))
     assert swept.removed == len(set(refs)) - len(set(refs[::3])) + 1
     assert contents.generation != before
     assert [contents.read(ref) for ref in refs[::3]] == data[::3]
@@ -163,7 +163,7 @@ def test_gc_leaves_a_damaged_pack_alone(tmp_path: Path) -> None:
         file.seek(20)
         file.write(b"damaged")
     contents = Contents(tmp_path)
-    swept = contents.gc(set(refs[:50]))
+    swept = contents.gc(lambda: set(refs[:50]))
     assert swept.damaged == (f"pack {pack.name}",)
     assert pack.exists()
 
@@ -199,7 +199,7 @@ def test_gc_waits_for_who_holds(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         with contents.hold():
             (ref,) = put(contents, b"kelp")
-            swept = pool.submit(contents.gc, set())
+            swept = pool.submit(contents.gc, set)
             with pytest.raises(TimeoutError):
                 swept.result(0.2)
             assert ref in contents

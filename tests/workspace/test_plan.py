@@ -213,7 +213,7 @@ def test_a_lost_content_deletes_nothing(root: Path, workspace: Workspace, how: s
         for one in (to, lost, left):
             workspace = Workspace(root, workspace.contents._directory)
             workspace.tree(one).refs(keep)
-        workspace.contents.gc(keep - {_ref(workspace, lost, b"c")})
+        workspace.contents.gc(lambda: keep - {_ref(workspace, lost, b"c")})
     else:
         _damage(pack.path, b"only here")
         workspace = Workspace(root, workspace.contents._directory)

@@ -40,6 +40,37 @@ def directory(root: int, path: bytes) -> Iterator[int]:
         os.close(fd)
 
 
+class Walk:
+    """Opens one directory after the other; what two of them have in common stays open in between."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._way: list[tuple[bytes, int]] = []
+
+    def to(self, path: bytes) -> int:
+        """A descriptor of the directory `path`, good until the next call."""
+        names = path.split(b"/") if path else []
+        common = 0
+        for (name, _), wanted in zip(self._way, names, strict=False):
+            if name != wanted:
+                break
+            common += 1
+        self._back(common)
+        for name in names[common:]:
+            self._way.append((name, os.open(name, FLAGS, dir_fd=self._here())))
+        return self._here()
+
+    def close(self) -> None:
+        self._back(0)
+
+    def _here(self) -> int:
+        return self._way[-1][1] if self._way else self._root
+
+    def _back(self, depth: int) -> None:
+        while len(self._way) > depth:
+            os.close(self._way.pop()[1])
+
+
 def split(path: bytes) -> tuple[bytes, bytes]:
     """(directory, name)"""
     head, _, name = path.rpartition(b"/")

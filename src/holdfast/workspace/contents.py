@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import secrets
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -274,12 +274,14 @@ class Contents:
             large_bytes=sum(large),
         )
 
-    def gc(self, keep: Collection[Ref]) -> Swept:
-        """Remove all but `keep`; waits until nobody puts contents. What is damaged stays, and is named.
+    def gc(self, needed: Callable[[], Collection[Ref]]) -> Swept:
+        """Remove all but what is needed; waits until nobody puts contents. What is damaged stays, named.
 
-        A crash in the middle leaves contents twice or some of them not removed, never one too few.
+        `needed` is asked when nobody can put any more: what came to be needed before that is on its list. A
+        crash in the middle leaves contents twice or some of them not removed, never one too few.
         """
         with self._locked(fcntl.LOCK_EX), storage.errors_of(self._directory):
+            keep = needed()
             before = self.du()
             for path in (*self._large.leftovers(), *self._packs_at.glob(f"{storage.TEMPORARY}*")):
                 path.unlink(missing_ok=True)

@@ -39,8 +39,7 @@ def journal_of(
             moves[top].inner.append(item)
         else:
             moves[action.path] = Move(len(moves), item, [])
-    for path in moves:
-        parent, _ = beneath.split(path)
+    for parent in {beneath.split(path)[0] for path in moves}:
         entry = now.find(parent)
         if isinstance(entry, Entry) and entry.mode & _WIDE != _WIDE:
             modes.setdefault(parent, (parent, entry.mode, entry.mode))

@@ -50,7 +50,7 @@ class Restore:
         self._contents = contents
         self._file = file
         self.journal = journal
-        self._open: tuple[bytes, int] | None = None
+        self._walk = beneath.Walk(root)
         self._one_by_one = sum(1 + len(move.inner) for move in journal.moves) <= _FEW
         self.rescued: dict[bytes, Entry] = {}
         """What somebody wrote at the last moment, by path: it was saved, and is not in the tree any more."""
@@ -110,7 +110,7 @@ class Restore:
             with self._reaching(path):
                 self._set_mode(path, after if done else before)
         self._sync()
-        self._close()
+        self._walk.close()
         self._file.remove()
 
     def recover(self) -> None:
@@ -125,7 +125,7 @@ class Restore:
         self.tidy()
 
     def _enter(self, phase: Phase) -> None:
-        self._close()
+        self._walk.close()
         self._file.mark(phase)
         self.journal = msgspec.structs.replace(self.journal, phase=phase)
 
@@ -321,15 +321,7 @@ class Restore:
     def _at(self, path: bytes) -> tuple[int, bytes]:
         """The directory that an entry is in, open until another one is asked for, and its name there."""
         parent, name = beneath.split(path)
-        if self._open is None or self._open[0] != parent:
-            self._close()
-            self._open = parent, beneath.open_directory(self._root, parent)
-        return self._open[1], name
-
-    def _close(self) -> None:
-        if self._open is not None:
-            os.close(self._open[1])
-            self._open = None
+        return self._walk.to(parent), name
 
     @contextmanager
     def _reaching(self, path: bytes) -> Iterator[None]:

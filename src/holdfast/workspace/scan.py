@@ -61,9 +61,10 @@ class Scan:
         self._rules = rules
         self._batch = batch
         self._old = {record.path: record for record in old.records} if old else {}
-        self._old_root = old.root if old and known is None and old.rules == rules.digest else None
+        self._old_root = old.root if old else None
         self._known = known
-        self._doubt_suspects = bool(old) and old is not None and old.git_state != self._git_state(old.records)
+        self._is_trusted = old is not None and known is None and old.rules == rules.digest
+        self._doubt_suspects = old is not None and old.git_state != self.git_state(old.records)
         self._progress = progress
         self._started_ns = time.time_ns()  # compared with the times of files, so never a test's clock
         self._entries = self._bytes = 0
@@ -72,7 +73,8 @@ class Scan:
         self._vanished: dict[bytes, str | None] = {}
         self._unsettled: list[bytes] = []
 
-    def _git_state(self, records: list[Record]) -> str:
+    def git_state(self, records: list[Record]) -> str:
+        """Changes when git's answers about what is in these directories may have changed."""
         return self._rules.git_state([record.path for record in records if record.suspects])
 
     def run(self) -> Seen:
@@ -86,10 +88,6 @@ class Scan:
         if self._progress is not None:
             self._progress(self._entries, self._bytes)
         return Seen(index.trusted(root, self._started_ns), records, bool(fresh), self._unsettled)
-
-    def git_state(self, records: list[Record]) -> str:
-        """What git's rules depended on, for the index."""
-        return self._git_state(records)
 
     def _look_around(self, root_fd: int, root: Signature) -> tuple[list[Record], set[bytes]]:
         """All directories from the root down → their records, and the paths of those gone through."""
@@ -115,7 +113,7 @@ class Scan:
 
     def _is_unchanged(self, record: Record) -> bool:
         """Whether all entries are as they were; the names are the same if the directory itself is."""
-        if record.look_again or (record.suspects and self._doubt_suspects):
+        if not self._is_trusted or record.look_again or (record.suspects and self._doubt_suspects):
             return False
         if not record.signatures:
             return True

@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +91,10 @@ class Workspace:
     def _snapshot(self, progress: Progress | None) -> Snapshot:
         root = os.fsencode(self.root)
         generation = self.contents.generation
-        old = self._index or index.load(self._index_path)
-        known = self.contents.here if old is not None and old.generation != generation else None
+        old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
+        known = None
+        if old is not None and (old.generation != generation or Ref(old.snapshot) not in self.contents):
+            known = self.contents.here
         try:
             rules = Coverage(root, self._directory, self._largest_ignored)
             try:
@@ -262,15 +264,20 @@ class Workspace:
         """The files of a snapshot. Raises SnapshotNotFound."""
         return Tree(self.contents, snapshot_id)
 
-    def gc(self, keep: Iterable[str]) -> Swept:
-        """Remove every content that none of these snapshots needs.
+    def gc(self, keep: Callable[[], Iterable[str]]) -> Swept:
+        """Remove every content that none of the snapshots that `keep` names needs.
 
+        `keep` is asked when nobody can take a snapshot any more, so it must not take one either.
         Raises ContentsDamaged, and removes nothing, if a listing of one of them cannot be read: what it needs
         is not known then.
         """
-        needed: set[Ref] = set()
-        for snapshot_id in keep:
-            self.tree(snapshot_id).refs(needed)
+
+        def needed() -> set[Ref]:
+            seen: set[Ref] = set()
+            for snapshot_id in keep():
+                self.tree(snapshot_id).refs(seen)
+            return seen
+
         return self.contents.gc(needed)
 
 
