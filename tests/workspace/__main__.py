@@ -61,8 +61,7 @@ def killed(score: Score, seed: int, seconds: float) -> None:
         outcomes = {"old": 0, "new": 0}
 
         def one(_: int) -> None:
-            at, after, again = next(every)
-            outcomes[kills.kill_at(story, at, after=after, again=again)] += 1
+            outcomes[kills.kill_at(story, next(every))] += 1
 
         good, bad = _until(time.monotonic() + seconds, one)
         detail = (

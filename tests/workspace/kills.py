@@ -7,6 +7,7 @@ a directory; what lies between two of them changes nothing.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -19,9 +20,11 @@ from typing import Any
 
 from tests.workspace.trees import Gardener, look, values
 
+from holdfast.errors import RestoreUndone
 from holdfast.workspace import Plan, Workspace, storage
 
 CHANGES_AT_LEAST = 200
+PLAIN = 90
 OPERATIONS = (
     "rename replace link symlink unlink remove rmdir mkdir fchmod chmod write pwrite fsync fdatasync"
 ).split()
@@ -43,17 +46,21 @@ class Story:
     new: Values
     changes: int
     operations: int
+    applying: tuple[int, int] = (0, 0)
+    """The operations between which contents move into their places."""
 
 
 class Striking:
-    """Counts operations. At number `at`, before or after it, the process dies; or, with `error`, it fails if
-    it needs room on the disk, and if that is `lasting` so do all that follow."""
+    """Counts operations. At number `at`, before or after it, the process dies. From number `full` on there is
+    no room on the disk: for the first operation that needs some, or if that is `lasting` for all."""
 
-    def __init__(self, at: int = 0, *, after: bool = False, error: int = 0, lasting: bool = False) -> None:
+    def __init__(self, at: int = 0, *, after: bool = False, full: int = 0, lasting: bool = False) -> None:
         self.count = 0
+        self.marks: list[int] = []
+        """When the journal changed its phase: its only writes in place."""
         self._at = at
         self._after = after
-        self._error = error
+        self._full = full
         self._lasting = lasting
 
     def __enter__(self) -> Striking:
@@ -80,13 +87,15 @@ class Striking:
     def _wrapped(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*positional: Any, **named: Any) -> Any:
             self.count += 1
-            struck = self.count == self._at or (self._lasting and self.count >= self._at > 0)
-            if struck and self._error and real in self._filling:
-                raise OSError(self._error, os.strerror(self._error))
-            if struck and not self._error and not self._after:
+            if real is self._real["pwrite"]:
+                self.marks.append(self.count)
+            if 0 < self._full <= self.count and real in self._filling:
+                self._full *= self._lasting
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self.count == self._at and not self._after:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = real(*positional, **named)
-            if struck and not self._error:
+            if self.count == self._at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
@@ -99,12 +108,14 @@ def make(directory: Path, seed: int = 0) -> Story:
     root = template / "tree"
     root.mkdir(parents=True)
     gardener = Gardener(root, seed, special=False)
-    gardener.plant(150)
+    gardener.plant(80)
+    _sow(root)
     workspace = Workspace(root, template / "store")
     to = workspace.snapshot().id
+    _spoil(root)
     changes = 0
     while changes < CHANGES_AT_LEAST:
-        gardener.edit(60)
+        gardener.edit(30)
         left = workspace.snapshot().id
         changes = len(workspace.plan(to, left).actions)
     workspace.close()
@@ -114,7 +125,36 @@ def make(directory: Path, seed: int = 0) -> Story:
         workspace.apply(plan)
         new = values(look(workspace.root))
     assert new != old
-    return Story(directory, to, left, old, new, changes, striking.count)
+    applying, done = striking.marks
+    return Story(directory, to, left, old, new, changes, striking.count, (applying, done))
+
+
+def _sow(root: Path) -> None:
+    """Directories that stay, so that their files are moved one by one."""
+    for number in range(PLAIN):
+        path = root / f"plain{number % 5}" / f"file{number}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"good {number}")
+
+
+def _spoil(root: Path) -> None:
+    for number in range(PLAIN):
+        path = root / f"plain{number % 5}" / f"file{number}"
+        match number % 6:
+            case 0 | 1:
+                path.write_text(f"bad {number}")
+            case 2:
+                path.unlink()
+            case 3:
+                path.chmod(0o600)
+            case 4:
+                path.unlink()
+                path.symlink_to("elsewhere")
+            case 5:
+                path.unlink()
+                path.mkdir()
+                (path / "inside").write_text("bad")
+        path.with_name(f"new{number}").write_text("bad")
 
 
 class scene:
@@ -135,18 +175,27 @@ class scene:
         _clear(self._place)
 
 
-def kill_at(story: Story, at: int, *, after: bool, again: int = 0) -> str:
-    """One life that ends at operation `at`, and if `again` a recovery that ends there → what came of it."""
+@dataclass(frozen=True)
+class Point:
+    """Where a life ends: at operation `at`, before or after it. If `full`, while it takes back what it could
+    not finish for lack of room from there on. If `again`, so does the recovery, at that one of its own."""
+
+    at: int
+    after: bool
+    full: int = 0
+    again: int = 0
+
+
+def kill_at(story: Story, point: Point) -> str:
+    """One life and what follows → which files there were in the end."""
     with scene(story) as (workspace, plan):
-        _die(lambda: workspace.apply(plan), Striking(at, after=after))
-        if again:
-            _die(
-                lambda: Workspace(workspace.root, workspace.root.parent / "store").recover(), Striking(again)
-            )
+        _die(lambda: workspace.apply(plan), Striking(point.at, after=point.after, full=point.full))
+        if point.again:
+            _die(Workspace(workspace.root, workspace.root.parent / "store").recover, Striking(point.again))
         successor = Workspace(workspace.root, workspace.root.parent / "store")
         successor.recover()
         found = values(look(workspace.root))
-        assert not [path for path in found if LEFTOVER in path], (at, after, again)
+        assert not [path for path in found if LEFTOVER in path], point
         assert successor.snapshot().id
         successor.close()
     if found == story.old:
@@ -154,16 +203,26 @@ def kill_at(story: Story, at: int, *, after: bool, again: int = 0) -> str:
     if found == story.new:
         return "new"
     wrong = sorted(path for path in {*found, *story.new} if found.get(path) != story.new.get(path))
-    raise AssertionError(f"killed at {at} (after: {after}, again: {again}): neither old nor new: {wrong[:5]}")
+    raise AssertionError(f"{point}: neither old nor new: {wrong[:5]}")
 
 
-def points(story: Story, chance: random.Random) -> Iterator[tuple[int, bool, int]]:
-    """(operation, after it, operation of the recovery): all operations in random order, then pairs."""
-    singles = [(at, after, 0) for at in range(1, story.operations + 1) for after in (False, True)]
+def points(story: Story, chance: random.Random) -> Iterator[Point]:
+    """All operations in random order, then lives that end while something else goes wrong."""
+    singles = [Point(at, after) for at in range(1, story.operations + 1) for after in (False, True)]
     chance.shuffle(singles)
     yield from singles
     while True:
-        yield chance.randint(1, story.operations), chance.random() < 0.5, chance.randint(1, story.operations)
+        yield trouble(story, chance)
+
+
+def trouble(story: Story, chance: random.Random) -> Point:
+    """Killed again in the recovery, or killed on the way back, or both."""
+    again = chance.choice((0, chance.randint(1, story.operations // 2)))
+    if chance.random() < 0.3:
+        return Point(chance.randint(1, story.operations), chance.random() < 0.5, again=again)
+    first, last = story.applying
+    full = chance.randint(first + 1, last)
+    return Point(chance.randint(full, full + last - first), chance.random() < 0.5, full, again)
 
 
 def _die(act: Callable[[], object], striking: Striking) -> None:
@@ -172,6 +231,8 @@ def _die(act: Callable[[], object], striking: Striking) -> None:
         try:
             with striking:
                 act()
+            os._exit(0)
+        except RestoreUndone:
             os._exit(0)
         except BaseException:
             traceback.print_exc()
