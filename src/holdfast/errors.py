@@ -8,11 +8,13 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
+│   ├── BadWorkspace        a directory that cannot be a workspace, or a path outside it
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
 ├── NotFound                something named is not there
 │   ├── RunNotFound         no run has that id
 │   ├── StepNotFound        the run has no such step
 │   ├── CodeNotFound        the workflow of a run cannot be imported
+│   ├── SnapshotNotFound    no snapshot has that id
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
@@ -29,6 +31,9 @@ HoldfastError
 ├── StepError               a step failed; stands in for a class that cannot be rebuilt
 ├── CommandFailed           a command ended with a code other than 0
 ├── StepTimeout             a step took longer than its limit
+├── WorkspaceError          files could not be saved or put back
+│   ├── ContentsDamaged     a saved content is missing or not what it was
+│   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
 └── StoreError              the store cannot be used
@@ -100,6 +105,10 @@ class SettingsError(BadInput):
     code = "bad_setting"
 
 
+class BadWorkspace(BadInput):
+    code = "bad_workspace"
+
+
 class WrongColour(BadInput, RuntimeError):
     code = "wrong_colour"
 
@@ -148,6 +157,14 @@ class CodeNotFound(NotFound):
         self.workflow = workflow
         self.why = why
         super().__init__(f"the workflow {workflow} cannot be loaded: {why}")
+
+
+class SnapshotNotFound(NotFound, LookupError):
+    code = "snapshot_not_found"
+
+    def __init__(self, snapshot: str) -> None:
+        self.snapshot = snapshot
+        super().__init__(f"no snapshot has the id {snapshot!r}; `holdfast checkpoints` shows those of a run")
 
 
 class ProgramNotFound(NotFound):
@@ -340,6 +357,39 @@ class StepTimeout(HoldfastError, TimeoutError):
 
     def __str__(self) -> str:
         return f"step {self.step}: the {self.scope} took longer than {self.seconds:g} s"
+
+
+class WorkspaceError(HoldfastError):
+    code = "workspace"
+    exit_code = 8
+
+
+class ContentsDamaged(WorkspaceError):
+    """Saved contents are missing or damaged; nothing was changed on their account."""
+
+    code = "contents_damaged"
+
+    def __init__(self, what: Sequence[str]) -> None:
+        self.what = tuple(what)
+        more = f" and {len(self.what) - 8} more" if len(self.what) > 8 else ""
+        super().__init__(
+            f"saved contents are missing or damaged: {', '.join(self.what[:8])}{more}; "
+            f"`holdfast workspace verify` checks all"
+        )
+
+
+class RestoreUndone(WorkspaceError):
+    code = "restore_undone"
+
+    def __init__(self, why: str, unreachable: Sequence[str] = ()) -> None:
+        self.why = why
+        self.unreachable = tuple(unreachable)
+        rest = (
+            f", except what can no longer be reached: {', '.join(self.unreachable[:8])}"
+            if unreachable
+            else ""
+        )
+        super().__init__(f"the restore failed ({why}); the files are as they were before it{rest}")
 
 
 class NotStorable(HoldfastError, TypeError):

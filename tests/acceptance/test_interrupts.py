@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,22 @@ HANGS = """
         return "went"
     @workflow
     def main(): return hang()
+"""
+
+STOPPED_IN_A_WRITE = """
+    import fcntl, os, signal
+    @step
+    def write():
+        note("write")
+        if Path("go").exists(): return "went"
+        gate = os.open(Path(os.environ["HOLDFAST_HOME"]) / "write.lock", os.O_RDWR)
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        note("stopped")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        return "went on"
+    @workflow
+    def main(): return write()
 """
 
 
@@ -141,6 +158,23 @@ def test_take_over_of_a_stopped_owner(cli):
     _, err = owner.communicate(timeout=10)
     assert (owner.returncode, "taken over by another owner" in err) == (4, True)
     assert cli("show", "h", "--json", "--events").json()["events"] == events
+    assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is told by Linux only")
+def test_take_over_of_an_owner_stopped_in_a_write(cli):
+    """A process that was stopped while it held the write gate keeps nobody waiting: that its run is held is
+    told at once, and a take-over lets it end that write, stops it again and goes past it."""
+    cli.script(STOPPED_IN_A_WRITE)
+    owner = cli.start("run", "--id", "h", "flow.py:main")
+    cli.wait_for_note("stopped")
+    (cli.directory / "go").touch()
+    assert f"process {owner.pid}" in cli("resume", "h", code=4).err
+    assert cli("resume", "h", "--take-over").json() == "went"
+    state = Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    owner.send_signal(signal.SIGCONT)
+    _, err = owner.communicate(timeout=10)
+    assert (state, owner.returncode) == ("T", 4), err
     assert cli("audit", "verify").code == 0
 
 

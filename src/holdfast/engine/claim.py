@@ -7,6 +7,7 @@ one process, one gets the run and the other is attached to it.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -67,6 +68,8 @@ def claim(
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
     `force` takes it from a live owner."""
+    if reopen:
+        _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
     attached = _enter(engine, owner, run_id, create)
     if attached is not None:
@@ -237,6 +240,21 @@ def _drop_if_interrupted(engine: Engine, run_id: str, error: BaseException) -> N
     """Ctrl-C as the claim was written: the run may be ours, and nobody will execute it."""
     if not isinstance(error, Exception):
         release_quietly(engine, run_id)
+
+
+def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
+    """Before this process writes anything: an owner that was stopped in the middle of a write lets nobody
+    write. Without force that is told, not waited for; with it, that write ends first."""
+    row = engine.store.run(run_id)
+    if row is None or not row.owner or engine.owns(row.owner):
+        return
+    owner = engine.store.owner(row.owner)
+    if not ownership.is_alive(engine.home, row.owner):
+        return
+    if not force:
+        raise RunHeld(run_id, owner.pid if owner else 0, owner.host if owner else "?")
+    if owner is not None and (owner.host, owner.boot) == (os.uname().nodename, ownership.boot_id()):
+        engine.store.pass_by(owner.pid)
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:

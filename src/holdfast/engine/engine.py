@@ -215,6 +215,10 @@ class Engine:
                 owner = self._owner
         return owner.id
 
+    def owns(self, owner_id: str) -> bool:
+        """Whether that owner is this process, which may not have been born as one."""
+        return self._owner is not None and self._owner.id == owner_id
+
     # Finding runs
 
     def known(self, run_id: str) -> str:

@@ -386,6 +386,9 @@ class OracleStore:
             self._open("")
             self._owners.pop(owner_id, None)
 
+    def pass_by(self, pid: int) -> None:
+        pass  # what is stopped with this process is this process
+
     # The feed
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:

@@ -489,6 +489,9 @@ class SqliteStore:
     def drop_owner(self, owner_id: str) -> None:
         self._write_owner("drop_owner", (owner_id,))
 
+    def pass_by(self, pid: int) -> None:
+        self._gate.pass_by(pid)
+
     def _write_owner(self, name: str, values: Sequence[Any]) -> None:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None

@@ -1,0 +1,311 @@
+"""A workspace: a directory whose files can be saved and put back."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import BadWorkspace, ContentsDamaged, RestoreUndone, WorkspaceError
+from holdfast.workspace import beneath, changes, index, snapshot, storage
+from holdfast.workspace.changes import Change
+from holdfast.workspace.contents import Contents, Swept
+from holdfast.workspace.coverage import Coverage
+from holdfast.workspace.index import Index
+from holdfast.workspace.journal import JournalFile, Phase
+from holdfast.workspace.moves import journal_of
+from holdfast.workspace.plan import Kept, Plan, Planner
+from holdfast.workspace.refs import Ref
+from holdfast.workspace.restore import Disturbed, Restore
+from holdfast.workspace.scan import Progress, Scan
+from holdfast.workspace.snapshot import Snapshot, Tree
+
+LARGEST_IGNORED = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did."""
+
+    before: str
+    """The snapshot of all files just before it: going back to it takes the restore back."""
+    actions: tuple[Change, ...]
+    kept: tuple[Kept, ...]
+    rescued: str | None
+    """A snapshot of what somebody wrote while it ran; it is not in the tree."""
+    unreachable: tuple[bytes, ...]
+    """Paths in directories that somebody moved away while it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How an interrupted restore ended."""
+
+    finished: bool
+    """The files are the new ones; otherwise they are the old ones."""
+    rescued: str | None
+    unreachable: tuple[bytes, ...]
+
+
+class Workspace:
+    """The files beneath `root`; everything that is kept of them lies in `directory`.
+
+    Several processes may use the same workspace and the same directory at once. Raises BadWorkspace for a
+    root that no tool should put files back into.
+    """
+
+    def __init__(
+        self, root: Path, directory: Path, *, largest_ignored: int = LARGEST_IGNORED, home: Path | None = None
+    ) -> None:
+        self.root = _checked(root, directory, home)
+        self._directory = directory
+        self._largest_ignored = largest_ignored
+        self.contents = Contents(directory)
+        status = os.stat(self.root)
+        self._identity = status.st_dev, status.st_ino
+        mark = f"{status.st_dev:x}-{status.st_ino:x}"  # stays the same when the workspace is moved
+        self._index_path = directory / f"index-{mark}"
+        self._lock_path = directory / f"restore-{mark}.lock"
+        self._journal = JournalFile(directory / f"restore-{mark}")
+        self._index: Index | None = None
+        self._mutex = threading.RLock()
+
+    def close(self) -> None:
+        self.contents.close()
+
+    # Saving
+
+    def snapshot(self, progress: Progress | None = None) -> Snapshot:
+        """Save all covered files → the snapshot, which lasts from then on.
+
+        Hold `contents.hold()` around this and whatever refers to the snapshot: nothing holds on to it before.
+        """
+        with self._undisturbed(), self.contents.hold():
+            return self._snapshot(progress)
+
+    def _snapshot(self, progress: Progress | None) -> Snapshot:
+        root = os.fsencode(self.root)
+        generation = self.contents.generation
+        old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
+        known = None
+        if old is not None and (old.generation != generation or Ref(old.snapshot) not in self.contents):
+            known = self.contents.here
+        try:
+            rules = Coverage(root, self._directory, self._largest_ignored)
+            try:
+                with self.contents.writing() as batch:
+                    scan = Scan(root, rules, batch, old, known, progress)
+                    seen = scan.run()
+                    if seen.fresh or old is None:
+                        ref = snapshot.write(batch.put, seen.root[0], seen.records)
+                    else:
+                        ref = Ref(old.snapshot)
+                git_state = scan.git_state(seen.records)
+            finally:
+                rules.close()
+        except OSError as exc:
+            raise WorkspaceError(f"the workspace {self.root} cannot be read ({exc.strerror or exc})") from exc
+        if seen.fresh or old is None:
+            self._index = index.make(seen.root, generation, rules.digest, git_state, ref, seen.records)
+            with storage.errors_of(self._directory):
+                index.save(self._index_path, self._index)
+        else:
+            self._index = old
+        return snapshot.describe(ref, seen.records, seen.unsettled)
+
+    # Comparing
+
+    def diff(self, before: str, after: str | None = None) -> Iterator[Change]:
+        """What differs between two snapshots, or between one and the files as they are."""
+        return changes.between(self.tree(before), self.tree(after or self.snapshot().id))
+
+    def text_diff(self, change: Change) -> str:
+        """One change as a unified diff."""
+        return changes.unified(self.contents, change)
+
+    # Putting back
+
+    def plan(self, to: str, left: str, only: Sequence[str] = (), *, theirs: bool = False) -> Plan:
+        """What it would take to go back to the snapshot `to` in what the run did until `left`.
+
+        `only` restricts it to paths that match, as in .gitignore. What the run and somebody else both changed
+        is kept, unless `theirs`. Saves all files first, and changes none.
+        """
+        with self.contents.hold():
+            return self._plan(to, left, self.snapshot().id, tuple(only), theirs)
+
+    def _plan(self, to: str, left: str, now: str, only: tuple[str, ...], theirs: bool) -> Plan:
+        planner = Planner(
+            self.contents,
+            *(self.tree(one) for one in (to, left, now)),
+            only=only,
+            theirs=theirs,
+            folds_case=_folds_case(self.root),
+        )
+        actions, kept = planner.run()
+        return Plan(to, left, now, only, theirs, actions, kept)
+
+    def apply(self, plan: Plan, *, partial: bool = False) -> Restored:
+        """Do what a plan says; if files changed since, what it would say now.
+
+        All of it or nothing: after a crash the next one who uses the workspace finishes it or takes it back.
+        Raises ContentsDamaged, before anything has changed, if a content is missing or damaged, unless it may
+        be `partial`; RestoreUndone if it could not be done and was taken back.
+        """
+        with self._exclusively(), self.contents.hold():
+            self._recover()
+            now = self._snapshot(None).id
+            if now != plan.now:
+                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs)
+            if plan.damaged and not partial:
+                raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
+            if not plan.actions:
+                return Restored(now, (), plan.kept, None, ())
+            with self._open_root() as root:
+                restore = self._begin(root, plan)
+                self._carry_out(restore, partial)
+                damaged = set(restore.damaged)
+                done = tuple(action for action in plan.actions if action.path not in damaged)
+                return Restored(now, done, plan.kept, self._rescued(restore), tuple(restore.unreachable))
+
+    def recover(self) -> Recovered | None:
+        """Finish or take back the restore that a crash interrupted; None if there was none.
+
+        Every other method does this first, so calling it is only needed to hear about it.
+        """
+        with self._exclusively(), self.contents.hold():
+            return self._recover()
+
+    def _begin(self, root: int, plan: Plan) -> Restore:
+        assert self._index is not None, "a snapshot was just taken"
+        seen = index.sightings(self._index)
+        journal = journal_of(plan.actions, self.tree(plan.now), seen, secrets.token_hex(4), self._identity)
+        return Restore(root, self.contents, self._journal, journal)
+
+    def _carry_out(self, restore: Restore, partial: bool) -> None:
+        try:
+            restore.stage(partial=partial)
+        except (ContentsDamaged, OSError) as exc:
+            restore.tidy()
+            if isinstance(exc, ContentsDamaged):
+                raise
+            raise RestoreUndone(_cause(exc)) from exc
+        try:
+            restore.apply()
+        except (Disturbed, OSError) as exc:
+            restore.undo()
+            restore.tidy()
+            unreachable = [beneath.shown(path) for path in restore.unreachable]
+            raise RestoreUndone(_cause(exc), unreachable) from exc
+        restore.tidy()
+
+    def _recover(self) -> Recovered | None:
+        journal = self._journal.read()
+        if journal is None:
+            return None
+        with self._open_root() as root:
+            restore = Restore(root, self.contents, self._journal, journal)
+            try:
+                restore.recover()
+            except OSError as exc:
+                raise WorkspaceError(
+                    f"an interrupted restore of {self.root} can be neither finished nor taken back yet "
+                    f"({_cause(exc)}); put that right and try again"
+                ) from exc
+            finished = restore.journal.phase is Phase.DONE
+            return Recovered(finished, self._rescued(restore), tuple(restore.unreachable))
+
+    def _rescued(self, restore: Restore) -> str | None:
+        if not restore.rescued:
+            return None
+        with self.contents.writing() as batch:
+            return snapshot.write_paths(batch.put, restore.rescued).hex()
+
+    @contextmanager
+    def _open_root(self) -> Iterator[int]:
+        """The root, if it is still the directory that this workspace was opened with."""
+        try:
+            fd = os.open(self.root, beneath.FLAGS)
+        except OSError as exc:
+            raise WorkspaceError(f"the workspace {self.root} is gone ({exc.strerror}); open it anew") from exc
+        try:
+            status = os.fstat(fd)
+            if (status.st_dev, status.st_ino) != self._identity:
+                raise WorkspaceError(f"the workspace {self.root} is another directory now; open it anew")
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """No other process restores or looks at these files."""
+        with self._mutex, storage.locked(self._lock_path, fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """No restore runs, and none is left half done."""
+        with self._mutex:
+            while True:
+                with storage.locked(self._lock_path, fcntl.LOCK_SH):
+                    if not self._journal.exists():
+                        yield
+                        return
+                self.recover()
+
+    # Care
+
+    def tree(self, snapshot_id: str) -> Tree:
+        """The files of a snapshot. Raises SnapshotNotFound."""
+        return Tree(self.contents, snapshot_id)
+
+    def gc(self, keep: Callable[[], Iterable[str]]) -> Swept:
+        """Remove every content that none of the snapshots that `keep` names needs.
+
+        `keep` is asked when nobody can take a snapshot any more, so it must not take one either.
+        Raises ContentsDamaged, and removes nothing, if a listing of one of them cannot be read: what it needs
+        is not known then.
+        """
+
+        def needed() -> set[Ref]:
+            seen: set[Ref] = set()
+            for snapshot_id in keep():
+                self.tree(snapshot_id).refs(seen)
+            return seen
+
+        return self.contents.gc(needed)
+
+
+def _checked(root: Path, directory: Path, home: Path | None) -> Path:
+    """The root without symlinks. Raises BadWorkspace."""
+    try:
+        real = root.resolve(strict=True)
+    except OSError as exc:
+        raise BadWorkspace(f"the workspace {root} is not there ({exc.strerror})") from exc
+    if not real.is_dir():
+        raise BadWorkspace(f"the workspace {root} is not a directory")
+    homes = {home.resolve()} if home is not None else {Path.home().resolve()}
+    if real == Path(real.anchor) or real in homes:
+        raise BadWorkspace(f"{real} is too much for a workspace; name a directory of a project")
+    inside = directory.resolve()
+    if inside == real or inside in real.parents:
+        raise BadWorkspace(f"the workspace {real} lies in the store's directory {inside}; choose another")
+    return real
+
+
+def _folds_case(root: Path) -> bool:
+    """Whether names that differ only in case are the same here, judged by the root's own."""
+    other = root.with_name(root.name.swapcase())
+    return other.name != root.name and other.exists() and other.samefile(root)
+
+
+def _cause(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.strerror:
+        name = exc.filename
+        return f"{exc.strerror}: {beneath.shown(os.fsencode(name))}" if name else exc.strerror
+    return str(exc)

@@ -1,0 +1,85 @@
+"""Somebody swaps a directory for a symlink that leads outside, again and again, while a restore runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.workspace.trees import look
+
+from holdfast.errors import HoldfastError
+from holdfast.workspace import Workspace, beneath
+
+FILES = 30
+
+
+class Race:
+    """A workspace whose directory `inner` is being swapped, and a place outside that must stay as it is."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "tree"
+        self.outside = directory / "outside"
+        self._inner = self.root / "inner"
+        self._other = directory / "moved"
+        self._inner.mkdir(parents=True)
+        self.outside.mkdir()
+        for number in range(FILES):
+            (self._inner / f"f{number}").write_bytes(b"good")
+            (self.outside / f"f{number}").write_bytes(b"not yours")
+        self.workspace = Workspace(self.root, directory / "store")
+        self._to = self.workspace.snapshot().id
+        self._before = look(self.outside)
+
+    def run(self) -> bool:
+        """One restore under attack → whether it was done."""
+        for number in range(FILES):
+            (self._inner / f"f{number}").write_bytes(b"bad")
+        plan = self.workspace.plan(self._to, self.workspace.snapshot().id)
+        try:
+            with self._swapping():
+                self.workspace.apply(plan)
+            return True
+        except HoldfastError:
+            return False
+        finally:
+            self.workspace.recover()
+            # what was staged in a directory that could not be reached when the restore was taken back
+            for path in self._inner.glob(".holdfast-restore-*"):
+                path.unlink()
+
+    @property
+    def has_escaped(self) -> bool:
+        return look(self.outside) != self._before
+
+    @contextmanager
+    def _swapping(self) -> Iterator[None]:
+        stop = threading.Event()
+
+        def swap() -> None:
+            while not stop.is_set():
+                os.rename(self._inner, self._other)
+                os.symlink(self.outside, self._inner)
+                os.unlink(self._inner)
+                os.rename(self._other, self._inner)
+
+        thread = threading.Thread(target=swap)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@contextmanager
+def following_links() -> Iterator[None]:
+    """The control: the same code, were it to follow links."""
+    real = beneath.FLAGS
+    beneath.FLAGS = real & ~os.O_NOFOLLOW
+    try:
+        yield
+    finally:
+        beneath.FLAGS = real
