@@ -378,6 +378,19 @@ class ContentsDamaged(WorkspaceError):
         )
 
 
+class WorkspaceConflict(WorkspaceError):
+    code = "workspace_conflict"
+
+    def __init__(self, step: str, paths: Sequence[str]) -> None:
+        self.step = step
+        self.paths = tuple(paths)
+        some = ", ".join(self.paths[:5]) + (f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else "")
+        super().__init__(
+            f"step {step} worked in a copy, and somebody else changed the same files meanwhile: {some}; "
+            "nothing of it was brought back: resume the run to do it again"
+        )
+
+
 class RestoreUndone(WorkspaceError):
     code = "restore_undone"
 

@@ -48,6 +48,8 @@ class Holdfast:
     """An open store with its engine; a context manager, sync and async.
 
     home        the store's directory (default: the project's, as the CLI finds it)
+    workspace   the directory whose files runs work on, saved and put back with them (default: the project's
+                root, or none where `home` is given and no setting names one)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
     on_event    called with every event of the runs that this Holdfast executes, once it is in the log,
                 redacted as `events()` gives it
@@ -57,14 +59,19 @@ class Holdfast:
         self,
         home: str | os.PathLike[str] | None = None,
         *,
+        workspace: str | os.PathLike[str] | None = None,
         durability: Literal["full", "process"] | None = None,
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         refuse_while_loading()
-        flags = {"home": None if home is None else os.fspath(home), "durability": durability}
-        self._place = wiring.find_place(flags)
+        flags = {
+            "home": None if home is None else os.fspath(home),
+            "workspace": None if workspace is None else os.fspath(workspace),
+            "durability": durability,
+        }
+        self._place = wiring.find_place(flags, project_files=home is None)
         self.home = self._place.home
         self._store = wiring.open_store(self._place)
         try:

@@ -20,7 +20,9 @@ StepKind = Literal[
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
-OperationKind = Literal["rewind", "undo"]
+OperationKind = Literal["rewind", "undo", "restore"]
+Isolate = Literal["copy"]
+FilesPlace = Literal["start", "before", "after", "taken_back", "stop"]
 
 NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
@@ -114,6 +116,8 @@ class RunClaimed(Event, frozen=True, gc=False):
     epoch: int
     took_over: str = ""
     forced: bool = False
+    seen_at: int = 0
+    """The last sign of life of the one that it was taken over from, in microseconds; 0 if that is not known."""
 
 
 class RunReleased(Event, frozen=True, gc=False):
@@ -364,6 +368,19 @@ class CheckpointTaken(Event, frozen=True, gc=False):
     data: msgspec.Raw = NOTHING
     blob: str = ""
     generation: int = 0
+    snapshot: str = ""
+    root: str = ""
+
+
+class FilesSaved(Event, frozen=True, gc=False):
+    """A snapshot of the files beneath `root`. What lies between a snapshot and the `start` after it was
+    changed by somebody else, all other differences by the run. `key` is the step that it was taken for."""
+
+    snapshot: str
+    place: FilesPlace
+    root: str
+    key: str = ""
+    generation: int = 0
 
 
 class Emitted(Event, frozen=True, gc=False):
@@ -411,6 +428,26 @@ class OperationBegun(Event, frozen=True, gc=False):
     undoes: str = ""
 
 
+class FilesPlanned(Event, frozen=True, gc=False):
+    """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`."""
+
+    root: str
+    to: str
+    left: str
+    now: str
+    only: tuple[str, ...] = ()
+    theirs: bool = False
+
+
+class FilesApplied(Event, frozen=True, gc=False):
+    """The files were moved: they were `before` and are `after`. `rescued` is what somebody wrote meanwhile."""
+
+    root: str
+    before: str
+    after: str
+    rescued: str = ""
+
+
 class StateApplied(Event, frozen=True, gc=False):
     """The run's state was moved, in this same transaction: its live generation was `left` and is `opened`."""
 
@@ -456,10 +493,13 @@ TYPES: Final[dict[str, type[Event]]] = {
         GateOpened,
         GateDecided,
         CheckpointTaken,
+        FilesSaved,
         Emitted,
         PatchSeen,
         OutputCaptured,
         OperationBegun,
+        FilesPlanned,
+        FilesApplied,
         StateApplied,
         OperationDone,
     )

@@ -4,11 +4,12 @@ from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents, Swept, Usage
 from holdfast.workspace.plan import Kept, Plan, Why
 from holdfast.workspace.snapshot import Snapshot, Tree, Uncovered
-from holdfast.workspace.workspace import Recovered, Restored, Workspace
+from holdfast.workspace.workspace import Divided, Recovered, Restored, Workspace
 
 __all__ = [
     "Change",
     "Contents",
+    "Divided",
     "Kept",
     "Plan",
     "Recovered",

@@ -7,19 +7,21 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import BadWorkspace, ContentsDamaged, RestoreUndone, WorkspaceError
-from holdfast.workspace import beneath, changes, index, snapshot, storage
+from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
 from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents, Swept
 from holdfast.workspace.coverage import Coverage
+from holdfast.workspace.editing import NO_EDITS, Edits
 from holdfast.workspace.index import Index
 from holdfast.workspace.journal import JournalFile, Phase
 from holdfast.workspace.moves import journal_of
-from holdfast.workspace.plan import Kept, Plan, Planner
+from holdfast.workspace.listing import Entry
+from holdfast.workspace.plan import Kept, Plan, Planner, Why
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.restore import Disturbed, Restore
 from holdfast.workspace.scan import Progress, Scan
@@ -40,6 +42,8 @@ class Restored:
     """A snapshot of what somebody wrote while it ran; it is not in the tree."""
     unreachable: tuple[bytes, ...]
     """Paths in directories that somebody moved away while it ran."""
+    after: str
+    """What the files are when it has done its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,14 @@ class Recovered:
     unreachable: tuple[bytes, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """`left` has only the changes that are ours, `now` has all."""
+
+    left: str
+    now: str
+
+
 class Workspace:
     """The files beneath `root`; everything that is kept of them lies in `directory`.
 
@@ -62,7 +74,7 @@ class Workspace:
     def __init__(
         self, root: Path, directory: Path, *, largest_ignored: int = LARGEST_IGNORED, home: Path | None = None
     ) -> None:
-        self.root = _checked(root, directory, home)
+        self.root = checked_root(root, directory, home)
         self._directory = directory
         self._largest_ignored = largest_ignored
         self.contents = Contents(directory)
@@ -71,6 +83,7 @@ class Workspace:
         mark = f"{status.st_dev:x}-{status.st_ino:x}"  # stays the same when the workspace is moved
         self._index_path = directory / f"index-{mark}"
         self._lock_path = directory / f"restore-{mark}.lock"
+        self._work_path = directory / f"work-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
         self._index: Index | None = None
         self._mutex = threading.RLock()
@@ -128,18 +141,67 @@ class Workspace:
         """One change as a unified diff."""
         return changes.unified(self.contents, change)
 
+    def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
+        """What the changes from the first to the second of each pair made of each path; the last one counts."""
+        return {
+            change.path: change.after
+            for before, after in pairs
+            for change in changes.between(self.tree(before), self.tree(after))
+        }
+
+    def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
+        """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
+        with its status if it is still there."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            ours = {
+                change.path: change.after
+                for change in changes.between(self.tree(base), self.tree(now))
+                if is_ours(change.path, self._status(change.path))
+            }
+            left = editing.edited(self.contents, self.tree(base), ours, self.tree(now))
+            return Divided(left, now)
+
+    def _status(self, path: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(os.fsencode(self.root), path))
+        except OSError:
+            return None
+
     # Putting back
 
-    def plan(self, to: str, left: str, only: Sequence[str] = (), *, theirs: bool = False) -> Plan:
+    def plan(
+        self,
+        to: str,
+        left: str,
+        only: Sequence[str] = (),
+        *,
+        theirs: bool = False,
+        yours: Edits = NO_EDITS,
+        progress: Progress | None = None,
+    ) -> Plan:
         """What it would take to go back to the snapshot `to` in what the run did until `left`.
 
         `only` restricts it to paths that match, as in .gitignore. What the run and somebody else both changed
-        is kept, unless `theirs`. Saves all files first, and changes none.
+        is kept, unless `theirs`; so is what somebody else did before the run's last change (`yours`): it goes
+        back to that. Saves all files first, and changes none.
         """
         with self.contents.hold():
-            return self._plan(to, left, self.snapshot().id, tuple(only), theirs)
+            now = self.snapshot(progress).id
+            if theirs or not yours:
+                return self._plan(to, left, now, tuple(only), theirs)
+            kept = editing.edited(self.contents, self.tree(to), yours, self.tree(now))
+            return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours))
 
-    def _plan(self, to: str, left: str, now: str, only: tuple[str, ...], theirs: bool) -> Plan:
+    def _plan(
+        self,
+        to: str,
+        left: str,
+        now: str,
+        only: tuple[str, ...],
+        theirs: bool,
+        yours: frozenset[bytes] = frozenset(),
+    ) -> Plan:
         planner = Planner(
             self.contents,
             *(self.tree(one) for one in (to, left, now)),
@@ -148,7 +210,8 @@ class Workspace:
             folds_case=_folds_case(self.root),
         )
         actions, kept = planner.run()
-        return Plan(to, left, now, only, theirs, actions, kept)
+        stays = [Kept(path, Why.YOURS) for path in sorted(yours) if planner.is_back(path)]
+        return Plan(to, left, now, only, theirs, actions, (*kept, *stays), yours)
 
     def apply(self, plan: Plan, *, partial: bool = False) -> Restored:
         """Do what a plan says; if files changed since, what it would say now.
@@ -161,17 +224,20 @@ class Workspace:
             self._recover()
             now = self._snapshot(None).id
             if now != plan.now:
-                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs)
+                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
             if plan.damaged and not partial:
                 raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
             if not plan.actions:
-                return Restored(now, (), plan.kept, None, ())
+                return Restored(now, (), plan.kept, None, (), now)
             with self._open_root() as root:
                 restore = self._begin(root, plan)
                 self._carry_out(restore, partial)
                 damaged = set(restore.damaged)
                 done = tuple(action for action in plan.actions if action.path not in damaged)
-                return Restored(now, done, plan.kept, self._rescued(restore), tuple(restore.unreachable))
+                edits = {action.path: action.after for action in done}
+                after = editing.edited(self.contents, self.tree(now), edits, self.tree(plan.to))
+                rescued = self._rescued(restore)
+                return Restored(now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
     def recover(self) -> Recovered | None:
         """Finish or take back the restore that a crash interrupted; None if there was none.
@@ -258,6 +324,24 @@ class Workspace:
                         return
                 self.recover()
 
+    # Working
+
+    def try_to_work(self, until: ExitStack) -> bool:
+        """Be the only one who works on these files until the stack is closed; False if somebody else does."""
+        with storage.errors_of(self._directory), ExitStack() as stack:
+            try:
+                stack.enter_context(storage.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                return False
+            until.push(stack.pop_all())
+            return True
+
+    def put_into(self, snapshot_id: str) -> Restored:
+        """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            return self.apply(self._plan(snapshot_id, now, now, (), False))
+
     # Care
 
     def tree(self, snapshot_id: str) -> Tree:
@@ -281,8 +365,8 @@ class Workspace:
         return self.contents.gc(needed)
 
 
-def _checked(root: Path, directory: Path, home: Path | None) -> Path:
-    """The root without symlinks. Raises BadWorkspace."""
+def checked_root(root: Path, directory: Path, home: Path | None = None) -> Path:
+    """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
     try:
         real = root.resolve(strict=True)
     except OSError as exc:

@@ -1,0 +1,64 @@
+"""Which snapshot of a run's files belongs to a point of its history, and whose change is whose (decision 0009).
+
+What lies between a snapshot and the `start` after it was changed by somebody else; all other differences are
+the run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.kernel.state import Saved, StepState
+
+_BODIES = frozenset({"step", "command", "child"})
+_OWN = frozenset({"after", "checkpoint"})
+
+
+def last(files: Sequence[Saved]) -> Saved | None:
+    """As the run left its files, as far as that is recorded."""
+    return files[-1] if files else None
+
+
+def at_point(files: Sequence[Saved], steps: Mapping[str, StepState], point: StepState) -> Saved | None:
+    """The snapshot of the files as they were when `point` had ended; None if nothing was recorded after it.
+
+    A step without one of its own keeps its files: if it, or a step since the last snapshot, may have written
+    any, the next snapshot counts.
+    """
+    own = [saved for saved in files if saved.key == point.key and saved.place in _OWN]
+    if own:
+        return own[-1]
+    before = [saved for saved in files if saved.version <= point.version]
+    if before and not _wrote(steps.values(), before[-1].version, point.version):
+        return before[-1]
+    return next((saved for saved in files if saved.version > point.version), None)
+
+
+def wrote_since_saved(files: Sequence[Saved], steps: Mapping[str, StepState]) -> bool:
+    """Whether a step of a run that has snapshots may have changed files after the last of them."""
+    return bool(files) and any(
+        step.kind in _BODIES and step.version > files[-1].version for step in steps.values()
+    )
+
+
+def _wrote(steps: Iterable[StepState], after: int, until: int) -> bool:
+    return any(step.kind in _BODIES and after < step.version <= until for step in steps)
+
+
+def gaps(files: Sequence[Saved], after: int) -> list[tuple[str, str]]:
+    """What somebody else changed after that version: from which snapshot to which."""
+    return [
+        (earlier.snapshot, later.snapshot)
+        for earlier, later in zip(files, files[1:], strict=False)
+        if later.place == "start" and later.version > after and earlier.snapshot != later.snapshot
+    ]
+
+
+def cut_off(files: Sequence[Saved], steps: Mapping[str, StepState]) -> Saved | None:
+    """The snapshot before a `workspace` step that began and has not ended; None if there is none."""
+    for saved in reversed(files):
+        if saved.place == "before":
+            step = steps.get(saved.key)
+            running = step is not None and step.status in ("running", "retrying", "reopened")
+            return saved if running and step is not None and step.effect == "workspace" else None
+    return None
