@@ -9,7 +9,7 @@ One open Holdfast is one owner of runs. It belongs to the process that opened it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
@@ -205,26 +205,55 @@ class Holdfast:
 
     # Going back
 
-    def rewind(self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False) -> Rewind:
+    def rewind(
+        self,
+        run_id: str,
+        to: str,
+        *,
+        only: Sequence[str] | None = None,
+        theirs: bool = False,
+        files: bool = True,
+        partial: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
+    ) -> Rewind:
         """Go back to the checkpoint or step `to`, which is kept: what was recorded after it no longer counts,
-        and runs again, with other idempotency keys, when the run is resumed. Nothing is lost: `undo`
-        brings it back.
+        and runs again, with other idempotency keys, when the run is resumed. The files of the workspace go
+        back with it, but for what somebody else changed. Nothing is lost: `undo` brings it back.
 
-        Raises `RunHeld` if a live process executes the run. `once` steps that were done after that point
-        run again only with `rerun_once`. With `dry_run` nothing is written, and what would be done returned.
+        only        patterns as in .gitignore: only these files go back, and the run stays where it is
+        theirs      also take back what somebody else changed
+        files       False leaves the files as they are
+        partial     go on without files whose saved content is damaged
+        rerun_once  `once` steps that were done after that point may run again
+        dry_run     nothing is written, and what would be done returned
+
+        Raises `RunHeld` if a live process executes the run.
         """
         refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
         known, me = self._engine.known(run_id), user()
         from holdfast.operations.rewinding import rewind
 
-        return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
+        return rewind(
+            self._engine, known, to, by=me, only=tuple(only or ()), theirs=theirs, files=files,
+            partial=partial, rerun_once=rerun_once, dry_run=dry_run,
+        )  # fmt: skip
 
-    def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
-        """Take back an operation, also an undo; without its id, your own last one."""
+    def undo(
+        self,
+        operation: str | None = None,
+        *,
+        partial: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
+    ) -> Undo:
+        """Take back an operation, also an undo, with its files; without its id, your own last one."""
         refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
         from holdfast.operations.undoing import undo
 
-        return undo(self._engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+        return undo(
+            self._engine, operation, by=user(), partial=partial, rerun_once=rerun_once, dry_run=dry_run
+        )
 
     def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         """What was done to runs and can be taken back, the newest first."""

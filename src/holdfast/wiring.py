@@ -119,9 +119,14 @@ def open_engine(
         crash_loop_after=settings.crash_loop_after,
     )
     files = Files(place.home, place.workspace, int(settings.largest_ignored_mb * 1024 * 1024))
-    return Engine(
+    engine = Engine(
         store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output, files
     )
+    if (place.home / "operations").is_dir():
+        from holdfast.operations.performing import recover
+
+        recover(engine)
+    return engine
 
 
 def backup_directory(place: Place) -> Path:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.workspace import Workspace
 
 LOCK_EVERY_S = 0.02
+_NAMED = 20
 
 
 class Guard:
@@ -84,27 +85,25 @@ class Guard:
             self._before = self._workspace.snapshot().id
             self._make_copy()
         else:
-            taken_back = self._take_back()
-            if taken_back:
-                commands.append(c.SaveFiles(taken_back, "taken_back", self._root, self._call.key))
+            commands += self._take_back()
             self._before = self._workspace.snapshot().id
         commands.append(c.SaveFiles(self._before, "before", self._root, self._call.key))
         self._run.engine.heart.beat_for(self._run)
         return commands
 
-    def _take_back(self) -> str:
-        """Roll back what an earlier attempt did, from its own `before` on → what the files are then, empty if
-        there was none. What somebody else changed since, stays."""
-        state = self._run.state
-        first = next(
-            (one for one in state.files if one.place == "before" and one.key == self._call.key), None
-        )
+    def _take_back(self) -> Sequence[c.Command]:
+        """Roll back what an earlier attempt did, from its own `before` on. What somebody else changed since,
+        stays."""
+        state, key = self._run.state, self._call.key
+        first = next((one for one in state.files if one.place == "before" and one.key == key), None)
         left = last(state.files)
         if first is None or left is None:
-            return ""
+            return ()
         yours = self._workspace.edits(gaps(state.files, first.version))
         plan = self._workspace.plan(first.snapshot, left.snapshot, yours=yours)
-        return self._workspace.apply(plan).after
+        done = self._workspace.apply(plan)
+        kept = tuple(os.fsdecode(one.path) for one in done.kept[:_NAMED])
+        return (c.SaveFiles(done.after, "taken_back", self._root, key, done.before, len(done.actions), kept),)
 
     def _make_copy(self) -> None:
         from holdfast.workspace import Workspace

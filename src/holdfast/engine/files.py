@@ -164,8 +164,8 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
 
 @contextmanager
 def at_checkpoint(run: Execution) -> Iterator[tuple[str, str]]:
-    """(snapshot, root) for a checkpoint, held until it is written; empty if there is no root. Files that cannot
-    be saved stop the run: it would go on without the way back that it asked for."""
+    """(snapshot, root) for a checkpoint, held until it is written; empty if there is no root. Files that
+    cannot be saved stop the run: it would go on without the way back that it asked for."""
     if run.engine.files.root is None and not run.state.files:
         yield "", ""
         return

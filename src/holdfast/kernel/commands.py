@@ -245,6 +245,9 @@ class SaveFiles(Command, frozen=True, gc=False):
     place: FilesPlace
     root: str
     key: str = ""
+    instead_of: str = ""
+    changes: int = 0
+    kept: tuple[str, ...] = ()
 
 
 class Emit(Command, frozen=True, gc=False):

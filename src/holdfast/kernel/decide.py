@@ -361,7 +361,18 @@ def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.E
 
 def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
     _owned(state)
-    return [e.FilesSaved(command.snapshot, command.place, command.root, command.key, state.generation)]
+    return [
+        e.FilesSaved(
+            command.snapshot,
+            command.place,
+            command.root,
+            command.key,
+            state.generation,
+            command.instead_of,
+            command.changes,
+            command.kept,
+        )
+    ]
 
 
 def _emit(state: RunState, command: c.Emit) -> Sequence[e.Event]:

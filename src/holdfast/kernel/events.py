@@ -117,7 +117,7 @@ class RunClaimed(Event, frozen=True, gc=False):
     took_over: str = ""
     forced: bool = False
     seen_at: int = 0
-    """The last sign of life of the one that it was taken over from, in microseconds; 0 if that is not known."""
+    """The last sign of life of the one that it was taken over from, in microseconds; 0 if not known."""
 
 
 class RunReleased(Event, frozen=True, gc=False):
@@ -381,6 +381,10 @@ class FilesSaved(Event, frozen=True, gc=False):
     root: str
     key: str = ""
     generation: int = 0
+    instead_of: str = ""
+    """Of what was taken back: the snapshot just before that, how many paths it was, and which were kept."""
+    changes: int = 0
+    kept: tuple[str, ...] = ()
 
 
 class Emitted(Event, frozen=True, gc=False):
@@ -429,18 +433,21 @@ class OperationBegun(Event, frozen=True, gc=False):
 
 
 class FilesPlanned(Event, frozen=True, gc=False):
-    """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`."""
+    """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
+    `version` is the run's when that was planned."""
 
     root: str
     to: str
     left: str
     now: str
+    version: int
     only: tuple[str, ...] = ()
     theirs: bool = False
+    partial: bool = False
 
 
 class FilesApplied(Event, frozen=True, gc=False):
-    """The files were moved: they were `before` and are `after`. `rescued` is what somebody wrote meanwhile."""
+    """The files were moved: they were `before` and are `after`. `rescued` is what somebody wrote then."""
 
     root: str
     before: str
@@ -457,6 +464,12 @@ class StateApplied(Event, frozen=True, gc=False):
 
 class OperationDone(Event, frozen=True, gc=False):
     """Nothing of it is left to do."""
+
+
+class OperationDropped(Event, frozen=True, gc=False):
+    """It could not be done, and nothing of it is left."""
+
+    reason: str = ""
 
 
 TYPES: Final[dict[str, type[Event]]] = {
@@ -502,6 +515,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         FilesApplied,
         StateApplied,
         OperationDone,
+        OperationDropped,
     )
 }
 

@@ -1,12 +1,13 @@
-"""Which snapshot of a run's files belongs to a point of its history, and whose change is whose (decision 0009).
+"""Which snapshot of a run's files belongs to a point of its history, and whose change is whose.
 
-What lies between a snapshot and the `start` after it was changed by somebody else; all other differences are
-the run's.
+Decision 0009: what lies between a snapshot and the `start` after it was changed by somebody else; all other
+differences are the run's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from holdfast.kernel.state import Saved, StepState
 
@@ -49,16 +50,6 @@ def gaps(files: Sequence[Saved], after: int) -> list[tuple[str, str]]:
     """What somebody else changed after that version: from which snapshot to which."""
     return [
         (earlier.snapshot, later.snapshot)
-        for earlier, later in zip(files, files[1:], strict=False)
+        for earlier, later in pairwise(files)
         if later.place == "start" and later.version > after and earlier.snapshot != later.snapshot
     ]
-
-
-def cut_off(files: Sequence[Saved], steps: Mapping[str, StepState]) -> Saved | None:
-    """The snapshot before a `workspace` step that began and has not ended; None if there is none."""
-    for saved in reversed(files):
-        if saved.place == "before":
-            step = steps.get(saved.key)
-            running = step is not None and step.status in ("running", "retrying", "reopened")
-            return saved if running and step is not None and step.effect == "workspace" else None
-    return None

@@ -17,7 +17,7 @@ KIND: Final = "operation"
 """The kind of its stream."""
 _PREFIX: Final = "@op/"
 
-OperationStatus = Literal["begun", "done"]
+OperationStatus = Literal["begun", "done", "dropped"]
 
 
 class OperationState(msgspec.Struct):
@@ -60,4 +60,6 @@ def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationSt
             state.left, state.opened = event.left, event.opened
         elif isinstance(event, e.OperationDone):
             state.status = "done"
+        elif isinstance(event, e.OperationDropped):
+            state.status = "dropped"
     return state
