@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
     from holdfast.engine.run import Run
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.journal import OperationInfo
     from holdfast.operations.rewinding import Rewind
@@ -114,6 +115,9 @@ class AsyncHoldfast:
 
     async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
         return await self._call(self._holdfast.fork, run_id, at, into)
+
+    async def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
+        return await self._call(self._holdfast.diff, run_id, a, b)
 
     async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         return await self._call(self._holdfast.checkpoints, run_id)

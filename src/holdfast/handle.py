@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.engine.workflow import AsyncWorkflow, Workflow
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.journal import OperationInfo
     from holdfast.operations.rewinding import Rewind
@@ -301,6 +302,14 @@ class Holdfast:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
+
+    def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
+        """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step (as
+        it left the files), `before:STEP`, or `disk`."""
+        refuse_in_loop("hf.diff() reads files", "await hf.aio.diff(...)")
+        from holdfast.operations.diffing import diff
+
+        return diff(self._engine, self._engine.known(run_id), a, b)
 
     def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         """The named points to which the run can be rewound, in order."""

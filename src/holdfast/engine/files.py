@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
     from holdfast.kernel.state import RunState
-    from holdfast.workspace import Divided, Workspace
+    from holdfast.workspace import Contents, Divided, Workspace
 
 BEAT_S = 0.5
 LARGEST_IGNORED = 10 * 1024 * 1024
@@ -40,6 +40,7 @@ class Files:
         self._open: dict[Path, Workspace] = {}
         self._lock = threading.Lock()
         self._said: set[str] = set()
+        self._contents: Contents | None = None
         self.root, self.why_none = _permitted(root, self.directory)
 
     def of(self, root: str | Path) -> Workspace:
@@ -53,6 +54,16 @@ class Files:
             if path not in self._open:
                 self._open[path] = Workspace(path, self.directory, largest_ignored=self._largest_ignored)
             return self._open[path]
+
+    @property
+    def contents(self) -> Contents:
+        """All that is kept of files, of whatever root."""
+        from holdfast.workspace import Contents
+
+        with self._lock:
+            if self._contents is None:
+                self._contents = Contents(self.directory)
+            return self._contents
 
     def covers(self, path: str | os.PathLike[str]) -> bool:
         """Whether what happens in that directory happens to the files that are saved."""
@@ -73,6 +84,8 @@ class Files:
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()
+            if self._contents is not None:
+                self._contents.close()
 
 
 def _permitted(root: Path | None, directory: Path) -> tuple[Path | None, str]:

@@ -192,13 +192,19 @@ def to_before(
 
 @contextmanager
 def to_snapshot(
-    engine: Engine, snapshot: str, root: str, *, only: tuple[str, ...] = (), partial: bool = False
+    engine: Engine,
+    snapshot: str,
+    root: str,
+    version: int,
+    *,
+    only: tuple[str, ...] = (),
+    partial: bool = False,
 ) -> Iterator[Going]:
     """A snapshot as it is, whoever changed what since."""
     workspace = engine.files.of(root)
     with _alone(workspace, False), workspace.contents.hold():
         plan = workspace.plan(snapshot, workspace.snapshot().id, only)
-        yield Going(workspace, plan, "as it was saved", 0, None, partial)
+        yield Going(workspace, plan, "as it was saved", version, None, partial)
 
 
 def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.FilesSaved | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -201,3 +201,35 @@ class Tree:
                         stack.append(inner)
                     else:
                         seen.add(inner.ref)
+
+
+def needed(contents: Contents, snapshots: Iterable[str]) -> set[Ref]:
+    """Every content that these snapshots consist of; one that is gone needs none. Raises ContentsDamaged if
+    what one needs cannot be told."""
+    seen: set[Ref] = set()
+    for snapshot in snapshots:
+        ref = _ref(snapshot)
+        if ref is not None and ref in contents:
+            try:
+                Tree(contents, snapshot).refs(seen)
+            except SnapshotNotFound as exc:
+                raise ContentsDamaged([snapshot]) from exc
+    return seen
+
+
+def is_whole(contents: Contents, snapshot: str) -> bool:
+    """Whether everything is there that the snapshot consists of."""
+    try:
+        seen: set[Ref] = set()
+        Tree(contents, snapshot).refs(seen)
+    except (SnapshotNotFound, ContentsDamaged):
+        return False
+    return all(ref in contents for ref in seen)
+
+
+def _ref(snapshot: str) -> Ref | None:
+    try:
+        data = bytes.fromhex(snapshot)
+    except ValueError:
+        return None
+    return Ref(data) if len(data) == SIZE else None

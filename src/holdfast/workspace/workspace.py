@@ -14,13 +14,13 @@ from pathlib import Path
 from holdfast.errors import BadWorkspace, ContentsDamaged, RestoreUndone, WorkspaceError
 from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
 from holdfast.workspace.changes import Change
-from holdfast.workspace.contents import Contents, Swept
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.editing import NO_EDITS, Edits
 from holdfast.workspace.index import Index
 from holdfast.workspace.journal import JournalFile, Phase
-from holdfast.workspace.moves import journal_of
 from holdfast.workspace.listing import Entry
+from holdfast.workspace.moves import journal_of
 from holdfast.workspace.plan import Kept, Plan, Planner, Why
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.restore import Disturbed, Restore
@@ -347,22 +347,6 @@ class Workspace:
     def tree(self, snapshot_id: str) -> Tree:
         """The files of a snapshot. Raises SnapshotNotFound."""
         return Tree(self.contents, snapshot_id)
-
-    def gc(self, keep: Callable[[], Iterable[str]]) -> Swept:
-        """Remove every content that none of the snapshots that `keep` names needs.
-
-        `keep` is asked when nobody can take a snapshot any more, so it must not take one either.
-        Raises ContentsDamaged, and removes nothing, if a listing of one of them cannot be read: what it needs
-        is not known then.
-        """
-
-        def needed() -> set[Ref]:
-            seen: set[Ref] = set()
-            for snapshot_id in keep():
-                self.tree(snapshot_id).refs(seen)
-            return seen
-
-        return self.contents.gc(needed)
 
 
 def checked_root(root: Path, directory: Path, home: Path | None = None) -> Path:
