@@ -113,8 +113,15 @@ class AsyncHoldfast:
     async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         return await self._call(self._holdfast.operations, run_id, limit)
 
-    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
-        return await self._call(self._holdfast.fork, run_id, at, into)
+    async def fork(
+        self,
+        run_id: str,
+        at: str,
+        into: str | None = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> Fork:
+        return await self._call(self._holdfast.fork, run_id, at, into, directory=directory)
 
     async def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
         return await self._call(self._holdfast.diff, run_id, a, b)

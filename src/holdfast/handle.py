@@ -263,13 +263,21 @@ class Holdfast:
 
         return journal.log(self._store, run_id=run_id, limit=limit)
 
-    def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+    def fork(
+        self,
+        run_id: str,
+        at: str,
+        into: str | None = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> Fork:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
         to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
         refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
         from holdfast.operations.forking import fork
 
-        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into)
+        place = None if directory is None else Path(directory)
+        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into, directory=place)
 
     # Reading
 
@@ -304,8 +312,8 @@ class Holdfast:
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
 
     def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
-        """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step (as
-        it left the files), `before:STEP`, or `disk`."""
+        """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step
+        (as it left the files), `before:STEP`, or `disk`."""
         refuse_in_loop("hf.diff() reads files", "await hf.aio.diff(...)")
         from holdfast.operations.diffing import diff
 

@@ -51,7 +51,8 @@ def _describe(found: Coverage, every: bool) -> Iterator[Line]:
     yield from effects.row("workspace", found.root)
     yield from effects.row(
         "covered",
-        f"{found.files:,} files ({amount(found.size)}), {found.links:,} links, {found.directories:,} directories",
+        f"{found.files:,} files ({amount(found.size)}), {found.links:,} links, "
+        f"{found.directories:,} directories",
     )
     shown = found.uncovered if every else found.uncovered[:_MOST]
     width = max((len(path) for path, _ in shown), default=0)

@@ -169,9 +169,10 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
     Raises `BadWorkspace` if it is `needed`."""
     files = run.engine.files
     where = cwd or run.state.code.cwd or os.getcwd()
-    if files.covers(where):
+    root = files.root_of(run.state)
+    if root is not None and Path(where).resolve().is_relative_to(root):
         return "workspace"
-    why = files.why_none or f"{where} is not in the workspace {files.root}"
+    why = f"{where} is not in the workspace {root}" if root is not None else files.why_none
     if needed:
         raise BadWorkspace(f"command(writes=..., isolate=...): {why}")
     files.say_once(f"commands have the effect `once`: {why}")
@@ -344,8 +345,9 @@ def run_command(
     writes: tuple[str, ...] = (),
     isolate: Isolate | None = None,
 ) -> int:
-    """The workflow of `holdfast run "echo hello"`: one command."""
-    result = command(argv, cwd=cwd, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate)
+    """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
+    was started, counts for its identity."""
+    result = command(argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate)
     return result.exit_code
 
 

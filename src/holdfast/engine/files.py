@@ -19,8 +19,6 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.files import last, wrote_since_saved
 
 if TYPE_CHECKING:
-    import os
-
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
     from holdfast.kernel.state import RunState
@@ -65,9 +63,10 @@ class Files:
                 self._contents = Contents(self.directory)
             return self._contents
 
-    def covers(self, path: str | os.PathLike[str]) -> bool:
-        """Whether what happens in that directory happens to the files that are saved."""
-        return self.root is not None and Path(path).resolve().is_relative_to(self.root)
+    def root_of(self, state: RunState) -> Path | None:
+        """Where a run works: where it began, or the root that is permitted now."""
+        known = last(state.files)
+        return self.of(known.root).root if known is not None else self.root
 
     def say_once(self, text: str) -> None:
         """A warning that need not be repeated for every step."""

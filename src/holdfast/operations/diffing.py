@@ -15,7 +15,7 @@ from holdfast.operations.holding import load
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import RunState, Saved
+    from holdfast.kernel.state import RunState
     from holdfast.redaction import Redactor
     from holdfast.workspace import Change, Workspace
 
@@ -78,18 +78,9 @@ def _moment(run_id: str, state: RunState, workspace: Workspace, text: str) -> tu
     if text == DISK and not any(step.name == DISK for step in state.steps.values()):
         return workspace.snapshot().id, "the files on the disk"
     if text.startswith(_BEFORE):
-        saved = _before(run_id, state, text.removeprefix(_BEFORE))
+        point = points.find(run_id, state, text.removeprefix(_BEFORE))
+        saved = files.before(run_id, state, point)
     else:
         point = points.find(run_id, state, text)
         saved = files.point_of(run_id, state, point)
     return saved.snapshot, files.described(saved)
-
-
-def _before(run_id: str, state: RunState, text: str) -> Saved:
-    """The files as the step found them, in its first attempt."""
-    point = points.find(run_id, state, text)
-    found = [saved for saved in state.files if saved.place == "before" and saved.key == point.key]
-    earlier = [saved for saved in state.files if saved.version < point.version]
-    if not found and not earlier:
-        raise Refused(f"run {run_id} has no snapshot of its files before {point.key}")
-    return found[0] if found else earlier[-1]

@@ -127,6 +127,15 @@ def point_of(run_id: str, state: RunState, point: StepState) -> Saved:
     return found
 
 
+def before(run_id: str, state: RunState, point: StepState) -> Saved:
+    """The files as the step found them, in its first attempt. Raises `Refused` if the run has no snapshot."""
+    found = [saved for saved in state.files if saved.place == "before" and saved.key == point.key]
+    earlier = [saved for saved in state.files if saved.version < point.version]
+    if not found and not earlier:
+        raise Refused(f"run {run_id} has no snapshot of its files before {point.key}")
+    return found[0] if found else earlier[-1]
+
+
 def described(saved: Saved) -> str:
     """Which moment a snapshot is of, for people."""
     if saved.place == "checkpoint":

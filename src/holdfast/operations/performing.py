@@ -3,8 +3,8 @@
     mark ─▶ OperationBegun, FilesPlanned ─▶ the files ─▶ Rewound, FilesApplied, OperationDone ─▶ unmark
 
 Without files it is the last transaction alone. A mark that nobody holds is of an operation that was cut off:
-it is finished by whoever opens the store next. Doing it twice is harmless, because a path that is as it should
-be is not touched.
+it is finished by whoever opens the store next. Doing it twice is harmless, because a path that is as it
+should be is not touched.
 """
 
 from __future__ import annotations
@@ -201,9 +201,9 @@ def _finish(engine: Engine, operation: str) -> None:
         command = None if state is None else _command(engine, begun, state)
         try:
             moved = [files.applied(planned.root, done)]
-            if state is not None and state.version == planned.version:
-                if complete(engine, operation, moved, begun.run, state, command, None):
-                    return
+            unmoved = state is not None and state.version == planned.version
+            if state and unmoved and complete(engine, operation, moved, begun.run, state, command, None):
+                return
             why = "it was cut off, and the run has gone on since"
         except HoldfastError as error:
             why = str(error)

@@ -20,8 +20,8 @@ _DIRECTORY = 0o40755
 
 
 def edited(contents: Contents, base: Tree, edits: Edits, like: Tree) -> str:
-    """The id of a snapshot that is `base` but for `edits`. A directory that they need and that is not in `base`
-    is as in `like`. What `base` does not cover is left as it is. Raises ContentsDamaged."""
+    """The id of a snapshot that is `base` but for `edits`. A directory that they need and that is not in
+    `base` is as in `like`. What `base` does not cover is left as it is. Raises ContentsDamaged."""
     if not edits:
         return base.id
     directories = sorted(_ancestors(edits), key=lambda path: path.count(b"/") + bool(path), reverse=True)
