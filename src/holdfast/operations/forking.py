@@ -178,7 +178,8 @@ class _Moved(NamedTuple):
         held.enter_context(contents.hold())
         from holdfast.workspace import Tree
 
-        count = Tree(contents, saved.snapshot).manifest.files
+        tree = Tree(contents, saved.snapshot)
+        count = sum(not entry.is_directory for _, entry in tree.walk())
         return cls(
             engine,
             saved.root,

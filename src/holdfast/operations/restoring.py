@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.errors import BadInput, SnapshotNotFound
 from holdfast.kernel import events as e
+from holdfast.kernel.operation import fold, stream_of
 from holdfast.operations.files import FilesBack, refuse_pattern, to_snapshot
 from holdfast.operations.holding import load
 from holdfast.operations.keeping import named
@@ -59,4 +60,5 @@ def _find(engine: Engine, text: str) -> tuple[str, str]:
     if len(found) > 1:
         raise BadInput(f"{text!r} is the start of several snapshots; type more of it")
     ((snapshot, stream),) = found.items()
-    return stream, snapshot
+    operation = fold(engine.store.load(stream)) if stream.startswith(stream_of("")) else None
+    return stream if operation is None else operation.run, snapshot

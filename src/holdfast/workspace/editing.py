@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
-from holdfast.workspace import beneath, listing
+from holdfast.workspace import beneath, listing, snapshot
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.listing import EMPTY, Entry
 from holdfast.workspace.refs import Ref
@@ -39,11 +37,7 @@ def edited(contents: Contents, base: Tree, edits: Edits, like: Tree) -> str:
                 inner[parent][name] = made
             elif made is not None:
                 root = made
-        files, links = _counted(base, edits)
-        manifest = msgspec.structs.replace(
-            base.manifest, mode=root.mode, listing=root.ref, files=files, links=links
-        )
-        ref = batch.put(msgspec.msgpack.encode(manifest))
+        ref = snapshot.write(batch.put, root)
     return ref.hex()
 
 
@@ -87,17 +81,3 @@ def _directory(
     joined = b"".join(entry.ref for entry in left.values())
     ref = listing.write(put, list(left), [entry.mode for entry in left.values()], joined, uncovered)
     return Entry(mode, ref)
-
-
-def _counted(base: Tree, edits: Edits) -> tuple[int, int]:
-    """How many files and links there are then."""
-    files, links = base.manifest.files, base.manifest.links
-    for path, entry in edits.items():
-        before = base.find(path)
-        for state, change in ((before, -1), (entry, 1)):
-            if isinstance(state, Entry) and not state.is_directory:
-                if state.is_link:
-                    links += change
-                else:
-                    files += change
-    return files, links

@@ -115,7 +115,7 @@ class Workspace:
                     scan = Scan(root, rules, batch, old, known, progress)
                     seen = scan.run()
                     if seen.fresh or old is None:
-                        ref = snapshot.write(batch.put, seen.root[0], seen.records)
+                        ref = snapshot.write(batch.put, Entry(seen.root[0], Ref(seen.records[0].listing)))
                     else:
                         ref = Ref(old.snapshot)
                 git_state = scan.git_state(seen.records)
@@ -142,7 +142,7 @@ class Workspace:
         return changes.unified(self.contents, change)
 
     def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
-        """What the changes from the first to the second of each pair made of each path; the last one counts."""
+        """What the changes from the first to the second of each pair made of each path; the last counts."""
         return {
             change.path: change.after
             for before, after in pairs
