@@ -33,6 +33,7 @@ HoldfastError
 ├── StepTimeout             a step took longer than its limit
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
+│   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
@@ -164,7 +165,10 @@ class SnapshotNotFound(NotFound, LookupError):
 
     def __init__(self, snapshot: str) -> None:
         self.snapshot = snapshot
-        super().__init__(f"no snapshot has the id {snapshot!r}; `holdfast checkpoints` shows those of a run")
+        super().__init__(
+            f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
+            "`holdfast show RUN --events` names those of a run"
+        )
 
 
 class ProgramNotFound(NotFound):

@@ -126,7 +126,16 @@ def open_engine(
         from holdfast.operations.performing import recover
 
         recover(engine)
+    if settings.workspace_quota_mb:
+        from holdfast.operations.keeping import collect_if_over
+
+        collect_if_over(engine, quota_of(place))
     return engine
+
+
+def quota_of(place: Place) -> int:
+    """What saved files may take, in bytes; 0 for no limit."""
+    return int(place.resolved.settings.workspace_quota_mb * 1024 * 1024)
 
 
 def backup_directory(place: Place) -> Path:

@@ -69,7 +69,7 @@ SECTIONS = {
         "config": _Entry("config", "Show the settings and where each came from.", only="show"),
     },
     "First steps": {
-        "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
+        "demo": _Entry("demo", "Kill a run in the middle, take an agent's edit back."),
         "completion": _Entry("completion", "Print the script that completes in your shell."),
     },
 }

@@ -10,13 +10,9 @@ import msgspec
 from holdfast.cli import access, effects
 from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, out
-from holdfast.wiring import Place
+from holdfast.wiring import quota_of
 
 _MB = 1024 * 1024
-
-
-def quota_of(place: Place) -> int:
-    return int(place.resolved.settings.workspace_quota_mb * _MB)
 
 
 @click.command("du")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import BadWorkspace
+from holdfast.errors import BadWorkspace, HoldfastError
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
 
@@ -128,6 +129,15 @@ def collect(engine: Engine, quota: int = 0) -> Collected:
             break
         forgotten += more
     return Collected(removed, freed, tuple(forgotten), damaged)
+
+
+def collect_if_over(engine: Engine, quota: int) -> None:
+    """As a store is opened. What cannot be done now, the next one does."""
+    try:
+        if engine.files.contents.du().bytes > quota:
+            collect(engine, quota)
+    except HoldfastError as error:
+        logging.getLogger("holdfast").warning("saved files take more than their quota: %s", error)
 
 
 def _needed(engine: Engine, contents: Contents, drop: frozenset[str]) -> set[Ref]:
