@@ -192,8 +192,8 @@ class Demo:
         if not told:
             return False
         for line in told.splitlines():
-            if line.startswith(("files", " ", "kept")):
-                out.line(f"    {line}")
+            if line.startswith(("files", "  ", "kept")):
+                self._tell(line)
         back = all(
             files[name].exists() and files[name].read_text() == f"# {name}, as it was\n"
             for name in ("report.md", "sources.md")
