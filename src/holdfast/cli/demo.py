@@ -193,7 +193,7 @@ class Demo:
             return False
         for line in told.splitlines():
             if line.startswith(("files", "  ", "kept")):
-                self._tell(line)
+                out.line(f"    {fit(line, max(min(out.width, 100) - 4, 20))}")
         back = all(
             files[name].exists() and files[name].read_text() == f"# {name}, as it was\n"
             for name in ("report.md", "sources.md")

@@ -21,7 +21,7 @@ from holdfast.engine import files
 from holdfast.engine.scope import current
 from holdfast.errors import BadInput, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
-from holdfast.kernel.files import gaps, last
+from holdfast.kernel.files import gaps
 
 if TYPE_CHECKING:
     from holdfast.engine.perform import Call
@@ -95,12 +95,13 @@ class Guard:
         """Roll back what an earlier attempt did, from its own `before` on. What somebody else changed since,
         stays."""
         state, key = self._run.state, self._call.key
-        first = next((one for one in state.files if one.place == "before" and one.key == key), None)
-        left = last(state.files)
-        if first is None or left is None:
+        began = [n for n, one in enumerate(state.files) if one.place == "before" and one.key == key]
+        if not began:
             return ()
-        yours = self._workspace.edits(gaps(state.files, first.version))
-        plan = self._workspace.plan(first.snapshot, left.snapshot, yours=yours)
+        since = state.files[began[0] :]
+        plan = self._workspace.plan(
+            since[0].snapshot, since[-1].snapshot, yours=self._workspace.edits(gaps(since))
+        )
         done = self._workspace.apply(plan)
         kept = tuple(os.fsdecode(one.path) for one in done.kept[:_NAMED])
         return (c.SaveFiles(done.after, "taken_back", self._root, key, done.before, len(done.actions), kept),)
@@ -153,6 +154,7 @@ class Guard:
         saved: list[c.Command] = [c.SaveFiles(ours, "after", self._root, self._call.key)]
         if now != ours:  # the rest is somebody else's
             saved.append(c.SaveFiles(now, "start", self._root))
+        files.saved(self._run, self._call)
         return saved
 
 

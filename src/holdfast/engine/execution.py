@@ -103,6 +103,8 @@ class Execution:
         self.steps_begun = 0
         self.tasks = 0
         """Tasks of an async run beside the one of its function."""
+        self.unsaved = False
+        """A body has begun since the last snapshot of the run's files."""
         self.introduced = False
         """Whether the follower has told it what was written before it was live."""
         self.over = False

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from holdfast.engine.control import Control
 from holdfast.errors import BadWorkspace, HoldfastError, NeedsAttention
 from holdfast.kernel import commands as c
-from holdfast.kernel.files import last, wrote_since_saved
+from holdfast.kernel.files import last
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
+    from holdfast.engine.perform import Call
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Divided, Workspace
 
@@ -159,7 +160,7 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
     """What is to be written with the end of a window; the snapshot is held until that is done. One that
     cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
     silent = run.control is not None and run.control.silent
-    if silent or not run.state.owner or not wrote_since_saved(run.state.files, run.state.steps):
+    if silent or not run.state.owner or not run.state.files or not run.unsaved:
         yield ()
         return
     with ExitStack() as held:
@@ -189,7 +190,13 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str]]:
         except HoldfastError as error:
             raise run.stop(unusable(run, error)) from None
         run.engine.heart.beat_for(run)
+        saved(run)
         yield snapshot, str(workspace.root)
+
+
+def saved(run: Execution, call: Call | None = None) -> None:
+    """A snapshot was taken: nothing has changed since, unless a body beside `call` is still at it."""
+    run.unsaved = run.engine.flusher.is_busy(run, call)
 
 
 class Heart:

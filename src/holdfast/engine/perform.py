@@ -148,6 +148,7 @@ class Call(InsideStep):
         self.at = clock.now_us()
         self.since = clock.monotonic()
         self.taken = False
+        self.execution.unsaved = True
 
     def take(self) -> Sequence[NewEvent]:
         """The events that say that the attempt began, nothing if that is said. The caller holds

@@ -35,21 +35,20 @@ def at_point(files: Sequence[Saved], steps: Mapping[str, StepState], point: Step
     return next((saved for saved in files if saved.version > point.version), None)
 
 
-def wrote_since_saved(files: Sequence[Saved], steps: Mapping[str, StepState]) -> bool:
-    """Whether a step of a run that has snapshots may have changed files after the last of them."""
-    return bool(files) and any(
-        step.kind in _BODIES and step.version > files[-1].version for step in steps.values()
-    )
-
-
 def _wrote(steps: Iterable[StepState], after: int, until: int) -> bool:
     return any(step.kind in _BODIES and after < step.version <= until for step in steps)
 
 
-def gaps(files: Sequence[Saved], after: int) -> list[tuple[str, str]]:
-    """What somebody else changed after that version: from which snapshot to which."""
+def gaps(files: Sequence[Saved]) -> list[tuple[str, str]]:
+    """What somebody else changed since the first of these: from which snapshot to which."""
     return [
         (earlier.snapshot, later.snapshot)
         for earlier, later in pairwise(files)
-        if later.place == "start" and later.version > after and earlier.snapshot != later.snapshot
+        if later.place == "start" and earlier.snapshot != later.snapshot
     ]
+
+
+def since(files: Sequence[Saved], version: int) -> Sequence[Saved]:
+    """Those after a version, and the last one before it: between the two lies a gap, or none."""
+    before = sum(saved.version <= version for saved in files)
+    return files[max(before - 1, 0) :]

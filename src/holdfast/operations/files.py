@@ -13,7 +13,7 @@ import msgspec
 from holdfast.engine.files import divide
 from holdfast.errors import Refused
 from holdfast.kernel import events as e
-from holdfast.kernel.files import at_point, gaps, last
+from holdfast.kernel.files import at_point, gaps, last, since
 from holdfast.kernel.operation import OperationState
 from holdfast.operations.holding import Dead
 
@@ -168,7 +168,7 @@ def to_point(
     workspace = engine.files.of(target.root)
     with _alone(workspace, dry_run), workspace.contents.hold():
         left, stop = _left(state, dead, workspace)
-        yours = workspace.edits(gaps(state.files, target.version))
+        yours = workspace.edits(gaps(since(state.files, target.version)))
         plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=yours)
         yield Going(workspace, plan, described(target), state.version, stop, partial)
 
@@ -190,11 +190,10 @@ def to_before(
         return
     workspace = engine.files.of(done.root)
     with _alone(workspace, dry_run), workspace.contents.hold():
-        since = [saved for saved in state.files if saved.version > planned.version]
         left, stop = done.after, None
-        if since:
+        if any(saved.version > planned.version for saved in state.files):
             left, stop = _left(state, dead, workspace)
-        yours = workspace.edits(gaps(state.files, planned.version))
+        yours = workspace.edits(gaps(since(state.files, planned.version)))
         plan = workspace.plan(done.before, left, planned.only, yours=yours)
         yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial)
 
