@@ -242,3 +242,34 @@ def test_child_runs_and_their_parent(files: Holdfast, act: Any, root: Path) -> N
     assert (root / "child").exists()
     files.rewind("r", "before")
     assert not (root / "child").exists()
+
+
+def test_what_a_person_changed_in_a_gap_stays(files: Holdfast, act: Any, root: Path) -> None:
+    """Between two windows: in a file of their own, in one that the run changes later, in a new directory."""
+
+    def plot() -> str:
+        checkpoint("before")
+        write("a", "run, first window")
+        outcome = approval("go").outcome
+        write("b", "run, second window")
+        return outcome
+
+    for name in ("a", "b", "mine"):
+        (root / name).write_text("original")
+    run = files.with_id("r").start(act(plot))
+    with pytest.raises(Exception, match="waits"):
+        run.result(timeout=0.5)
+    (root / "mine").write_text("a person's")
+    (root / "b").write_text("a person's, before the run's")
+    (root / "new").mkdir()
+    (root / "new" / "file").write_text("a person's")
+    files.approve("r")
+    assert run.result(timeout=10) == "approved"
+    done = files.rewind("r", "before")
+    assert {path.name: path.read_text() for path in root.iterdir() if path.is_file()} == {
+        "a": "original",
+        "b": "a person's, before the run's",
+        "mine": "a person's",
+    }
+    assert (root / "new" / "file").read_text() == "a person's"
+    assert done.files is not None and "mine" in {kept.path for kept in done.files.kept}
