@@ -97,7 +97,7 @@ MUTANTS = (
         (
             "engine/lifecycle.py",
             "                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)\n",
-            "                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs, durable=False)\n",
+            "                entry = execution.entry((*saved, *ending.commands), durable=False)\n",
         ),
     ),
     mutant(
