@@ -34,6 +34,9 @@ HoldfastError
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
+│   ├── GitError            the git repository cannot be moved
+│   │   ├── GitFailed       git ended with an error
+│   │   └── GitBusy         somebody else is at work in the repository
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
@@ -393,6 +396,29 @@ class WorkspaceConflict(WorkspaceError):
             f"step {step} worked in a copy, and somebody else changed the same files meanwhile: {some}; "
             "nothing of it was brought back: resume the run to do it again"
         )
+
+
+class GitError(WorkspaceError):
+    code = "git"
+
+
+class GitFailed(GitError):
+    """`output` is what git had printed until then."""
+
+    code = "git_failed"
+
+    def __init__(self, command: str, reason: str, output: bytes = b"") -> None:
+        self.command = command
+        self.reason = reason
+        self.output = output
+        super().__init__(f"git {command} failed: {reason}; put that right and try again")
+
+
+class GitBusy(GitError):
+    """Nothing was changed: it can be tried again."""
+
+    code = "git_busy"
+    exit_code = 4
 
 
 class RestoreUndone(WorkspaceError):

@@ -77,6 +77,29 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     interpreter: str = ""
 
 
+class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a git repository stood: `head` is a commit ("" before the first one), `branch` the ref that HEAD
+    is at ("" if detached), `busy` what was in progress ("rebase", "merge", ...).
+
+    `refs` (all refs and the stash) and `index` (the index file, "" if there was none) are contents of the
+    workspace's content store: a repository can have thousands of refs, and an event names them all in 64
+    characters. `index_time` is when the index file was written (nanoseconds): git judges by it whether the
+    times inside can be trusted.
+    """
+
+    refs: str
+    head: str = ""
+    branch: str = ""
+    index: str = ""
+    index_time: int = 0
+    busy: str = ""
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """What must stay in the content store as long as this position can be gone back to."""
+        return (self.refs, self.index) if self.index else (self.refs,)
+
+
 # The store's own stream
 
 
