@@ -90,12 +90,13 @@ class AsyncHoldfast:
         theirs: bool = False,
         files: bool = True,
         partial: bool = False,
+        git: bool = False,
         rerun_once: bool = False,
         dry_run: bool = False,
     ) -> Rewind:
         return await self._call(
             self._holdfast.rewind, run_id, to, only=only, theirs=theirs, files=files, partial=partial,
-            rerun_once=rerun_once, dry_run=dry_run,
+            git=git, rerun_once=rerun_once, dry_run=dry_run,
         )  # fmt: skip
 
     async def undo(

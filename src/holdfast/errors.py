@@ -8,6 +8,7 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
+│   ├── Pushed              going back would drop commits that a remote has
 │   ├── BadWorkspace        a directory that cannot be a workspace, or a path outside it
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
 ├── NotFound                something named is not there
@@ -115,6 +116,23 @@ class BadWorkspace(BadInput):
 
 class WrongColour(BadInput, RuntimeError):
     code = "wrong_colour"
+
+
+class Pushed(Refused):
+    """Going back would drop commits that a remote has."""
+
+    code = "pushed"
+
+    def __init__(self, ref: str, commits: Sequence[str], revert: str) -> None:
+        self.ref = ref
+        self.commits = tuple(commits)
+        self.revert = revert
+        more = f" and {len(self.commits) - 5} more" if len(self.commits) > 5 else ""
+        way = f"`{revert}` takes them back with new commits; " if revert else ""
+        super().__init__(
+            f"{ref} cannot go back: a remote has {', '.join(self.commits[:5])}{more}. Nothing was done; "
+            f"{way}without --git the rewind leaves the repository as it is"
+        )
 
 
 class NotFound(HoldfastError):

@@ -215,6 +215,7 @@ class Holdfast:
         theirs: bool = False,
         files: bool = True,
         partial: bool = False,
+        git: bool = False,
         rerun_once: bool = False,
         dry_run: bool = False,
     ) -> Rewind:
@@ -226,6 +227,7 @@ class Holdfast:
         theirs      also take back what somebody else changed
         files       False leaves the files as they are
         partial     go on without files whose saved content is damaged
+        git         take back what the run did to the git repository, too
         rerun_once  `once` steps that were done after that point may run again
         dry_run     nothing is written, and what would be done returned
 
@@ -237,7 +239,7 @@ class Holdfast:
 
         return rewind(
             self._engine, known, to, by=me, only=tuple(only or ()), theirs=theirs, files=files,
-            partial=partial, rerun_once=rerun_once, dry_run=dry_run,
+            partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
         )  # fmt: skip
 
     def undo(

@@ -189,6 +189,56 @@ def test_git_is_left_alone(repository):
     assert (position(cli), git(cli, "status", "--porcelain")) == (at_checkpoint, status)
 
 
+COMMITS = """
+    @workflow
+    def main():
+        checkpoint("before")
+        command(["sh", "-c", "echo agent > a; git add a; git -c user.name=n -c user.email=n@l commit -qm agent"
+                 ";git checkout -qb side; git tag made; echo more > c; git add c"], name="agent")
+        return 1
+"""
+
+
+def test_commits_are_taken_back_if_asked(repository):
+    """With `--git`: branch, tag, HEAD and index go back, old tips stay reachable, `undo` brings all back."""
+    cli = repository
+    cli.script(COMMITS)
+    start = position(cli)
+    cli("run", "--id", "r", "flow.py:main")
+    made, tip = position(cli), git(cli, "rev-parse", "main").strip()
+    assert made != start
+    done = cli("rewind", "r", "--to", "before", "--git")
+    assert "refs/heads/side" in done.out
+    operation = done.out.partition("holdfast undo ")[2].split()[0]
+    after = position(cli)
+    kept = git(cli, "for-each-ref", "refs/holdfast")
+    assert tip in kept and operation in kept
+    assert [after[n] for n in (0, 1, 3, 4)] == [start[n] for n in (0, 1, 3, 4)]
+    assert (cli.directory / "a").read_text() == "original\n" and not (cli.directory / "c").exists()
+    cli("undo")
+    again = position(cli)
+    assert [again[n] for n in (0, 1, 3, 4)] == [made[n] for n in (0, 1, 3, 4)]
+    assert git(cli, "rev-parse", "main").strip() == tip
+    assert (cli.directory / "a").read_text() == "agent\n"
+
+
+def test_pushed_commits_are_refused(repository):
+    """Nothing is done, neither to the files nor to the run; the way to revert them is offered."""
+    cli = repository
+    cli.script(COMMITS)
+    git(cli, "init", "-q", "--bare", "../remote")
+    git(cli, "remote", "add", "origin", "../remote")
+    cli("run", "--id", "r", "flow.py:main")
+    git(cli, "push", "-q", "origin", "main")
+    before = (position(cli), tree(cli.directory))
+    refused = cli("rewind", "r", "--to", "before", "--git", code=2)
+    assert "git revert" in refused.err and "agent" in refused.err
+    assert (position(cli), tree(cli.directory)) == before
+    assert cli.status("r") == "completed"
+    cli("rewind", "r", "--to", "before")
+    assert position(cli) == before[0]
+
+
 VANDAL = """
     @workflow
     def main():
@@ -208,11 +258,11 @@ def test_an_agent_that_cleans_everything_away(repository):
     (cli.directory / ".gitignore").write_text(".env\n")
     cli("run", "--id", "r", "flow.py:main")
     assert not (cli.directory / ".env").exists()
-    done = cli("rewind", "r", "--to", "before")
+    cli("rewind", "r", "--to", "before", "--git")
     assert (cli.directory / ".env").read_text() == "TOKEN=1\n"
     assert (cli.directory / "untracked").read_text() == "work\n"
+    assert git(cli, "log", "--format=%s", "main") == "first\n", "the refs are back"
     assert ".git" in cli("workspace", "status").out, "what is not covered is listed"
-    assert done.code == 0
 
 
 def test_isolated_commands_run_beside_each_other(cli):

@@ -472,7 +472,7 @@ _STAGES["restore"] = (_FILES, _NEITHER, _DROPPED)
 def fold_operation(stream: str, events: list[Event]) -> OperationHistory:
     """An operation has all its stages when everybody has ended: those on the state alone are one transaction,
     and what was cut off was finished or dropped by whoever came next."""
-    found = [event.type for event in events]
+    found = [event.type for event in events if not event.type.startswith("Git")]
     begun = events[0].payload
     kind = begun.get("kind", "")
     require(kind in _STAGES, f"operation {stream}: of the kind {kind!r}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast.cli.terminal import Line, clean, out, wrap
 
 if TYPE_CHECKING:
     from holdfast.operations.files import FilesBack
+    from holdfast.operations.repositories import GitBack
 
 _INDENT = 11
 _MOST = 12
@@ -57,6 +60,31 @@ def files(back: FilesBack | None) -> Iterator[Line]:
 def _file(change: str, path: str) -> Iterator[Line]:
     sign, style = _SIGNS.get(change, ("~", "yellow"))
     yield [" " * _INDENT, (f"{sign} {clean(path)}", style), (f"  {change}", "dim")]
+
+
+def git(back: GitBack | None) -> Iterator[Line]:
+    """What becomes of the repository: a line for each ref, and what stays."""
+    if back is None:
+        return
+    told = [f"{len(back.moves)} refs"] if back.moves else []
+    told += ["the index"] if back.index == "back" else []
+    told += [f"{back.stash} stash entries"] if back.stash else []
+    yield from row("git", f"{', '.join(told)} go back" if told else "nothing to change")
+    for one in back.moves[:_MOST]:
+        before, after = (_commit(text) for text in (one.before, one.after))
+        yield [" " * _INDENT, (clean(one.ref), "yellow"), (f"  {before} → {after}", "dim")]
+    for kept in back.kept[:_MOST]:
+        yield [" " * _INDENT, (clean(kept.ref), "cyan"), (f"  stays: {clean(kept.why)}", "dim")]
+
+
+def _commit(text: str) -> str:
+    """A commit's first letters, or a branch; none."""
+    return (text if text.startswith("refs/") else text[:10]) or "none"
+
+
+def git_fields(back: GitBack | None) -> dict[str, Any] | None:
+    fields: dict[str, Any] | None = None if back is None else msgspec.to_builtins(back)
+    return fields
 
 
 def ways(*commands: tuple[str, str]) -> Iterator[Line]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--theirs", is_flag=True, help="Take back what somebody else changed, too.")
 @click.option("--no-files", is_flag=True, help="Leave the files as they are.")
+@click.option("--git", is_flag=True, help="Take back what the run did to the git repository, too.")
 @click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
 @click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done after it run again.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
@@ -35,6 +36,7 @@ def rewind_command(
     only: tuple[str, ...],
     theirs: bool,
     no_files: bool,
+    git: bool,
     partial: bool,
     rerun_once: bool,
     dry_run: bool,
@@ -44,7 +46,8 @@ def rewind_command(
 
     What was recorded after that point no longer counts, decisions and signals too: when the run is
     resumed, it runs again, with other idempotency keys. Files that the run changed since go back; what
-    somebody else changed stays, and is named. Nothing is lost: `holdfast undo` brings it back.
+    somebody else changed stays, and is named. HEAD, refs and the index of git stay, unless --git takes back
+    what the run did to them. Nothing is lost: `holdfast undo` brings it back.
 
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
     """
@@ -55,7 +58,7 @@ def rewind_command(
         run_id = opened.reading.find(run)
         done = rewind(
             engine, run_id, step, by=user(), only=only, theirs=theirs, files=not no_files, partial=partial,
-            rerun_once=rerun_once, dry_run=dry_run,
+            git=git, rerun_once=rerun_once, dry_run=dry_run,
         )  # fmt: skip
     if as_json:
         out.json(_fields(done))
@@ -74,6 +77,7 @@ def _fields(done: Rewind) -> dict[str, Any]:
         "children": done.children,
         "operation": done.operation or None,
         "files": effects.files_fields(done.files),
+        "git": effects.git_fields(done.git),
     }
 
 
@@ -81,6 +85,7 @@ def _describe_files(done: Rewind) -> Iterator[Line]:
     verb = "went back" if done.operation else "would go back"
     yield ["files of run ", (done.run_id, "bold"), f" {verb} to ", (clean(done.to), "bold")]
     yield from effects.files(done.files)
+    yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
 
@@ -105,6 +110,7 @@ def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
         yield from effects.names("once", done.once, "done before; only with --rerun-once", "yellow")
     yield from effects.names("children", done.children, "begin anew, under other ids")
     yield from effects.files(done.files)
+    yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways(
             (f"holdfast resume {done.run_id}", "goes on from there"),

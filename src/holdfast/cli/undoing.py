@@ -51,6 +51,7 @@ def _fields(done: Undo) -> dict[str, Any]:
         "once": done.once,
         "operation": done.operation or None,
         "files": effects.files_fields(done.files),
+        "git": effects.git_fields(done.git),
     }
 
 
@@ -68,5 +69,6 @@ def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
     else:
         yield from effects.names("once", done.once, "done since; only with --rerun-once", "yellow")
     yield from effects.files(done.files)
+    yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back in turn"))

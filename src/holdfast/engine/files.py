@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from holdfast.engine.control import Control
 from holdfast.errors import BadWorkspace, HoldfastError, NeedsAttention
 from holdfast.kernel import commands as c
-from holdfast.kernel.files import last
+from holdfast.kernel.files import last, last_git
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
     from holdfast.engine.perform import Call
+    from holdfast.kernel.events import GitPosition
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Divided, Workspace
 
@@ -131,7 +132,8 @@ def begin(run: Execution) -> None:
                 now = divided.now
             else:
                 now = workspace.snapshot().id
-            _write(run, [*commands, c.SaveFiles(now, "start", root)])
+            git = position_of(workspace) if last_git(run.state.files) is not None else None
+            _write(run, [*commands, c.SaveFiles(now, "start", root, git=git)])
     except HoldfastError as error:
         raise run.stop(unusable(run, error)) from None
     run.engine.heart.beat_for(run)
@@ -160,7 +162,8 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
     """What is to be written with the end of a window; the snapshot is held until that is done. One that
     cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
     silent = run.control is not None and run.control.silent
-    if silent or not run.state.owner or not run.state.files or not run.unsaved:
+    known, in_git = last(run.state.files), last_git(run.state.files) is not None
+    if silent or not run.state.owner or known is None or not (run.unsaved or in_git):
         yield ()
         return
     with ExitStack() as held:
@@ -168,7 +171,9 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
         try:
             workspace = workspace_of(run.engine, run.state)
             held.enter_context(workspace.contents.hold())
-            saved = (c.SaveFiles(workspace.snapshot().id, "stop", str(workspace.root)),)
+            snapshot = workspace.snapshot().id if run.unsaved else known.snapshot
+            git = position_of(workspace) if in_git else None
+            saved = (c.SaveFiles(snapshot, "stop", str(workspace.root), git=git),)
         except HoldfastError as error:
             log = logging.getLogger("holdfast")
             log.warning("run %s stops without a snapshot of its files: %s", run.id, error)
@@ -176,22 +181,33 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
 
 
 @contextmanager
-def at_checkpoint(run: Execution) -> Iterator[tuple[str, str]]:
-    """(snapshot, root) for a checkpoint, held until it is written; empty if there is no root. Files that
-    cannot be saved stop the run: it would go on without the way back that it asked for."""
+def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None]]:
+    """(snapshot, root, git position) for a checkpoint, held until it is written; empty if there is no root.
+    Files that cannot be saved stop the run: it would go on without the way back that it asked for."""
     if run.engine.files.root is None and not run.state.files:
-        yield "", ""
+        yield "", "", None
         return
     with ExitStack() as held:
         try:
             workspace = workspace_of(run.engine, run.state)
             held.enter_context(workspace.contents.hold())
-            snapshot = workspace.snapshot().id
+            snapshot, git = workspace.snapshot().id, position_of(workspace)
         except HoldfastError as error:
             raise run.stop(unusable(run, error)) from None
         run.engine.heart.beat_for(run)
         saved(run)
-        yield snapshot, str(workspace.root)
+        yield snapshot, str(workspace.root), git
+
+
+def position_of(workspace: Workspace) -> GitPosition | None:
+    """Where the repository stands that the workspace is in; None if it is in none that git can read."""
+    root = workspace.root
+    if not any((path / ".git").exists() for path in (root, *root.parents)):
+        return None
+    from holdfast.workspace.repository import NoPosition, Repository
+
+    found = Repository(root, workspace.contents).position()
+    return None if isinstance(found, NoPosition) else found
 
 
 def saved(run: Execution, call: Call | None = None) -> None:

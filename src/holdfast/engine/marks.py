@@ -14,6 +14,7 @@ from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.errors import WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel.events import GitPosition
 from holdfast.kernel.identity import check_step_name
 from holdfast.store.port import Append
 
@@ -66,8 +67,8 @@ class _Taken(NamedTuple):
         if cancelled is not None:
             raise cancelled
 
-    def _append(self, snapshot: str, root: str) -> Append:
-        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root)
+    def _append(self, snapshot: str, root: str, git: GitPosition | None) -> Append:
+        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git)
         return self.run.entry([command], blobs=self.blobs)
 
 

@@ -14,6 +14,7 @@ from holdfast.kernel.events import (
     FilesPlace,
     GateKind,
     GateOutcome,
+    GitPosition,
     StepKind,
     StepRan,
     Waits,
@@ -238,6 +239,7 @@ class TakeCheckpoint(Command, frozen=True, gc=False):
     blob: str = ""
     snapshot: str = ""
     root: str = ""
+    git: GitPosition | None = None
 
 
 class SaveFiles(Command, frozen=True, gc=False):
@@ -248,6 +250,7 @@ class SaveFiles(Command, frozen=True, gc=False):
     instead_of: str = ""
     changes: int = 0
     kept: tuple[str, ...] = ()
+    git: GitPosition | None = None
 
 
 class Emit(Command, frozen=True, gc=False):

@@ -355,6 +355,7 @@ def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.E
             state.generation,
             command.snapshot,
             command.root,
+            command.git,
         )
     ]
 
@@ -371,6 +372,7 @@ def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
             command.instead_of,
             command.changes,
             command.kept,
+            command.git,
         )
     ]
 

@@ -393,6 +393,7 @@ class CheckpointTaken(Event, frozen=True, gc=False):
     generation: int = 0
     snapshot: str = ""
     root: str = ""
+    git: GitPosition | None = None
 
 
 class FilesSaved(Event, frozen=True, gc=False):
@@ -408,6 +409,7 @@ class FilesSaved(Event, frozen=True, gc=False):
     """Of what was taken back: the snapshot just before that, how many paths it was, and which were kept."""
     changes: int = 0
     kept: tuple[str, ...] = ()
+    git: GitPosition | None = None
 
 
 class Emitted(Event, frozen=True, gc=False):
@@ -478,6 +480,23 @@ class FilesApplied(Event, frozen=True, gc=False):
     rescued: str = ""
 
 
+class GitPlanned(Event, frozen=True, gc=False):
+    """The repository of `root` goes back to `to` in what was done until `left`; it stands at `now`."""
+
+    root: str
+    to: GitPosition
+    now: GitPosition
+    left: GitPosition | None = None
+
+
+class GitApplied(Event, frozen=True, gc=False):
+    """The repository was moved: it stood at `before` and stands at `after`."""
+
+    root: str
+    before: GitPosition
+    after: GitPosition
+
+
 class StateApplied(Event, frozen=True, gc=False):
     """The run's state was moved, in this same transaction: its live generation was `left` and is `opened`."""
 
@@ -536,6 +555,8 @@ TYPES: Final[dict[str, type[Event]]] = {
         OperationBegun,
         FilesPlanned,
         FilesApplied,
+        GitPlanned,
+        GitApplied,
         StateApplied,
         OperationDone,
         OperationDropped,

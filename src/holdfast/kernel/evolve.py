@@ -292,11 +292,11 @@ def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, a
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
     if event.snapshot:
-        state.files.append(Saved(version, event.snapshot, event.root, "checkpoint", event.key))
+        state.files.append(Saved(version, event.snapshot, event.root, "checkpoint", event.key, event.git))
 
 
 def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) -> None:
-    state.files.append(Saved(version, event.snapshot, event.root, event.place, event.key))
+    state.files.append(Saved(version, event.snapshot, event.root, event.place, event.key, event.git))
     if event.place == "start":
         state.seen_at = 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from holdfast.kernel.events import GitPosition
 from holdfast.kernel.state import Saved, StepState
 
 _BODIES = frozenset({"step", "command", "child"})
@@ -52,3 +53,18 @@ def since(files: Sequence[Saved], version: int) -> Sequence[Saved]:
     """Those after a version, and the last one before it: between the two lies a gap, or none."""
     before = sum(saved.version <= version for saved in files)
     return files[max(before - 1, 0) :]
+
+
+def git_gaps(files: Sequence[Saved]) -> list[tuple[GitPosition, GitPosition]]:
+    """The same for the repository, as far as it was looked at."""
+    looked = [saved for saved in files if saved.git is not None]
+    return [
+        (earlier.git, later.git)
+        for earlier, later in pairwise(looked)
+        if later.place == "start" and earlier.git and later.git and earlier.git != later.git
+    ]
+
+
+def last_git(files: Sequence[Saved]) -> GitPosition | None:
+    """Where the run left the repository, as far as that is recorded."""
+    return next((saved.git for saved in reversed(files) if saved.git is not None), None)

@@ -33,6 +33,8 @@ class OperationState(msgspec.Struct):
     opened: int = -1
     planned: e.FilesPlanned | None = None
     applied: e.FilesApplied | None = None
+    git_planned: e.GitPlanned | None = None
+    git_applied: e.GitApplied | None = None
 
 
 def stream_of(operation: str) -> str:
@@ -56,6 +58,10 @@ def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationSt
             state.planned = event
         elif isinstance(event, e.FilesApplied):
             state.applied = event
+        elif isinstance(event, e.GitPlanned):
+            state.git_planned = event
+        elif isinstance(event, e.GitApplied):
+            state.git_applied = event
         elif isinstance(event, e.StateApplied):
             state.left, state.opened = event.left, event.opened
         elif isinstance(event, e.OperationDone):

@@ -20,6 +20,7 @@ from holdfast.kernel.events import (
     Effect,
     Failure,
     FilesPlace,
+    GitPosition,
     PauseRequested,
     StepKind,
 )
@@ -90,6 +91,7 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
     root: str
     place: FilesPlace | Literal["checkpoint"]
     key: str = ""
+    git: GitPosition | None = None
 
 
 class Generation(msgspec.Struct):

@@ -15,7 +15,9 @@ from holdfast.errors import Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since
 from holdfast.kernel.operation import OperationState
+from holdfast.operations import repositories
 from holdfast.operations.holding import Dead
+from holdfast.operations.repositories import GitGoing
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -68,6 +70,17 @@ class Going(msgspec.Struct):
     version: int
     stop: e.FilesSaved | None = None
     partial: bool = False
+    git: GitGoing | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is to be moved."""
+        return not self.plan.actions and (self.git is None or not self.git.moves)
+
+    @property
+    def stages(self) -> list[e.Event]:
+        """What is to be recorded before anything is moved."""
+        return [self.planned] if self.git is None else [self.planned, self.git.planned]
 
     @property
     def planned(self) -> e.FilesPlanned:
@@ -157,6 +170,7 @@ def to_point(
     only: tuple[str, ...] = (),
     theirs: bool = False,
     partial: bool = False,
+    git: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Going | None]:
     """The files of a point, on their way; None if nothing is known of files after it. What is planned stays
@@ -170,7 +184,10 @@ def to_point(
         left, stop = _left(state, dead, workspace)
         yours = workspace.edits(gaps(since(state.files, target.version)))
         plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=yours)
-        yield Going(workspace, plan, described(target), state.version, stop, partial)
+        back = None
+        if git:
+            back = repositories.to_position(workspace, target, since(state.files, target.version), dead)
+        yield Going(workspace, plan, described(target), state.version, stop, partial, back)
 
 
 @contextmanager
@@ -195,7 +212,8 @@ def to_before(
             left, stop = _left(state, dead, workspace)
         yours = workspace.edits(gaps(since(state.files, planned.version)))
         plan = workspace.plan(done.before, left, planned.only, yours=yours)
-        yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial)
+        back = repositories.to_before(workspace, operation, since(state.files, planned.version), dead)
+        yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial, back)
 
 
 @contextmanager

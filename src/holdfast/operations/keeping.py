@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.workspace.refs import Ref
 
 _NAMING: Final = ("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied")
+_POSITIONS: Final = ("FilesSaved", "CheckpointTaken", "GitPlanned", "GitApplied")
+_PLACES: Final = ("git", "to", "left", "now", "before", "after")
 _FIELDS: Final = ("snapshot", "instead_of", "to", "left", "now", "before", "after", "rescued")
 
 
@@ -98,6 +100,17 @@ def named(engine: Engine) -> dict[str, set[str]]:
     return found
 
 
+def _positions(engine: Engine) -> dict[str, set[str]]:
+    """Stream → the contents that its git positions consist of."""
+    found: dict[str, set[str]] = {}
+    for stream, event in engine.store.events_of(_POSITIONS):
+        for name in _PLACES:
+            position = getattr(event, name, None)
+            if isinstance(position, e.GitPosition):
+                found.setdefault(stream, set()).update(position.contents)
+    return found
+
+
 def _of(event: e.Unknown) -> set[Any]:
     """Of an event of a newer version: every text that may be a snapshot."""
     fields = msgspec.json.decode(event.payload)
@@ -142,9 +155,11 @@ def collect_if_over(engine: Engine, quota: int) -> None:
 
 def _needed(engine: Engine, contents: Contents, drop: frozenset[str]) -> set[Ref]:
     from holdfast.workspace import snapshot
+    from holdfast.workspace.refs import Ref
 
     ids = {one for stream, ids in named(engine).items() if stream not in drop for one in ids}
-    return snapshot.needed(contents, ids)
+    loose = {one for stream, ids in _positions(engine).items() if stream not in drop for one in ids}
+    return snapshot.needed(contents, ids) | {Ref(bytes.fromhex(one)) for one in loose}
 
 
 def _oldest(engine: Engine, but: frozenset[str], count: int) -> list[str]:

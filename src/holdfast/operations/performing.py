@@ -29,8 +29,9 @@ from holdfast.kernel.evolve import fold
 from holdfast.kernel.operation import KIND, OperationState, stream_of
 from holdfast.kernel.operation import fold as fold_operation
 from holdfast.kernel.state import RunState
-from holdfast.operations import files, journal
+from holdfast.operations import files, journal, repositories
 from holdfast.operations.files import FilesBack, Going
+from holdfast.operations.repositories import GitBack
 from holdfast.project import explained
 from holdfast.store.port import Append, Decision, NewEvent, Recorded, Source, new_event
 
@@ -42,8 +43,17 @@ _NONE = (Decision(), Decision())
 
 
 class Performed(NamedTuple):
+    """An operation that was done, and what it did beside moving the state."""
+
     operation: str
     files: FilesBack | None
+    git: GitBack | None
+
+    @classmethod
+    def of(cls, operation: str, going: Going | None, done: Restored | None = None) -> Performed:
+        if going is None:
+            return cls(operation, None, None)
+        return cls(operation, going.report(done), None if going.git is None else going.git.report())
 
 
 def perform(
@@ -57,27 +67,58 @@ def perform(
     before that, put the files back. None if the run has gone on since: then look again, and the files are as
     they were."""
     operation = engine.clock.uuid().hex[:12]
-    if going is None or not going.plan.actions:
+    if going is None or going.is_idle:
         written = complete(engine, operation, [begun], begun.run, state, command, going)
-        report = None if going is None else going.report()
-        return Performed(operation, report) if written else None
+        return Performed.of(operation, going) if written else None
     with mark(engine, operation):
-        _append(engine, operation, [begun, going.planned])
+        _append(engine, operation, [begun, *going.stages])
+        moving = _Moving(engine, operation, going)
         try:
-            done = going.apply()
+            moving.move()
+            written = complete(engine, operation, moving.stages, begun.run, state, command, going)
         except HoldfastError as error:
-            _append(engine, operation, [e.OperationDropped(str(error))])
-            raise
-        moved = files.applied(str(going.workspace.root), done)
-        try:
-            written = complete(engine, operation, [moved], begun.run, state, command, going)
-        except HoldfastError as error:
-            _drop(engine, operation, going, done, str(error))
+            moving.drop(str(error))
             raise
         if not written:
-            _drop(engine, operation, going, done, "the run has gone on meanwhile")
+            moving.drop("the run has gone on meanwhile")
             return None
-        return Performed(operation, going.report(done))
+        return Performed.of(operation, going, moving.files)
+
+
+class _Moving:
+    """Files and repository of one operation, moved, or taken back."""
+
+    def __init__(self, engine: Engine, operation: str, going: Going) -> None:
+        self._engine = engine
+        self._operation = operation
+        self._going = going
+        self.files: Restored | None = None
+        self._git: e.GitApplied | None = None
+
+    def move(self, before: OperationState | None = None) -> None:
+        """Raises `HoldfastError`. Of an operation that was cut off, `before` says what it found."""
+        going = self._going
+        self.files = going.apply()
+        if before is not None and before.planned is not None:
+            self.files = replace(self.files, before=before.planned.now)
+        if going.git is not None:
+            self._git = going.git.apply(self._operation)
+            if before is not None and before.git_planned is not None:
+                self._git = msgspec.structs.replace(self._git, before=before.git_planned.now)
+
+    @property
+    def stages(self) -> list[e.Event]:
+        assert self.files is not None, "moved"
+        moved: list[e.Event] = [files.applied(str(self._going.workspace.root), self.files)]
+        return moved if self._git is None else [*moved, self._git]
+
+    def drop(self, why: str) -> None:
+        """Everything back to where it was."""
+        if self._git is not None and self._going.git is not None:
+            self._going.git.take_back(self._git, self._operation)
+        if self.files is not None:
+            self._going.take_back(self.files)
+        _append(self._engine, self._operation, [e.OperationDropped(why)])
 
 
 def complete(
@@ -129,12 +170,6 @@ def _append(engine: Engine, operation: str, stages: Sequence[e.Event]) -> None:
         return (Decision([new_event(one, at) for one in stages], kind=KIND),)
 
     engine.store.command_all([Source(stream_of(operation))], decide_now)
-
-
-def _drop(engine: Engine, operation: str, going: Going, done: Restored, why: str) -> None:
-    """The state cannot follow the files: they go back to where they were."""
-    going.take_back(done)
-    _append(engine, operation, [e.OperationDropped(why)])
 
 
 # The mark of an operation under way: locked by whoever does it. One that nobody holds was cut off.
@@ -195,19 +230,19 @@ def _finish(engine: Engine, operation: str) -> None:
     workspace = engine.files.of(planned.root)
     with workspace.contents.hold():
         plan = workspace.plan(planned.to, planned.left, planned.only, theirs=planned.theirs)
-        going = Going(workspace, plan, "", planned.version, None, planned.partial)
-        done = going.apply()
-        done = replace(done, before=planned.now)
-        command = None if state is None else _command(engine, begun, state)
+        git = None if begun.git_planned is None else repositories.again(workspace, begun.git_planned)
+        going = Going(workspace, plan, "", planned.version, None, planned.partial, git)
+        moving = _Moving(engine, operation, going)
+        moving.move(begun)
+        why = "it was cut off, and the run has gone on since"
         try:
-            moved = [files.applied(planned.root, done)]
-            unmoved = state is not None and state.version == planned.version
-            if state and unmoved and complete(engine, operation, moved, begun.run, state, command, None):
-                return
-            why = "it was cut off, and the run has gone on since"
+            if state is not None and state.version == planned.version:
+                command = _command(engine, begun, state)
+                if complete(engine, operation, moving.stages, begun.run, state, command, None):
+                    return
         except HoldfastError as error:
             why = str(error)
-        _drop(engine, operation, going, done, why)
+        moving.drop(why)
 
 
 def _command(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from holdfast.engine.ownership import bury
-from holdfast.errors import OnceAgain
+from holdfast.errors import BadInput, OnceAgain
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again, following, up_to
@@ -18,6 +18,7 @@ from holdfast.operations.files import FilesBack, point_of, refuse_pattern, to_po
 from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
 from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -38,6 +39,7 @@ class Rewind(msgspec.Struct, frozen=True):
     children    the child runs that no longer count
     operation   what `undo` takes back; empty in a dry run
     files       what becomes of the files; None if the run has no snapshot of that point
+    git         what becomes of the repository; None unless that was asked for
     """
 
     run_id: str
@@ -49,6 +51,7 @@ class Rewind(msgspec.Struct, frozen=True):
     children: tuple[str, ...]
     operation: str = ""
     files: FilesBack | None = None
+    git: GitBack | None = None
 
 
 def rewind(
@@ -61,6 +64,7 @@ def rewind(
     theirs: bool = False,
     files: bool = True,
     partial: bool = False,
+    git: bool = False,
     rerun_once: bool = False,
     dry_run: bool = False,
 ) -> Rewind:
@@ -72,6 +76,8 @@ def rewind(
     saved file cannot be read and `partial` does not say that the rest will do.
     """
     refuse_pattern(only)
+    if git and not files:
+        raise BadInput("the repository goes back with the files: leave one of --git and --no-files out")
     while True:
         state = load(engine, run_id)
         point = points.find(run_id, state, to)
@@ -81,7 +87,7 @@ def rewind(
             refuse_live_children(engine, plan.steps)
             if plan.rewind.once and not rerun_once:
                 raise OnceAgain(run_id, plan.rewind.once)
-        if only:
+        if only or git:
             point_of(run_id, state, point)
         with (
             to_point(
@@ -92,6 +98,7 @@ def rewind(
                 only=tuple(only),
                 theirs=theirs,
                 partial=partial,
+                git=git,
                 dry_run=dry_run,
             )
             if files
@@ -99,7 +106,8 @@ def rewind(
         ) as going:
             if dry_run:
                 report = None if going is None else going.report()
-                return msgspec.structs.replace(plan.rewind, files=report)
+                back = None if going is None or going.git is None else going.git.report()
+                return msgspec.structs.replace(plan.rewind, files=report, git=back)
             kind: e.OperationKind = "restore" if only else "rewind"
             begun = e.OperationBegun(kind, run_id, by, point.key)
             command = c.RewindRun(run_id, point.key, dead=dead.owner, rerun_once=rerun_once)
@@ -107,7 +115,8 @@ def rewind(
         if performed is not None:
             if dead.owner and not only:
                 bury(engine.home, engine.store, dead.owner)
-            return msgspec.structs.replace(plan.rewind, operation=performed.operation, files=performed.files)
+            operation, files_back, git_back = performed
+            return msgspec.structs.replace(plan.rewind, operation=operation, files=files_back, git=git_back)
 
 
 class _Plan(NamedTuple):

@@ -17,6 +17,7 @@ from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
 from holdfast.operations.points import UNSEEN
 from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -32,7 +33,7 @@ class Undo(msgspec.Struct, frozen=True):
     left        the steps that were recorded since in the generation that is left: they no longer count
     once        the `once` steps that the one that is restored does not know to be done, and would do again
     operation   what `undo` takes back next; empty in a dry run
-    files       what becomes of the files; None if the operation moved none
+    files       what becomes of the files, and `git` of the repository; None if the operation moved none
     """
 
     run_id: str
@@ -44,6 +45,7 @@ class Undo(msgspec.Struct, frozen=True):
     once: tuple[str, ...]
     operation: str = ""
     files: FilesBack | None = None
+    git: GitBack | None = None
 
 
 def undo(
@@ -76,7 +78,10 @@ def undo(
         undone = journal.state_of(engine.store, row.id)
         with to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run) as going:
             if dry_run:
-                return msgspec.structs.replace(plan, files=None if going is None else going.report())
+                if going is None:
+                    return plan
+                back = None if going.git is None else going.git.report()
+                return msgspec.structs.replace(plan, files=going.report(), git=back)
             begun = e.OperationBegun("undo", row.run, by, undoes=row.id)
             command = c.RestoreGeneration(
                 row.run, row.left, row.opened, dead=dead.owner, rerun_once=rerun_once
@@ -85,7 +90,7 @@ def undo(
         if done is not None:
             if dead.owner and row.opened >= 0:
                 bury(engine.home, engine.store, dead.owner)
-            return msgspec.structs.replace(plan, operation=done.operation, files=done.files)
+            return msgspec.structs.replace(plan, operation=done.operation, files=done.files, git=done.git)
 
 
 def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
