@@ -193,7 +193,7 @@ COMMITS = """
     @workflow
     def main():
         checkpoint("before")
-        command(["sh", "-c", "echo agent > a; git add a; git -c user.name=n -c user.email=n@l commit -qm agent"
+        command(["sh", "-c", "echo agent > a; git add a; git -c user.name=n -c user.email=n commit -qm agent"
                  ";git checkout -qb side; git tag made; echo more > c; git add c"], name="agent")
         return 1
 """
