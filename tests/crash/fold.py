@@ -351,13 +351,13 @@ class Fold:
 
     def on_FilesSaved(self, payload: dict[str, Any]) -> None:
         self.generation(payload)
-        known = ("start", "before", "after", "taken_back", "stop")
+        known = ("start", "before", "brought", "after", "taken_back", "stop")
         self.require(payload["place"] in known, f"files saved {payload['place']!r}")
         self.require(len(bytes.fromhex(payload["snapshot"])) == 32, "a snapshot that is no SHA-256")
         if payload["place"] == "after":
             step = self.run.step(payload["key"])
-            ended = step is not None and step.status in ("completed", "failed", "retrying")
-            self.require(ended, f"files saved after {payload['key']}, which has not ended")
+            running = step is not None and step.status == "running"
+            self.require(running, f"files saved after {payload['key']}, which does not run")
         self.saved = (payload["place"], payload.get("key", ""))
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:

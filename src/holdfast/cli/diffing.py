@@ -35,9 +35,13 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
                 return
             if not found.changes:
                 say(f"no file differs: {clean(found.names[0])}, {clean(found.names[1])}")
-            for one in found.diffs():
-                for line in [f"{one.change} {clean(one.path)}"] if stat else _painted(one.text):
-                    out.line(line)
+            if stat:
+                for change, path in found.names_only():
+                    out.line(f"{change} {clean(path)}")
+            else:
+                for one in found.diffs():
+                    for line in _painted(one.text):
+                        out.line(line)
     if found.changes:
         many = "1 path differs" if len(found.changes) == 1 else f"{len(found.changes):,} paths differ"
         say([(f"{many}: {clean(found.names[0])}, {clean(found.names[1])}", "dim")])

@@ -17,7 +17,7 @@ from holdfast.engine import ownership, steering
 from holdfast.engine.files import BEAT_S
 from holdfast.engine.missing import missing
 from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
-from holdfast.errors import HoldfastError, RunHeld, StoreError
+from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -55,6 +55,8 @@ class Claimed(NamedTuple):
     attached: Run[Any] | None = None
     forced: bool = False
     """The claim may take the run, and so its children, from a live owner."""
+    robbed: bool = False
+    """It did: until a moment ago somebody worked in it."""
 
 
 def claim(
@@ -178,8 +180,13 @@ def _claim(
         ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
             ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-        seen_at = last_seen_us(engine, dead, ended_at) if state is not None and state.files else 0
-        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at)
+        if state is not None and state.files:
+            _refuse_pending(engine, run_id)
+        alive = force and dead != "" and ownership.is_alive(engine.home, dead)
+        seen_at = 0
+        if state is not None and state.files and not alive:
+            seen_at = last_seen_us(engine, dead, ended_at)
+        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at, alive)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
@@ -286,6 +293,7 @@ class _Attempt:
         reopen: bool,
         force: bool,
         seen_at: int,
+        alive: bool,
     ) -> None:
         self._engine = engine
         self._owner = owner
@@ -297,6 +305,7 @@ class _Attempt:
         self._reopen = reopen
         self._force = force
         self._seen_at = seen_at
+        self._alive = alive
         self.claimed: Claimed | None = None
         self.cancelled: e.RunCancelled | None = None
         """What the run's last owner was asked for, and this claim has done."""
@@ -326,7 +335,7 @@ class _Attempt:
         if not state.ended:
             forced = self._force and state.owner != ""
             do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
-        self.claimed = Claimed(state, forced=self._force)
+        self.claimed = Claimed(state, forced=self._force, robbed=self._alive)
         return Decision(events, state.epoch, self._blobs if created else ())
 
     def tell(self, version: int) -> None:
@@ -358,11 +367,24 @@ def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead")
     return ended_at
 
 
+def _refuse_pending(engine: Engine, run_id: str) -> None:
+    """Files on their way back must arrive before the run goes on upon them."""
+    for row in engine.store.operations(run=run_id, limit=1):
+        if row.status == "begun":
+            raise Refused(
+                f"{row.kind} {row.id} of run {run_id} is under way, or was cut off; the next command that "
+                "opens the store finishes it: try again"
+            )
+
+
 def last_seen_us(engine: Engine, dead: str, ended_at: int) -> int:
     """When a dead owner, or a command of it that lived longer, can last have changed files; 0 if there is no
     dead owner. A sign of life is as old as the time between two of them, at most."""
     if not dead:
         return 0
+    row = engine.store.owner(dead)
+    if row is not None and row.boot != ownership.boot_id():  # it died with the machine, if not before
+        return max(ended_at, ownership.booted_at_us())
     seen = ownership.last_seen_us(engine.home, dead)
     return max(ended_at, seen + int(BEAT_S * 1e6) if seen and not ended_at else seen)
 

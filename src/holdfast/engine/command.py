@@ -201,7 +201,7 @@ def _run(
         process = Process.start(
             argv,
             cwd=_directory(call, cwd),
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **({} if call.guard is None else call.guard.environment), **(env or {})},
             lock_path=lock,
             stdin=None if stdin is None else stdin.encode(),
             on_output=output.take,

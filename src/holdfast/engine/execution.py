@@ -87,6 +87,8 @@ class Execution:
         self.thread = threading.get_ident()
         self.forced = False
         """Taken from a live owner by force: what it left half done is taken the same way."""
+        self.robbed = False
+        """Taken from a live owner, which worked in it until a moment ago."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()

@@ -7,6 +7,8 @@ snapshot and the `start` that follows it lies what somebody else changed, everyw
 from __future__ import annotations
 
 import logging
+import os
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,12 +19,13 @@ from holdfast.engine.control import Control
 from holdfast.errors import BadWorkspace, HoldfastError, NeedsAttention
 from holdfast.kernel import commands as c
 from holdfast.kernel.files import last, last_git
+from holdfast.project import checked_workspace
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution import Execution
     from holdfast.engine.perform import Call
-    from holdfast.kernel.events import GitPosition
+    from holdfast.kernel.events import FilesPlace, GitPosition
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Divided, Workspace
 
@@ -43,12 +46,13 @@ class Files:
         self._contents: Contents | None = None
         self.root, self.why_none = _permitted(root, self.directory)
 
-    def of(self, root: str | Path) -> Workspace:
-        """The workspace at `root`; one that was moved away is where this project is now."""
+    def of(self, root: str | Path, mark: str = "") -> Workspace:
+        """The workspace at `root`. One that is gone is where this project is now, if that is the same
+        directory: `mark` says which it was. Raises `BadWorkspace`."""
         from holdfast.workspace import Workspace
 
         path = Path(root)
-        if not path.is_dir() and self.root is not None:
+        if not path.is_dir() and self.root is not None and mark and mark_of(self.root) == mark:
             path = self.root
         with self._lock:
             if path not in self._open:
@@ -68,7 +72,7 @@ class Files:
     def root_of(self, state: RunState) -> Path | None:
         """Where a run works: where it began, or the root that is permitted now."""
         known = last(state.files)
-        return self.of(known.root).root if known is not None else self.root
+        return self.of(known.root, known.mark).root if known is not None else self.root
 
     def say_once(self, text: str) -> None:
         """A warning that need not be repeated for every step."""
@@ -93,12 +97,16 @@ def _permitted(root: Path | None, directory: Path) -> tuple[Path | None, str]:
     """The root without symlinks, or why there is none."""
     if root is None:
         return None, "no workspace is set"
-    from holdfast.workspace.workspace import checked_root
-
     try:
-        return checked_root(root, directory), ""
+        return checked_workspace(root, directory), ""
     except BadWorkspace as error:
         return None, str(error)
+
+
+def mark_of(root: Path) -> str:
+    """Which directory it is, wherever it is moved."""
+    status = root.stat()
+    return f"{status.st_dev:x}-{status.st_ino:x}"
 
 
 # The edges of a window. All of it waits for the disk.
@@ -108,42 +116,53 @@ def workspace_of(engine: Engine, state: RunState) -> Workspace:
     """Where the run works: where it began, or the root that is permitted now. Raises `BadWorkspace`."""
     known = last(state.files)
     if known is not None:
-        return engine.files.of(known.root)
+        return engine.files.of(known.root, known.mark)
     if engine.files.root is None:
-        raise BadWorkspace(f"{engine.files.why_none}; name one with Holdfast(workspace=...) or --workspace")
+        raise BadWorkspace(f"{engine.files.why_none}; name one with the setting `workspace`")
     return engine.files.of(engine.files.root)
 
 
 def begin(run: Execution) -> None:
-    """The run goes on: what its last owner left, if that one died, and what the files are now. What cannot be
-    looked at stops the run: nobody could tell afterwards whose change is whose."""
+    """The run goes on: what its last owner left, where that one did not say so, and what the files are now.
+    What cannot be looked at stops the run: nobody could tell afterwards whose change is whose."""
     known = last(run.state.files)
     if known is None:
         return
     try:
         workspace = workspace_of(run.engine, run.state)
         with workspace.contents.hold():
-            root = str(workspace.root)
             commands: list[c.Command] = []
-            if run.state.seen_at or run.forced:
-                until = run.state.seen_at if not run.forced else run.engine.clock.now_us()
-                divided = divide(workspace, known.snapshot, until)
-                commands.append(c.SaveFiles(divided.left, "stop", root))
-                now = divided.now
-            else:
-                now = workspace.snapshot().id
+            until = run.engine.clock.now_us() if run.robbed else run.state.seen_at or run.state.let_go_at
+            divided = divide(workspace, known.snapshot, until)
+            if divided.left != known.snapshot:
+                commands.append(save(workspace, divided.left, "stop"))
             git = position_of(workspace) if last_git(run.state.files) is not None else None
-            _write(run, [*commands, c.SaveFiles(now, "start", root, git=git)])
+            write(run, [*commands, save(workspace, divided.now, "start", git=git)])
     except HoldfastError as error:
         raise run.stop(unusable(run, error)) from None
     run.engine.heart.beat_for(run)
 
 
 def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
-    """What a run that was last seen alive then has done since `base`. A deletion has no time: it is the
-    run's, because putting a file back loses nothing."""
+    """What a run that was last seen alive then has done since `base`.
+
+    A deletion has no time: it is the run's, because putting a file back loses nothing. A directory that was
+    moved here later came with all that is in it, whatever the times of that are.
+    """
     until_ns = until_us * 1000
-    return workspace.divide(base, lambda _, status: status is None or status.st_ctime_ns <= until_ns)
+    moved: list[bytes] = []
+
+    def is_ours(path: bytes, status: os.stat_result | None) -> bool:
+        if status is None:
+            return True
+        if any(path.startswith(directory) for directory in moved):
+            return False
+        later = status.st_ctime_ns > until_ns
+        if later and stat.S_ISDIR(status.st_mode) and status.st_mtime_ns <= until_ns:
+            moved.append(path + b"/")
+        return not later
+
+    return workspace.divide(base, is_ours)
 
 
 def unusable(run: Execution, error: HoldfastError) -> Control:
@@ -151,7 +170,13 @@ def unusable(run: Execution, error: HoldfastError) -> Control:
     return Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)])
 
 
-def _write(run: Execution, commands: Sequence[c.Command]) -> None:
+def save(
+    workspace: Workspace, snapshot: str, place: FilesPlace, key: str = "", git: GitPosition | None = None
+) -> c.SaveFiles:
+    return c.SaveFiles(snapshot, place, str(workspace.root), key, git=git, mark=mark_of(workspace.root))
+
+
+def write(run: Execution, commands: Sequence[c.Command]) -> None:
     entry = run.entry(commands)
     run.engine.store.append(entry)
     run.engine.tell(entry)
@@ -173,7 +198,7 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
             held.enter_context(workspace.contents.hold())
             snapshot = workspace.snapshot().id if run.unsaved else known.snapshot
             git = position_of(workspace) if in_git else None
-            saved = (c.SaveFiles(snapshot, "stop", str(workspace.root), git=git),)
+            saved = (save(workspace, snapshot, "stop", git=git),)
         except HoldfastError as error:
             log = logging.getLogger("holdfast")
             log.warning("run %s stops without a snapshot of its files: %s", run.id, error)
@@ -181,11 +206,11 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
 
 
 @contextmanager
-def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None]]:
-    """(snapshot, root, git position) for a checkpoint, held until it is written; empty if there is no root.
-    Files that cannot be saved stop the run: it would go on without the way back that it asked for."""
+def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None, str]]:
+    """(snapshot, root, git position, mark) for a checkpoint, held until it is written; empty if there is no
+    root. Files that cannot be saved stop the run: it would go on without the way back that it asked for."""
     if run.engine.files.root is None and not run.state.files:
-        yield "", "", None
+        yield "", "", None, ""
         return
     with ExitStack() as held:
         try:
@@ -196,7 +221,7 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
             raise run.stop(unusable(run, error)) from None
         run.engine.heart.beat_for(run)
         saved(run)
-        yield snapshot, str(workspace.root), git
+        yield snapshot, str(workspace.root), git, mark_of(workspace.root)
 
 
 def position_of(workspace: Workspace) -> GitPosition | None:

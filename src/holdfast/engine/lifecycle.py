@@ -102,7 +102,7 @@ def _enlist(
     engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool, birth: Append | None = None
 ) -> Execution:
     execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
-    execution.forced = claimed.forced
+    execution.forced, execution.robbed = claimed.forced, claimed.robbed
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing

@@ -67,8 +67,8 @@ class _Taken(NamedTuple):
         if cancelled is not None:
             raise cancelled
 
-    def _append(self, snapshot: str, root: str, git: GitPosition | None) -> Append:
-        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git)
+    def _append(self, snapshot: str, root: str, git: GitPosition | None, mark: str) -> Append:
+        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git, mark=mark)
         return self.run.entry([command], blobs=self.blobs)
 
 

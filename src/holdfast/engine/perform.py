@@ -251,7 +251,7 @@ def _perform(
                 if known is not None:
                     return known
             else:
-                yield run.entry([c.FailAttempt(call.key, failed, retry_at), *_left(call)], before=began)
+                yield run.entry([*_left(call), c.FailAttempt(call.key, failed, retry_at)], before=began)
                 if not retry_at:
                     return outcome
         finally:
@@ -287,7 +287,8 @@ def _attempt(
     late = False
     if outcome is None:
         saved: Sequence[c.Command] = ()
-        if spec.effect == "workspace":
+        in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
+        if spec.effect == "workspace" and in_time:
             saved = yield from _guarded(call)
         with run.taking:
             call.begin()
@@ -298,10 +299,14 @@ def _attempt(
                 events = [*before, *call.take()]
         if late:
             outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+            if call.guard is not None:
+                call.guard.saved = list(saved)
         else:
             if events:
                 call.attempt = run.state.steps[call.key].attempt
                 yield run.append(events, durable=spec.effect != "idempotent")
+                if call.guard is not None:
+                    call.guard.begun()
                 if run.control is not None and run.control.at_once:
                     raise run.control
             run.engine.flusher.watch(call)
@@ -347,10 +352,10 @@ def completion(call: Call, value: Any) -> Append:
             )
         )  # fmt: skip
     at = run.engine.clock.now_us()
-    events = run.record(command, at)
-    if call.guard is not None:
-        events += [event for one in call.guard.saved for event in run.record(one, at)]
-    return run.append(events, blobs=blobs)
+    if call.guard is None:
+        return run.append(run.record(command, at), blobs=blobs)
+    commands = (*call.guard.saved, command)
+    return run.append([event for one in commands for event in run.record(one, at)], blobs=blobs)
 
 
 # Files
@@ -358,13 +363,13 @@ def completion(call: Call, value: Any) -> Append:
 
 def _guarded(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
     """Before a `workspace` step: have its files alone, as an earlier attempt found them."""
-    from holdfast.engine.atomic import LOCK_EVERY_S, Guard
+    from holdfast.engine.atomic import Guard
 
     run = call.execution
     try:
         guard = call.guard = Guard(call)
-        while not guard.isolated and not guard.lock():
-            yield Pause(run.engine.clock.now_us() + int(LOCK_EVERY_S * 1e6), LOCK_EVERY_S)
+        if not guard.isolated or call.key in {saved.key for saved in run.state.files}:
+            yield from _alone(call, guard)
         entered = yield Body(lambda *_, **__: guard.enter(), None)
     except HoldfastError as error:
         raise run.stop(unusable(run, error)) from None
@@ -377,16 +382,23 @@ def _guarded(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Comman
     return saved
 
 
+def _alone(call: Call, guard: Guard) -> Generator[Request, Outcome | None, None]:
+    """Wait until nobody else works on the files, without holding a thread."""
+    from holdfast.engine.atomic import LOCK_AT_FIRST_S, LOCK_AT_MOST_S
+
+    clock = call.execution.engine.clock
+    began, pause = clock.monotonic(), LOCK_AT_FIRST_S
+    while not guard.lock(clock.monotonic() - began):
+        yield Pause(clock.now_us() + int(pause * 1e6), pause)
+        pause = min(pause * 1.5, LOCK_AT_MOST_S)
+
+
 def _look_at_files(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
     """After its body, however that ended: what it has made of the files."""
-    from holdfast.engine.atomic import LOCK_EVERY_S
-
     if isinstance(outcome.error, Control) or not isinstance(outcome.error, (Exception, type(None))):
         return outcome  # the run stops, and says what the files are then
     if guard.isolated and outcome.error is None:
-        while not guard.lock():
-            due = call.execution.engine.clock.now_us() + int(LOCK_EVERY_S * 1e6)
-            yield Pause(due, LOCK_EVERY_S)
+        yield from _alone(call, guard)
     failed = outcome.error is not None
     left = yield Body(lambda *_, **__: guard.leave(failed), None)
     assert left is not None

@@ -240,6 +240,7 @@ class TakeCheckpoint(Command, frozen=True, gc=False):
     snapshot: str = ""
     root: str = ""
     git: GitPosition | None = None
+    mark: str = ""
 
 
 class SaveFiles(Command, frozen=True, gc=False):
@@ -251,6 +252,7 @@ class SaveFiles(Command, frozen=True, gc=False):
     changes: int = 0
     kept: tuple[str, ...] = ()
     git: GitPosition | None = None
+    mark: str = ""
 
 
 class Emit(Command, frozen=True, gc=False):

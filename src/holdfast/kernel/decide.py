@@ -356,6 +356,7 @@ def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.E
             command.snapshot,
             command.root,
             command.git,
+            command.mark,
         )
     ]
 
@@ -373,6 +374,7 @@ def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
             command.changes,
             command.kept,
             command.git,
+            command.mark,
         )
     ]
 

@@ -22,7 +22,7 @@ GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
 OperationKind = Literal["rewind", "undo", "restore"]
 Isolate = Literal["copy"]
-FilesPlace = Literal["start", "before", "after", "taken_back", "stop"]
+FilesPlace = Literal["start", "before", "brought", "after", "taken_back", "stop"]
 
 NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
@@ -394,6 +394,7 @@ class CheckpointTaken(Event, frozen=True, gc=False):
     snapshot: str = ""
     root: str = ""
     git: GitPosition | None = None
+    mark: str = ""
 
 
 class FilesSaved(Event, frozen=True, gc=False):
@@ -410,6 +411,8 @@ class FilesSaved(Event, frozen=True, gc=False):
     changes: int = 0
     kept: tuple[str, ...] = ()
     git: GitPosition | None = None
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
 
 
 class Emitted(Event, frozen=True, gc=False):
@@ -459,7 +462,8 @@ class OperationBegun(Event, frozen=True, gc=False):
 
 class FilesPlanned(Event, frozen=True, gc=False):
     """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
-    `version` is the run's when that was planned."""
+    `version` is the run's when that was planned; `point` is `to` without what somebody else did since. With
+    `died` the run's history does not have `left`: its owner did not live to say so."""
 
     root: str
     to: str
@@ -469,6 +473,8 @@ class FilesPlanned(Event, frozen=True, gc=False):
     only: tuple[str, ...] = ()
     theirs: bool = False
     partial: bool = False
+    point: str = ""
+    died: bool = False
 
 
 class FilesApplied(Event, frozen=True, gc=False):

@@ -74,7 +74,7 @@ _GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
-    state.owner = ""
+    state.owner, state.let_go_at = "", at
     if event.waits and (state.status in ("pending", "running") or event.waits == "pending"):
         state.status = event.waits
     # A release is a driver that lived to say so: not what a crash loop looks like.
@@ -92,15 +92,17 @@ def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, 
 
 def _completed(state: RunState, event: e.RunCompleted, version: int, at: int) -> None:
     state.status, state.result, state.blob, state.owner = "completed", event.result, event.blob, ""
+    state.let_go_at = at
 
 
 def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.owner = "failed", event.error, event.steps, ""
+    state.let_go_at = at
 
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
-    state.cancel = None
+    state.cancel, state.let_go_at = None, at
 
 
 def _cancel_requested(state: RunState, event: e.CancelRequested, version: int, at: int) -> None:
@@ -113,6 +115,7 @@ def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at:
 
 def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
     state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", None
+    state.let_go_at = at
 
 
 def _signal_received(state: RunState, event: e.SignalReceived, version: int, at: int) -> None:
@@ -292,11 +295,15 @@ def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, a
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
     if event.snapshot:
-        state.files.append(Saved(version, event.snapshot, event.root, "checkpoint", event.key, event.git))
+        state.files.append(
+            Saved(version, event.snapshot, event.root, "checkpoint", event.key, event.git, event.mark)
+        )
 
 
 def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) -> None:
-    state.files.append(Saved(version, event.snapshot, event.root, event.place, event.key, event.git))
+    state.files.append(
+        Saved(version, event.snapshot, event.root, event.place, event.key, event.git, event.mark)
+    )
     if event.place == "start":
         state.seen_at = 0
 

@@ -92,6 +92,8 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
     place: FilesPlace | Literal["checkpoint"]
     key: str = ""
     git: GitPosition | None = None
+    mark: str = ""
+    """Which directory the root was, wherever it has been moved since."""
 
 
 class Generation(msgspec.Struct):
@@ -138,6 +140,8 @@ class RunState(msgspec.Struct):
     """version → signal, in the order in which they came."""
     files: list[Saved] = []
     """The snapshots on the way to where the run is, in their order."""
+    let_go_at: int = 0
+    """When its last owner let it go."""
     seen_at: int = 0
     """The last sign of life of an owner that died, until it was told what it had done to the files."""
     result: msgspec.Raw = NOTHING

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.engine.atomic import shown
 from holdfast.errors import Refused
 from holdfast.operations import files, points
 from holdfast.operations.holding import load
@@ -43,10 +43,13 @@ class Differing(msgspec.Struct):
 
     def diffs(self) -> Iterator[FileDiff]:
         for change in self.changes:
-            yield FileDiff(os.fsdecode(change.path), change.kind, self._text(change))
+            yield FileDiff(shown(change.path), change.kind, self._text(change))
+
+    def names_only(self) -> Iterator[tuple[str, str]]:
+        return ((change.kind, shown(change.path)) for change in self.changes)
 
     def _text(self, change: Change) -> str:
-        return self.redactor.redact(self.workspace.text_diff(change))
+        return self.workspace.text_diff(change, self.redactor.redact)
 
 
 def diff(engine: Engine, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:

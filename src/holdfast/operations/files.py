@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.files import divide
+from holdfast.engine.atomic import shown
+from holdfast.engine.files import divide, mark_of
 from holdfast.errors import Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since
@@ -71,6 +71,8 @@ class Going(msgspec.Struct):
     stop: e.FilesSaved | None = None
     partial: bool = False
     git: GitGoing | None = None
+    point: str = ""
+    """The snapshot of the point itself, without what somebody else did since; empty for none."""
 
     @property
     def is_idle(self) -> bool:
@@ -94,6 +96,8 @@ class Going(msgspec.Struct):
             plan.only,
             plan.theirs,
             self.partial,
+            self.point,
+            self.stop is not None,
         )
 
     def report(self, done: Restored | None = None) -> FilesBack:
@@ -103,8 +107,8 @@ class Going(msgspec.Struct):
             root=str(self.workspace.root),
             snapshot=self.plan.to,
             as_of=self.as_of,
-            changes=tuple(FileChange(os.fsdecode(one.path), one.kind) for one in actions),
-            kept=tuple(FileKept(os.fsdecode(one.path), one.detail or one.why.value) for one in kept),
+            changes=tuple(FileChange(shown(one.path), one.kind) for one in actions),
+            kept=tuple(FileKept(shown(one.path), one.detail or one.why.value) for one in kept),
             before="" if done is None else done.before,
             rescued="" if done is None else done.rescued or "",
         )
@@ -179,15 +183,15 @@ def to_point(
     if target is None:
         yield None
         return
-    workspace = engine.files.of(target.root)
-    with _alone(workspace, dry_run), workspace.contents.hold():
+    workspace = engine.files.of(target.root, target.mark)
+    with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = _left(state, dead, workspace)
         yours = workspace.edits(gaps(since(state.files, target.version)))
         plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=yours)
         back = None
         if git:
             back = repositories.to_position(workspace, target, since(state.files, target.version), dead)
-        yield Going(workspace, plan, described(target), state.version, stop, partial, back)
+        yield Going(workspace, plan, described(target), state.version, stop, partial, back, target.snapshot)
 
 
 @contextmanager
@@ -206,7 +210,7 @@ def to_before(
         yield None
         return
     workspace = engine.files.of(done.root)
-    with _alone(workspace, dry_run), workspace.contents.hold():
+    with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = done.after, None
         if any(saved.version > planned.version for saved in state.files):
             left, stop = _left(state, dead, workspace)
@@ -228,7 +232,7 @@ def to_snapshot(
 ) -> Iterator[Going]:
     """A snapshot as it is, whoever changed what since."""
     workspace = engine.files.of(root)
-    with _alone(workspace, False), workspace.contents.hold():
+    with alone(workspace), workspace.contents.hold():
         plan = workspace.plan(snapshot, workspace.snapshot().id, only)
         yield Going(workspace, plan, "as it was saved", version, None, partial)
 
@@ -240,11 +244,23 @@ def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.Fil
     if not dead.seen_at:
         return known.snapshot, None
     left = divide(workspace, known.snapshot, dead.seen_at).left
-    return left, e.FilesSaved(left, "stop", str(workspace.root), generation=state.generation)
+    return left, stopped(workspace, left, state.generation)
+
+
+def stopped(workspace: Workspace, snapshot: str, generation: int) -> e.FilesSaved:
+    root = workspace.root
+    return e.FilesSaved(snapshot, "stop", str(root), generation=generation, mark=mark_of(root))
+
+
+def came_back(workspace: Workspace, point: str, after: str, generation: int) -> list[e.Event]:
+    """For the generation that a rewind opens: its files are those of the point, and what differs from that is
+    somebody else's."""
+    start = msgspec.structs.replace(stopped(workspace, after, generation), place="start")
+    return [stopped(workspace, point, generation), start]
 
 
 @contextmanager
-def _alone(workspace: Workspace, dry_run: bool) -> Iterator[None]:
+def alone(workspace: Workspace, dry_run: bool = False) -> Iterator[None]:
     """No step works on these files. Raises `Refused` if one does for long."""
     with ExitStack() as held:
         deadline = time.monotonic() + _PATIENCE_S

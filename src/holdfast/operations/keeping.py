@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.engine.atomic import shown
 from holdfast.errors import BadWorkspace, HoldfastError
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
@@ -184,7 +184,7 @@ def coverage(engine: Engine) -> Coverage:
     """Raises `BadWorkspace` if there is no workspace."""
     workspace = permitted(engine)
     taken = workspace.snapshot()
-    uncovered = tuple((os.fsdecode(one.path), one.reason) for one in taken.uncovered)
+    uncovered = tuple((shown(one.path), one.reason) for one in taken.uncovered)
     return Coverage(str(workspace.root), taken.files, taken.directories, taken.links, taken.size, uncovered)
 
 

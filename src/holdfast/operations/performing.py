@@ -37,7 +37,7 @@ from holdfast.store.port import Append, Decision, NewEvent, Recorded, Source, ne
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.workspace import Restored
+    from holdfast.workspace import Restored, Workspace
 
 _NONE = (Decision(), Decision())
 
@@ -68,7 +68,11 @@ def perform(
     they were."""
     operation = engine.clock.uuid().hex[:12]
     if going is None or going.is_idle:
-        written = complete(engine, operation, [begun], begun.run, state, command, going)
+        stages: list[e.Event] = [begun]
+        if going is not None:
+            now = going.plan.now
+            stages += [*going.stages, e.FilesApplied(str(going.workspace.root), now, now)]
+        written = complete(engine, operation, stages, begun.run, state, command, going)
         return Performed.of(operation, going) if written else None
     with mark(engine, operation):
         _append(engine, operation, [begun, *going.stages])
@@ -95,16 +99,17 @@ class _Moving:
         self.files: Restored | None = None
         self._git: e.GitApplied | None = None
 
-    def move(self, before: OperationState | None = None) -> None:
-        """Raises `HoldfastError`. Of an operation that was cut off, `before` says what it found."""
+    def move(self, begun: OperationState | None = None, before: str = "") -> None:
+        """Raises `HoldfastError`. Of an operation that had `begun` and was cut off, `before` is what the
+        files were before it."""
         going = self._going
         self.files = going.apply()
-        if before is not None and before.planned is not None:
-            self.files = replace(self.files, before=before.planned.now)
+        if before:
+            self.files = replace(self.files, before=before)
         if going.git is not None:
             self._git = going.git.apply(self._operation)
-            if before is not None and before.git_planned is not None:
-                self._git = msgspec.structs.replace(self._git, before=before.git_planned.now)
+            if begun is not None and begun.git_planned is not None:
+                self._git = msgspec.structs.replace(self._git, before=begun.git_planned.now)
 
     @property
     def stages(self) -> list[e.Event]:
@@ -138,7 +143,7 @@ def complete(
     def decide_now(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         nonlocal done
         events.clear()
-        done = not recorded[0]
+        done = command is None or not recorded[0]
         if not done:
             return _NONE
         at = engine.clock.now_us()
@@ -148,7 +153,11 @@ def complete(
             (moved,) = decide(state, msgspec.structs.replace(command, operation=operation))
             assert isinstance(moved, (e.Rewound, e.GenerationRestored))
             left = [] if going is None or going.stop is None else [going.stop]
-            events[:] = [new_event(one, at) for one in (*left, moved)]
+            found: list[e.Event] = []
+            if going is not None and going.point and isinstance(moved, e.Rewound):
+                after = next(one.after for one in stages if isinstance(one, e.FilesApplied))
+                found = files.came_back(going.workspace, going.point, after, moved.generation)
+            events[:] = [new_event(one, at) for one in (*left, moved, *found)]
             ends.append(e.StateApplied(state.generation, moved.generation))
             epoch = moved.epoch
         ends.append(e.OperationDone())
@@ -227,22 +236,36 @@ def _finish(engine: Engine, operation: str) -> None:
         return
     planned = begun.planned
     state = fold(engine.store.history(begun.run))
+    if state is None or (begun.kind != "restore" and state.version != planned.version):
+        why = "it was cut off, and the run has gone on since; its files were left as they are"
+        _append(engine, operation, [e.OperationDropped(why)])
+        return
     workspace = engine.files.of(planned.root)
-    with workspace.contents.hold():
+    with files.alone(workspace), workspace.contents.hold():
+        before = _before(workspace, planned)
         plan = workspace.plan(planned.to, planned.left, planned.only, theirs=planned.theirs)
         git = None if begun.git_planned is None else repositories.again(workspace, begun.git_planned)
-        going = Going(workspace, plan, "", planned.version, None, planned.partial, git)
+        stop = files.stopped(workspace, planned.left, state.generation) if planned.died else None
+        going = Going(workspace, plan, "", planned.version, stop, planned.partial, git, planned.point)
         moving = _Moving(engine, operation, going)
-        moving.move(begun)
-        why = "it was cut off, and the run has gone on since"
+        moving.move(begun, before)
         try:
-            if state is not None and state.version == planned.version:
-                command = _command(engine, begun, state)
-                if complete(engine, operation, moving.stages, begun.run, state, command, None):
-                    return
+            command = _command(engine, begun, state)
+            if complete(engine, operation, moving.stages, begun.run, state, command, going):
+                return
+            why = "it was cut off, and the run has gone on since"
         except HoldfastError as error:
             why = str(error)
         moving.drop(why)
+
+
+def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:
+    """The files as they were before the operation, with what somebody has done since it was cut off: an undo
+    must not take that back."""
+    now = workspace.snapshot().id
+    after = workspace.outcome(planned.to, planned.left, planned.now, planned.only, theirs=planned.theirs)
+    ways = [workspace.edits([(begin, now)]) for begin in (planned.now, after)]
+    return workspace.edited(planned.now, min(ways, key=len))
 
 
 def _command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ from holdfast.workspace.listing import EMPTY, Entry, Listing
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.snapshot import Tree
 
+_CONTEXT = 3
 Kind = Literal["added", "removed", "modified", "mode", "type"]
 
 
@@ -58,7 +59,7 @@ def _inner(tree: Tree, entry: Entry | None) -> Listing:
     return tree.listing(entry) if entry is not None and entry.is_directory else EMPTY
 
 
-def unified(contents: Contents, change: Change, context: int = 3) -> str:
+def unified(contents: Contents, change: Change, redact: Callable[[str], str] = str) -> str:
     """A unified diff of one change; one line where there is no text to compare."""
     name = beneath.shown(change.path)
     old, new = _text(contents, change.before), _text(contents, change.after)
@@ -67,8 +68,9 @@ def unified(contents: Contents, change: Change, context: int = 3) -> str:
         return f"{head}binary or large contents differ\n"
     if old == new:
         return head
+    old, new = redact(old), redact(new)
     lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=context
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=_CONTEXT
     )
     ended = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return head + "".join(ended)

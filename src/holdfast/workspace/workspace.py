@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import BadWorkspace, ContentsDamaged, RestoreUndone, WorkspaceError
+from holdfast.errors import ContentsDamaged, RestoreUndone, WorkspaceError
+from holdfast.project import checked_workspace
 from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
 from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents
@@ -74,7 +75,7 @@ class Workspace:
     def __init__(
         self, root: Path, directory: Path, *, largest_ignored: int = LARGEST_IGNORED, home: Path | None = None
     ) -> None:
-        self.root = checked_root(root, directory, home)
+        self.root = checked_workspace(root, directory, home)
         self._directory = directory
         self._largest_ignored = largest_ignored
         self.contents = Contents(directory)
@@ -137,9 +138,9 @@ class Workspace:
         """What differs between two snapshots, or between one and the files as they are."""
         return changes.between(self.tree(before), self.tree(after or self.snapshot().id))
 
-    def text_diff(self, change: Change) -> str:
-        """One change as a unified diff."""
-        return changes.unified(self.contents, change)
+    def text_diff(self, change: Change, redact: Callable[[str], str] = str) -> str:
+        """One change as a unified diff of what `redact` leaves of both sides."""
+        return changes.unified(self.contents, change, redact)
 
     def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
         """What the changes from the first to the second of each pair made of each path; the last counts."""
@@ -148,6 +149,16 @@ class Workspace:
             for before, after in pairs
             for change in changes.between(self.tree(before), self.tree(after))
         }
+
+    def edited(self, base: str, edits: Edits) -> str:
+        """A snapshot that is `base` but for `edits`."""
+        return editing.edited(self.contents, self.tree(base), edits, self.tree(base))
+
+    def outcome(self, to: str, left: str, now: str, only: Sequence[str] = (), *, theirs: bool = False) -> str:
+        """What the files would be after such a plan, had they been `now`."""
+        plan = self._plan(to, left, now, tuple(only), theirs)
+        edits = {action.path: action.after for action in plan.actions}
+        return editing.edited(self.contents, self.tree(now), edits, self.tree(to))
 
     def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
         """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
@@ -333,8 +344,22 @@ class Workspace:
                 stack.enter_context(storage.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
                 return False
+            self._work_path.write_text(str(os.getpid()))
             until.push(stack.pop_all())
             return True
+
+    def worker(self) -> str:
+        """Who works on these files, as far as that can be told."""
+        try:
+            return f"process {int(self._work_path.read_text())}"
+        except (OSError, ValueError):
+            return "another process"
+
+    def forget(self) -> None:
+        """Remove what was noted about these files; the contents stay. For a root that is not used again."""
+        self.close()
+        for path in (self._index_path, self._lock_path, self._work_path):
+            path.unlink(missing_ok=True)
 
     def put_into(self, snapshot_id: str) -> Restored:
         """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
@@ -347,23 +372,6 @@ class Workspace:
     def tree(self, snapshot_id: str) -> Tree:
         """The files of a snapshot. Raises SnapshotNotFound."""
         return Tree(self.contents, snapshot_id)
-
-
-def checked_root(root: Path, directory: Path, home: Path | None = None) -> Path:
-    """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
-    try:
-        real = root.resolve(strict=True)
-    except OSError as exc:
-        raise BadWorkspace(f"the workspace {root} is not there ({exc.strerror})") from exc
-    if not real.is_dir():
-        raise BadWorkspace(f"the workspace {root} is not a directory")
-    homes = {home.resolve()} if home is not None else {Path.home().resolve()}
-    if real == Path(real.anchor) or real in homes:
-        raise BadWorkspace(f"{real} is too much for a workspace; name a directory of a project")
-    inside = directory.resolve()
-    if inside == real or inside in real.parents:
-        raise BadWorkspace(f"the workspace {real} lies in the store's directory {inside}; choose another")
-    return real
 
 
 def _folds_case(root: Path) -> bool:
