@@ -30,7 +30,9 @@ _BY_OWNER = frozenset(
     "RunReleased CancelRequested PauseRequested".split()
 )
 """What only the owner writes, or others write to an owner."""
-_AFTER_END = frozenset("StepReopened RunReopened Rewound GenerationRestored StepInDoubt StepSettled".split())
+_AFTER_END = frozenset(
+    "StepReopened RunReopened FilesForgotten Rewound GenerationRestored StepInDoubt StepSettled".split()
+)
 _STARTABLE = ("running", "retrying", "reopened")
 _GOING = ("pending", "running", "waiting", "sleeping")
 
@@ -359,6 +361,9 @@ class Fold:
             running = step is not None and step.status == "running"
             self.require(running, f"files saved after {payload['key']}, which does not run")
         self.saved = (payload["place"], payload.get("key", ""))
+
+    def on_FilesForgotten(self, payload: dict[str, Any]) -> None:
+        self.require(self.run.status in ENDED, "files of a run that goes on are forgotten")
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))

@@ -180,6 +180,7 @@ EXAMPLES = {
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
     "OperationBegun": e.OperationBegun("undo", "r", "ann", "a#1", "op"),
     "FilesPlanned": e.FilesPlanned("/w", "5a", "5b", "5c", 9, ("*.py",), True, True),
+    "FilesForgotten": e.FilesForgotten(),
     "GitPlanned": e.GitPlanned("/w", STOOD, STOOD, STOOD),
     "GitApplied": e.GitApplied("/w", STOOD, STOOD),
     "FilesApplied": e.FilesApplied("/w", "5a", "5b", "5c"),

@@ -141,7 +141,7 @@ class Detail:
                 else "runs the workflow again, with the recorded steps as they are",
             )
         elif status == "needs_attention":
-            yield resume, "once the code matches the history again"
+            yield resume, "once that is put right"
         elif status == "waiting":
             gates = self.open_gates()
             for gate in gates[:_NAMED]:

@@ -90,11 +90,12 @@ class Guard:
         """Be the only one who works on these files, if nobody does; never waits. A long wait is told of."""
         if not self._locked:
             self._locked = self._workspace.try_to_work(self._lock)
-        if not self._locked and waited_s > _LONG_S and not self._told:
+        who = self._workspace.worker()
+        if not self._locked and waited_s > _LONG_S and not self._told and who != os.getpid():
             self._told = True
             logging.getLogger("holdfast").warning(
-                "step %s has waited for %d s to work on %s: %s does", self._call.key, waited_s, self._root,
-                self._workspace.worker(),
+                "step %s has waited for %d s to work on %s: process %d does", self._call.key, waited_s,
+                self._root, who,
             )  # fmt: skip
         return self._locked
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.engine.control import Control
-from holdfast.errors import BadWorkspace, HoldfastError, NeedsAttention
+from holdfast.errors import BadWorkspace, ContentsDamaged, HoldfastError, NeedsAttention, SnapshotNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel.files import last, last_git
 from holdfast.project import checked_workspace
@@ -166,7 +166,9 @@ def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
 
 
 def unusable(run: Execution, error: HoldfastError) -> Control:
-    reason = f"its files cannot be looked at: {error}"
+    lost = isinstance(error, (ContentsDamaged, SnapshotNotFound))
+    way = f"; `holdfast fork {run.id} --at STEP` makes a run that does without" if lost else ""
+    reason = f"its files cannot be looked at: {error}{way}"
     return Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)])
 
 

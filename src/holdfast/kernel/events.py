@@ -415,6 +415,10 @@ class FilesSaved(Event, frozen=True, gc=False):
     """Which directory the root is, wherever it is moved."""
 
 
+class FilesForgotten(Event, frozen=True, gc=False):
+    """The snapshots that this run names so far are not kept any more: it has ended, and there was no room."""
+
+
 class Emitted(Event, frozen=True, gc=False):
     """Progress or a piece of a stream, for whoever watches: by the workflow (`key`, `ordinal`), or by an
     attempt of a step."""
@@ -555,6 +559,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         GateDecided,
         CheckpointTaken,
         FilesSaved,
+        FilesForgotten,
         Emitted,
         PatchSeen,
         OutputCaptured,

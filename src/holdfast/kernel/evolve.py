@@ -308,6 +308,12 @@ def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) ->
         state.seen_at = 0
 
 
+def _files_forgotten(state: RunState, event: e.FilesForgotten, version: int, at: int) -> None:
+    state.files = []
+    for generation in state.past.values():
+        generation.files = []
+
+
 def _emitted(state: RunState, event: e.Emitted, version: int, at: int) -> None:
     if event.key:
         _done_at_once(state, event.key, event.name, event.ordinal, "emit", version, at)
@@ -370,6 +376,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.GateDecided: _gate_decided,
     e.CheckpointTaken: _checkpoint_taken,
     e.FilesSaved: _files_saved,
+    e.FilesForgotten: _files_forgotten,
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
 }

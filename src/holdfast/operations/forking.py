@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from holdfast.engine.files import mark_of
 from holdfast.engine.missing import missing
 from holdfast.errors import BadWorkspace, RunExists
 from holdfast.kernel import events as e
@@ -27,6 +28,7 @@ from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.workspace import Workspace
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -125,7 +127,10 @@ def _make(
         new_event(e.RunForked(run_id, point.key, point.version, by), now),
     ]
     if moved is not None:
-        events.append(new_event(e.FilesSaved(moved.files.snapshot, "start", moved.files.directory), now))
+        begins = msgspec.structs.replace(
+            file_points.stopped(moved.workspace, moved.files.snapshot, 0), place="start"
+        )
+        events.append(new_event(begins, now))
 
     def decide(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         origin, there = recorded
@@ -192,7 +197,11 @@ class _Moved(NamedTuple):
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadWorkspace(f"{directory} cannot be made: {error.strerror}") from error
-        self.engine.files.of(directory).put_into(self.files.snapshot)
+        self.workspace.put_into(self.files.snapshot)
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.engine.files.of(self.files.directory)
 
     def code(self, code: e.Code) -> e.Code:
         """Where the fork's code is, and where it works: in its own directory what was in the root."""
@@ -229,7 +238,8 @@ def _copied(
             copy = msgspec.structs.replace(event, generation=0)
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):
-                copy = msgspec.structs.replace(copy, root=directory if copy.snapshot else "")
+                root, mark = (directory, mark_of(Path(directory))) if copy.snapshot else ("", "")
+                copy = msgspec.structs.replace(copy, root=root, mark=mark)
             version += 1
             yield new_event(copy, at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,9 @@ import msgspec
 from holdfast.engine.atomic import shown
 from holdfast.errors import BadWorkspace, HoldfastError
 from holdfast.kernel import events as e
+from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
+from holdfast.store.port import Decision, Recorded, new_event
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,13 +93,20 @@ def _size(path: Path) -> int:
 
 
 def named(engine: Engine) -> dict[str, set[str]]:
-    """Stream → the snapshots that it names."""
+    """Stream → the snapshots that it names, of runs and of operations on them."""
     found: dict[str, set[str]] = {}
-    for stream, event in engine.store.events_of(_NAMING):
-        ids = (
-            {getattr(event, name, "") for name in _FIELDS} if not isinstance(event, e.Unknown) else _of(event)
-        )
-        found.setdefault(stream, set()).update(one for one in ids if one)
+    operations: dict[str, list[str]] = {}
+    for stream, event in engine.store.events_of((*_NAMING, "OperationBegun", "FilesForgotten")):
+        if isinstance(event, e.OperationBegun):
+            operations.setdefault(event.run, []).append(stream)
+        elif isinstance(event, e.FilesForgotten):
+            for one in (stream, *operations.get(stream, ())):
+                found.pop(one, None)
+        else:
+            ids = (
+                _of(event) if isinstance(event, e.Unknown) else {getattr(event, name, "") for name in _FIELDS}
+            )
+            found.setdefault(stream, set()).update(one for one in ids if one)
     return found
 
 
@@ -121,7 +131,7 @@ def unneeded(engine: Engine) -> int:
     """How many contents `collect` would remove, but for the quota."""
     contents = engine.files.contents
     with contents.hold():
-        return len(contents.refs() - _needed(engine, contents, frozenset()))
+        return len(contents.refs() - _needed(engine, contents))
 
 
 def collect(engine: Engine, quota: int = 0) -> Collected:
@@ -129,19 +139,30 @@ def collect(engine: Engine, quota: int = 0) -> Collected:
     too, the oldest runs first: those runs can no longer be rewound with their files."""
     contents = engine.files.contents
     forgotten: list[str] = []
-    removed = freed = 0
-    damaged: tuple[str, ...] = ()
-    while True:
-        drop = frozenset(forgotten)
-        swept = contents.gc(partial(_needed, engine, contents, drop))
-        removed, freed, damaged = removed + swept.removed, freed + swept.freed_bytes, swept.damaged
-        if not quota or contents.du().bytes <= quota:
-            break
-        more = _oldest(engine, drop, max(1, len(forgotten)))
+    swept = contents.gc(partial(_needed, engine, contents))
+    removed, freed = swept.removed, swept.freed_bytes
+    while quota and contents.du().bytes > quota:
+        more = _oldest(engine, max(1, len(forgotten)))
         if not more:
             break
+        for run_id in more:
+            _forget(engine, run_id)
         forgotten += more
-    return Collected(removed, freed, tuple(forgotten), damaged)
+        swept = contents.gc(partial(_needed, engine, contents))
+        removed, freed = removed + swept.removed, freed + swept.freed_bytes
+    return Collected(removed, freed, tuple(forgotten), swept.damaged)
+
+
+def _forget(engine: Engine, run_id: str) -> None:
+    """Say so first: what is not named any more is removed next. A run that goes on again is left alone."""
+
+    def decide(recorded: Sequence[Recorded]) -> Decision:
+        state = fold(recorded)
+        if state is None or not state.ended:
+            return Decision()
+        return Decision([new_event(e.FilesForgotten(), engine.clock.now_us())])
+
+    engine.store.command(run_id, decide)
 
 
 def collect_if_over(engine: Engine, quota: int) -> None:
@@ -153,18 +174,18 @@ def collect_if_over(engine: Engine, quota: int) -> None:
         logging.getLogger("holdfast").warning("saved files take more than their quota: %s", error)
 
 
-def _needed(engine: Engine, contents: Contents, drop: frozenset[str]) -> set[Ref]:
+def _needed(engine: Engine, contents: Contents) -> set[Ref]:
     from holdfast.workspace import snapshot
     from holdfast.workspace.refs import Ref
 
-    ids = {one for stream, ids in named(engine).items() if stream not in drop for one in ids}
-    loose = {one for stream, ids in _positions(engine).items() if stream not in drop for one in ids}
+    ids = {one for ids in named(engine).values() for one in ids}
+    loose = {one for ids in _positions(engine).values() for one in ids}
     return snapshot.needed(contents, ids) | {Ref(bytes.fromhex(one)) for one in loose}
 
 
-def _oldest(engine: Engine, but: frozenset[str], count: int) -> list[str]:
+def _oldest(engine: Engine, count: int) -> list[str]:
     """Runs that have ended and name snapshots, the oldest first."""
-    rows = [engine.store.run(stream) for stream in named(engine) if stream not in but]
+    rows = [engine.store.run(stream) for stream in named(engine)]
     ended = [row for row in rows if row is not None and row.status in ENDED]
     return [row.id for row in sorted(ended, key=lambda row: row.updated_at)[:count]]
 

@@ -348,12 +348,12 @@ class Workspace:
             until.push(stack.pop_all())
             return True
 
-    def worker(self) -> str:
-        """Who works on these files, as far as that can be told."""
+    def worker(self) -> int:
+        """The process that works on these files, or did so last; 0 if nobody says."""
         try:
-            return f"process {int(self._work_path.read_text())}"
+            return int(self._work_path.read_text())
         except (OSError, ValueError):
-            return "another process"
+            return 0
 
     def forget(self) -> None:
         """Remove what was noted about these files; the contents stay. For a root that is not used again."""
