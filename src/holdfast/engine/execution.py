@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.engine.control import Control
 from holdfast.engine.parking import Parked, Waiting
@@ -214,11 +214,13 @@ class Execution:
         Returns what stopped it: a cancel or a pause that came until now is carried out instead."""
 
         def release() -> Sequence[c.Command]:
+            now = self.engine.clock.now_us()
             steps = self.state.steps
+            over = [_ending(step, now) for step in steps.values() if _is_due(step, now)]
             decided = any(steps[key].status != "waiting" for key in parked.gates)
-            waits: e.Waits = "pending" if decided else parked.waits
+            waits: e.Waits = "pending" if decided or 0 < parked.until <= now else parked.waits
             asked = () if self.control is None else self.control.commands
-            return (*saved, *asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
+            return (*saved, *over, *asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release)
         return self.control or parked
@@ -307,6 +309,17 @@ class Execution:
         if digest and past.digest != digest:
             self._diverge(f"{key} with other arguments", f"{key} with arguments of digest {digest[:8]}", key)
         return past
+
+    async def give_up_again(self, key: str) -> NoReturn:  # noqa: ARG002
+        """The code gave up this wait when it was executed before: wait until it does so again."""
+        from holdfast.engine.aio import until_stopped
+
+        await until_stopped(self)
+
+    def refuse_given_up(self, key: str) -> None:
+        """Code that no longer runs in tasks cannot give up a wait."""
+        if self.state.steps[key].status == "abandoned":
+            self._diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
 
     def check_all_visited(self, counters: Counters) -> None:
         """At the end of the function, or of a branch: the history must not hold a call that it never made."""
@@ -419,6 +432,16 @@ class Execution:
         error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
         error.__cause__ = by
         return self.stop(Control(error))
+
+
+def _is_due(step: StepState, now: int) -> bool:
+    """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
+    would make the run ready as soon as it is released, over and over."""
+    return step.status in ("waiting", "sleeping") and 0 < step.due_at <= now
+
+
+def _ending(step: StepState, now: int) -> c.Command:
+    return c.EndSleep(step.key) if step.status == "sleeping" else c.ExpireGate(step.key, now)
 
 
 def _count_done(state: RunState) -> int:

@@ -189,9 +189,10 @@ def _spawn(
 ) -> None:
     import asyncio
 
-    task = asyncio.get_running_loop().create_task(
-        _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
-    )
+    from holdfast.engine.runtask import RunTask
+
+    going = _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
+    task = RunTask(going, loop=asyncio.get_running_loop())
     _keep(task)
     task.add_done_callback(partial(_finish_cancelled, run))
 

@@ -243,6 +243,7 @@ async def execute_async(
     """The same in the running event loop, which never waits for the disk."""
     import asyncio
 
+    from holdfast.engine.runtask import RunTask
     from holdfast.engine.scope import install_task_factory
 
     state = claimed.state
@@ -256,6 +257,9 @@ async def execute_async(
     outcome, alias = Outcome(None, HoldfastError("the driver died")), None
     try:
         execution = _enlist(engine, run, claimed, is_async=True)
+        driver = asyncio.current_task()
+        if isinstance(driver, RunTask):
+            driver.execution = execution
         alias = codes.enter(state.code)
         outcome = await _execute_async(execution, workflow, arguments, deadline)
     except BaseException:

@@ -414,6 +414,15 @@ class OutputCaptured(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class WaitAbandoned(Event, frozen=True, gc=False):
+    """The code gave up a gate or a sleep, also one that was over and not heard of yet: its task was cancelled.
+    Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that it had taken
+    is free."""
+
+    key: str
+    generation: int = 0
+
+
 # An operation
 
 
@@ -497,6 +506,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         Emitted,
         PatchSeen,
         OutputCaptured,
+        WaitAbandoned,
         OperationBegun,
         FilesPlanned,
         FilesApplied,
