@@ -197,7 +197,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
     cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
-    if run.engine.on_event is not None:
+    if run.engine.teller is not None:
         run.engine.tell(append)
     return cancelled
 

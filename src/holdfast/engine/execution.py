@@ -186,11 +186,10 @@ class Execution:
         before: a gate and what comes to it, for one, must not miss each other. Waits for the disk."""
         store = self.engine.store
         written: list[NewEvent] = []
-        heard: list[Recorded] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
             at = self.engine.clock.now_us()
-            heard[:] = self.hear(recorded)
+            self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
             written[:] = [event for command in make() for event in self.record(command, at)]
@@ -204,7 +203,6 @@ class Execution:
             version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
         except Exception as error:
             raise self.lose(error) from None
-        self.engine.tell_heard(self.id, heard)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
@@ -336,12 +334,10 @@ class Execution:
 
     # Others
 
-    def hear(self, recorded: Sequence[Recorded]) -> list[Recorded]:
-        """Take in what others have written; returns what of it is news. What was heard before, and what is
-        its own, changes nothing."""
-        news = []
+    def hear(self, recorded: Sequence[Recorded]) -> None:
+        """Take in what others have written. What was heard before, and what is its own, changes nothing."""
         for one in recorded:
-            event, before = one.event, self.control
+            event = one.event
             if type(event) is e.RunClaimed:
                 if event.epoch > self.epoch:
                     self.lose(OwnershipLost(self.id))
@@ -349,29 +345,25 @@ class Execution:
                 self.cancel(event.reason, event.by)
             elif type(event) is e.PauseRequested:
                 self.pause(event.reason, event.by)
-            elif self._take_in(*one):
-                news.append(one)
-            if self.control is not before:
-                news.append(one)
+            else:
+                self._take_in(*one)
         self.wake()
-        return news
 
     def wake(self) -> None:
         """Whoever waits in this run looks again."""
         for wake in list(self.on_heard):
             wake()
 
-    def _take_in(self, event: e.Event, version: int, at: int) -> bool:
+    def _take_in(self, event: e.Event, version: int, at: int) -> None:
         with self._lock:
             state = self.state
             if type(event) is e.GateDecided:
                 gate = state.steps.get(event.key)
                 if gate is None or gate.status != "waiting" or event.generation != state.generation:
-                    return False
+                    return
             elif type(event) is not e.SignalReceived or version in state.signals:
-                return False
+                return
             evolve(state, event, version, at)
-            return True
 
     def stop_with(self, parent: Control) -> None:
         """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""

@@ -196,6 +196,7 @@ class Follower:
             if entry.stream in self._engine.live:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
+                self._engine.tell_up_to(entry.stream, entry.version)
                 self._check(entry.stream)
             elif entry.type in _ENDS and self._parked and (holder := self._holder(entry.stream)):
                 self._go(holder)  # a child that somebody else brought to its end
@@ -211,7 +212,8 @@ class Follower:
             if one.type in HEARD
         ]
         if recorded:
-            self._engine.tell_heard(execution.id, execution.hear(recorded))
+            execution.hear(recorded)
+            self._engine.tell_up_to(execution.id, recorded[-1].version)
 
     # Going on
 

@@ -113,6 +113,8 @@ def _enlist(
         execution.stop_with(parent[0].control)
     steps.live_runs.add(execution)
     leave(engine, run.id)
+    if engine.teller is not None:
+        engine.teller.begin(run.id, claimed.state.version if birth is None else 0)
     if execution.birth is not None:
         engine.flusher.watch(execution.birth)
     return execution
@@ -182,15 +184,17 @@ def execute(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
-        _finish(run, outcome, on_park)
+        _finish(engine, run, outcome, on_park)
 
 
-def _finish(run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
+def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
     if isinstance(outcome.error, Parked):
         on_park(outcome.error)
         run.rested.set()
-    else:
+    elif engine.teller is None:
         run.finish(outcome)
+    else:
+        engine.teller.when_told(run.id, partial(run.finish, outcome))
 
 
 def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
@@ -268,7 +272,7 @@ async def execute_async(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
-        _finish(run, outcome, on_park)
+        _finish(engine, run, outcome, on_park)
 
 
 async def _execute_async(
