@@ -6,9 +6,10 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from tests.engine.test_gates import parked
 
-from holdfast import NOT_DONE, Retry, now, parallel, sleep, step
-from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreFull
+from holdfast import NOT_DONE, Retry, RunPaused, StoreError, approval, now, parallel, sleep, step
+from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreCorrupt, StoreFull
 from holdfast.kernel import codec
 
 
@@ -174,6 +175,18 @@ def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
     assert hf.resume("x").result(30) == [0, 1]
 
 
+def test_a_gate_is_not_opened_after_a_lost_append(hf, act):
+    """What was lost may be what led to the gate: nobody is to be asked for a decision on it."""
+
+    def plot():
+        hf._engine.live["x"][0]._fate.error = StoreFull("no room")  # of another branch, a moment ago
+        return approval("go").outcome
+
+    with pytest.raises(StoreFull):
+        hf.with_id("x").run(act(plot))
+    assert [event.type for event in hf.events("x")] == ["RunCreated", "RunClaimed", "RunReleased"]
+
+
 def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, ran, monkeypatch):
     """A class that was renamed is not a failure of the step: no other branch of the code is taken."""
 
@@ -214,6 +227,42 @@ def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, 
     assert (hf.get("x").status, ran) == ("needs_attention", ["stop"])
     monkeypatch.undo()
     assert hf.resume("x").result(30) == "done"
+
+
+@pytest.mark.parametrize("error", [StoreError("the disk did not answer"), StoreCorrupt("it was changed")])
+@pytest.mark.parametrize("what", ["the result", "the arguments"])
+def test_only_a_value_that_is_damaged_is_for_a_person(hf, act, monkeypatch, what, error):
+    """A store that cannot be read for a moment stops the execution: the run is let go, and goes on later."""
+    big = "x" * 100_000
+
+    @step
+    def fetch() -> str:
+        return big
+
+    def plot(*args):
+        fetched = fetch() if what == "the result" else args[0]
+        approval("go")
+        return len(fetched)
+
+    run = hf.with_id("x").start(act(plot), *([big] if what == "the arguments" else []))
+    parked(hf, "x")
+    hf.pause("x")
+    with pytest.raises(RunPaused):
+        run.result(30)
+
+    def fails(hash):
+        raise error
+
+    monkeypatch.setattr(hf._store, "blob", fails)
+    damaged = isinstance(error, StoreCorrupt)
+    with pytest.raises(NeedsAttention if damaged else StoreError, match=str(error)):
+        hf.resume("x").result(30)
+    assert hf.get("x").status == ("needs_attention" if damaged else "waiting")
+    assert hf.get("x").owner_pid is None
+    monkeypatch.undo()
+    again = hf.resume("x")
+    hf.approve("x")
+    assert again.result(30) == 100_000
 
 
 @dataclass

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from holdfast.engine.control import Control
 from holdfast.engine.parking import Parked, Waiting
 from holdfast.errors import (
@@ -22,9 +24,9 @@ from holdfast.errors import (
     RunCancelled,
     RunInterrupted,
     RunPaused,
+    StoreCorrupt,
     StoreError,
 )
-from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -192,6 +194,8 @@ class Execution:
             self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
+            if self._fate.error is not None:  # an append before this one was lost: nothing builds on it
+                raise self._fate.error
             written[:] = [event for command in make() for event in self.record(command, at)]
             return Decision(written, None, blobs)
 
@@ -202,6 +206,7 @@ class Execution:
                 self.engine.tell(riding)
             version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
         except Exception as error:
+            self._fate.error = self._fate.error or error
             raise self.lose(error) from None
         told = Append(self.id, self.epoch, written)
         told.version = version
@@ -265,11 +270,22 @@ class Execution:
 
     def value_of(self, step: StepState) -> Any:
         """The recorded value; one that cannot be read stops the run, whatever its code catches."""
+        return self._read(f"the recorded result of {step.key}", step.result, step.blob, step.key)
+
+    def arguments(self) -> Any:
+        """What the run was started with: (args, kwargs)."""
+        return self._read("what it was started with", self.state.args, self.state.args_blob)
+
+    def _read(self, what: str, inline: msgspec.Raw, blob: str, step: str = "") -> Any:
+        """A value that is damaged, or of a class that is gone, is for a person to look at. A store that
+        cannot be read just now is not: the run is let go as it is."""
         try:
-            return codec.decode(self.engine.store.blob(step.blob) if step.blob else step.result)
+            return self.engine.load_value(inline, blob)
         except HoldfastError as error:
-            reason = f"the recorded result of {step.key} cannot be read: {error}"
-            attend = c.AttendRun(error.code, reason, step.key)
+            if isinstance(error, StoreError) and not isinstance(error, StoreCorrupt):
+                raise self.lose(error) from None
+            reason = f"{what} cannot be read: {error}"
+            attend = c.AttendRun(error.code, reason, step)
             raise self.stop(Control(NeedsAttention(self.id, reason), [attend])) from None
 
     # History

@@ -145,13 +145,6 @@ def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
     return Outcome(None, error)
 
 
-def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> Arguments:
-    if arguments is not None:
-        return arguments
-    args, kwargs = engine.load_value(state.args, state.args_blob)
-    return args, kwargs
-
-
 # Synchronous
 
 
@@ -203,7 +196,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
     token = current.set(scope)
     try:
         files.begin(execution)
-        args, kwargs = _arguments(engine, arguments, execution.state)
+        args, kwargs = arguments or execution.arguments()
         outcome = Outcome(workflow.fn(*args, **kwargs))
     except BaseException as error:
         outcome = Outcome(None, error)
@@ -285,7 +278,7 @@ async def _execute_async(
     try:
         if execution.state.files:
             await aio.in_store(execution, partial(files.begin, execution))
-        args, kwargs = _arguments(execution.engine, arguments, execution.state)
+        args, kwargs = arguments or execution.arguments()
         outcome = Outcome(await workflow.fn(*args, **kwargs))
     except BaseException as error:
         outcome = Outcome(None, error)
