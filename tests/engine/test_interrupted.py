@@ -1,12 +1,15 @@
 """Interrupts, lost appends and unreadable results: what stops a run stops it for good."""
 
 import asyncio
+import linecache
 import signal
+import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from tests.engine.test_gates import parked
+from tests.engine.test_gates import parked, until
 
 from holdfast import NOT_DONE, Retry, RunPaused, StoreError, approval, now, parallel, sleep, step
 from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreCorrupt, StoreFull
@@ -338,3 +341,77 @@ def test_a_callback_may_use_the_store(open_hf, act, ran):
         return "done"
 
     assert hf.run(act(lambda: [slow() for _ in range(3)])) == ["done"] * 3
+
+
+# Ctrl-C between any two lines
+
+CLAIMS = ("claim.py", "turns.py", "launching.py", "lifecycle.py")
+
+
+class CtrlC:
+    """Falls on the `n`-th line that this thread executes of the modules that claim and drive runs."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+        self.fell = False
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _call(self, frame, event, arg):
+        path = Path(frame.f_code.co_filename)
+        return self._line if path.parent.name == "engine" and path.name in CLAIMS else None
+
+    def _line(self, frame, event, arg):
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        # Where a `with` is left, Python itself may lose the lock to a Ctrl-C.
+        if event == "line" and not self.fell and not text.startswith(("with ", "finally", "try", "@")):
+            self.left -= 1
+            if self.left == 0:
+                self.fell = True
+                raise KeyboardInterrupt
+        return self._line
+
+
+def run_here(hf, flow, run_id):
+    return hf.with_id(run_id).run(flow)
+
+
+def start(hf, flow, run_id):
+    return hf.with_id(run_id).start(flow).result(20)
+
+
+@pytest.mark.parametrize("way", [run_here, start])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_interrupt_on_any_line_leaves_the_run_free(open_hf, act, way, nested):
+    """No thread of this process has it then, in whatever way, and any other process can go on with it."""
+    hf, other = open_hf(), open_hf()
+
+    @step
+    def work() -> str:
+        return "done"
+
+    kid = act(lambda: work(), "child")
+    flow = act((lambda: kid()) if nested else (lambda: work()))
+    n = 0
+    while True:
+        n += 1
+        ctrl_c, run_id = CtrlC(n), f"r{n}"
+        try:
+            with ctrl_c:
+                way(hf, flow, run_id)
+        except KeyboardInterrupt:
+            pass
+        if not ctrl_c.fell:
+            break
+        until(lambda: not hf._engine.live)
+        assert hf._engine.turns._threads == {}, f"line {n}"
+        for row in other._store.runs():
+            assert not row.owner, f"line {n}: {row.id} is {row.status}"
+        if other._store.run(run_id) is not None:
+            assert other.resume(run_id).result(20) == "done"
+    assert n > 40

@@ -21,12 +21,14 @@ from holdfast.engine.execution import Execution
 from holdfast.engine.files import Files, Heart
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
+from holdfast.engine.lifecycle import in_one_piece
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.teller import Teller
+from holdfast.engine.turns import Turns
 from holdfast.errors import RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
@@ -80,6 +82,7 @@ class Engine:
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
+        self.turns = Turns()
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -129,14 +132,15 @@ class Engine:
         if attached is not None:
             return attached.result()
         birth: Append | None = None
-        if run_id is None:
-            claimed, birth = begin(self, create, blobs)
-        else:
-            # This commit need not wait for the disk: nobody knows of the run before its result, and the
-            # first commit that does wait takes this one with it.
-            claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
         run: Run[Any] = Run(self, create.run_id)
-        launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
+        with in_one_piece(self, run):
+            if run_id is None:
+                claimed, birth = begin(self, create, blobs)
+            else:
+                # This commit need not wait for the disk: nobody knows of the run before its result, and the
+                # first commit that does wait takes this one with it.
+                claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
+            launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
         try:
             return run.result()
         except RunInterrupted as error:

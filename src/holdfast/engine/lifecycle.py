@@ -8,15 +8,15 @@ is parked is handed to the follower, which lets it be claimed and executed again
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
 from holdfast.engine import files
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, give_back, leave, release_quietly
+from holdfast.engine.claim import Claimed, give_back, release_quietly
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.parking import Parked
@@ -112,7 +112,7 @@ def _enlist(
     if parent is not None and parent[0].control is not None:
         execution.stop_with(parent[0].control)
     steps.live_runs.add(execution)
-    leave(engine, run.id)
+    engine.turns.leave(run.id)
     if engine.teller is not None:
         engine.teller.begin(run.id, claimed.state.version if birth is None else 0)
     if execution.birth is not None:
@@ -126,7 +126,7 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 
 
 def _dismiss(engine: Engine, run_id: str) -> None:
-    leave(engine, run_id)
+    engine.turns.leave(run_id)
     with engine.lock:
         live = engine.live.pop(run_id, None)
     if live is not None:
@@ -143,6 +143,23 @@ def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
     error = RunInterrupted(run_id, f"it was interrupted ({type(by).__name__})")
     error.__cause__ = by
     return Outcome(None, error)
+
+
+@contextmanager
+def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
+    """Around a claim and the execution that follows it in this thread. Ctrl-C can fall between any two lines
+    of them: wherever it does, the run is released, and nobody here takes it for being claimed or executed."""
+    try:
+        yield
+    except BaseException as error:
+        live = engine.live.get(run.id)
+        executes = live is not None and live[0].mailbox is None and live[0].thread == threading.get_ident()
+        if engine.turns.cut_off(run.id) or executes:
+            outcome = _cut_off(engine, run.id, error)
+            _dismiss(engine, run.id)
+            if not run.done():
+                run.finish(outcome)
+        raise
 
 
 # Synchronous
