@@ -20,6 +20,8 @@ from holdfast import (
     timeout,
     wait_for,
 )
+from holdfast.engine import launching
+from holdfast.engine.parking import Waiting
 from holdfast.errors import BadInput, Refused, WrongColour
 
 
@@ -364,6 +366,83 @@ def test_closing_leaves_a_parked_run_where_it_is(open_hf, act):
     with pytest.raises(RunWaiting, match="closed"):
         run.result(timeout=20)
     assert open_hf().get("x").status == "waiting"
+
+
+def test_closing_leaves_a_parked_async_run_where_it_is(open_hf, act):
+    """Whoever waits for it is told, in plain code and in the loop in which it was parked."""
+
+    async def plot():
+        return (await approval.aio("ok")).outcome
+
+    hf = open_hf()
+    run = hf.with_id("x").start(act(plot))
+    parked(hf, "x")
+    hf.close()
+    with pytest.raises(RunWaiting, match="closed"):
+        run.result(timeout=20)
+
+    async def main():
+        async with open_hf() as own:
+            run = own.with_id("y").start(act(plot))
+            await asyncio.to_thread(run.rested.wait, 20)
+        await asyncio.wait_for(run, 20)
+
+    with pytest.raises(RunWaiting, match="closed"):
+        asyncio.run(main())
+    assert {info.status for info in open_hf().runs()} == {"waiting"}
+
+
+def test_a_run_whose_other_owner_died_goes_on_here(open_hf, act, crashes, ran, monkeypatch):
+    """Two wait for it; the one that was faster dies in the next step, and the other takes it over."""
+    first, second = open_hf(), open_hf()
+    go = threading.Event()
+    reclaim = launching._reclaim
+
+    def be_second(engine, run_id):
+        if engine is second._engine:
+            until(lambda: ran)
+        return reclaim(engine, run_id)
+
+    @step
+    def work():
+        ran.append("work")
+        if len(ran) == 1:
+            go.wait(20)
+        return "done"
+
+    first.with_id("x").start(act(lambda: (approval("ok").outcome, work())))
+    parked(first, "x")
+    run = second.resume("x")
+    parked(first, "x")
+    monkeypatch.setattr(launching, "_reclaim", be_second)
+    first.approve("x")
+    until(lambda: ran)
+    crashes.arm(first, 0)
+    go.set()
+    crashes.bury(first)
+    assert run.result(timeout=20) == ("approved", "done")
+    assert ran == ["work", "work"]
+
+
+def test_an_item_that_can_begin_keeps_the_run_from_being_parked(hf, act, ran, monkeypatch):
+    """A thread between two items of `parallel` is about to begin one, however slow it is."""
+    real = Waiting.end
+
+    def end(self):
+        real(self)
+        if threading.current_thread().name.startswith("holdfast-parallel"):
+            threading.Event().wait(0.02)
+
+    monkeypatch.setattr(Waiting, "end", end)
+
+    def branch(n):
+        return approval("ok").outcome if n == 0 else ran.step(f"s{n}")
+
+    run = hf.with_id("x").start(act(lambda: parallel(branch, range(6), limit=2)))
+    assert run.rested.wait(20)
+    assert sorted(ran) == [f"s{n}" for n in range(1, 6)]
+    hf.approve("x")
+    run.result(timeout=20)
 
 
 def test_a_paused_run_waits_for_resume(hf, act):
