@@ -53,7 +53,8 @@ class Holdfast:
                 root, or none where `home` is given and no setting names one)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
     on_event    called with every event of the runs that this Holdfast executes, once it is in the log,
-                redacted as `events()` gives it
+                redacted as `events()` gives it; those of a run one after the other, in the log's order. It
+                must not wait for its run
     """
 
     def __init__(

@@ -27,13 +27,14 @@ from tests.crash.history import (
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen RunNeedsAttention RunCompleted RunFailed "
-    "RunReleased CancelRequested PauseRequested".split()
+    "RunReleased CancelRequested PauseRequested WaitAbandoned".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
     "StepReopened RunReopened FilesForgotten Rewound GenerationRestored StepInDoubt StepSettled".split()
 )
 _STARTABLE = ("running", "retrying", "reopened")
+_ENDED_STEPS = ("completed", "failed", "abandoned")
 _GOING = ("pending", "running", "waiting", "sleeping")
 
 
@@ -224,7 +225,7 @@ class Fold:
         self.require(opened == 1 + max([run.generation, *run.left]), "not the next generation")
         self.require(parent == run.generation, f"from generation {parent}, not from {run.generation}")
         points = [step for step in run.live_steps() if step.version == upto]
-        ended = [step for step in points if step.status in ("completed", "failed")]
+        ended = [step for step in points if step.status in _ENDED_STEPS]
         self.require(ended, f"back to version {upto}, at which no step of this generation ended")
         self.leave()
         for (generation, key), step in list(run.steps.items()):
@@ -252,7 +253,7 @@ class Fold:
         self.require(not run.epochs and not run.forked_from, "it is no new run")
         run.forked_from = payload["origin"]
         run.status, run.reason = "paused", f"forked from {payload['origin']}"
-        open_ones = [step.key for step in run.live_steps() if step.status not in ("completed", "failed")]
+        open_ones = [step.key for step in run.live_steps() if step.status not in _ENDED_STEPS]
         self.require(not open_ones, f"it has steps that had not ended: {open_ones}")
         for step in run.steps.values():
             step.by_body = 0  # by bodies of the other run
@@ -343,6 +344,19 @@ class Fold:
         self.end(self.step(payload, "sleeping"), "completed", by_body=False)
         self.run.sleepers -= 1
         if self.run.status in _GOING:
+            self.go()
+
+    def on_WaitAbandoned(self, payload: dict[str, Any]) -> None:
+        run, before = self.run, self.run.step(payload["key"])
+        slept = before is not None and before.status == "sleeping"
+        wait = self.step(payload, "sleeping", "waiting", "completed")
+        self.require(wait.kind in ("sleep", "approval", "signal"), f"{wait.key} is a {wait.kind}")
+        wait.status, wait.ended_at, wait.due_at = "abandoned", self.event.time, 0
+        run.sleepers -= slept
+        for at, signal in run.signals.items():
+            if at[0] == run.generation and signal.taken_by == wait.key:
+                run.signals[at] = signal._replace(taken_by="")
+        if run.status in _GOING:
             self.go()
 
     def on_CheckpointTaken(self, payload: dict[str, Any]) -> None:

@@ -178,6 +178,7 @@ EXAMPLES = {
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
+    "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OperationBegun": e.OperationBegun("undo", "r", "ann", "a#1", "op"),
     "FilesPlanned": e.FilesPlanned("/w", "5a", "5b", "5c", 9, ("*.py",), True, True),
     "FilesForgotten": e.FilesForgotten(),

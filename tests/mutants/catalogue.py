@@ -274,8 +274,8 @@ MUTANTS = (
         ),
         (
             "kernel/decide.py",
-            '        if step.status in ("completed", "failed", "in_doubt", "sleeping", "waiting"):\n',
-            '        if step.status in ("completed", "failed", "sleeping", "waiting"):\n',
+            '        if step.status not in ("running", "retrying", "reopened"):\n',
+            '        if step.status not in ("running", "retrying", "reopened", "in_doubt"):\n',
         ),
     ),
     mutant(

@@ -88,6 +88,8 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> Non
     elif kind == "GateDecided":
         step.status, step.ended, step.due, step.outcome = "completed", at, None, data["outcome"]
         step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
+    elif kind == "WaitAbandoned":
+        step.status, step.ended, step.due = "abandoned", at, None
     elif kind == "CheckpointTaken":
         step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
         step.started = step.ended = at

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine import drive as sync_driver
+from holdfast.engine.bell import Bell
 from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
 from holdfast.errors import NotStorable, StepTimeout
+from holdfast.kernel import commands as c
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -119,9 +121,14 @@ async def drive(call: Call, past: StepState | None) -> Any:
             await take_due_soon(run)
         return value
     finally:
-        run.under_way -= 1
-        if run.all_ended is not None and not run.under_way:
-            run.all_ended.finish()
+        end_call(run)
+
+
+def end_call(run: Execution) -> None:
+    """One call fewer is under way: a function that has ended may wait for the last one."""
+    run.under_way -= 1
+    if run.all_ended is not None and not run.under_way:
+        run.all_ended.finish()
 
 
 async def _go_straight(run: Execution, call: Call) -> Any:
@@ -190,7 +197,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
     cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
-    if run.engine.on_event is not None:
+    if run.engine.teller is not None:
         run.engine.tell(append)
     return cancelled
 
@@ -271,6 +278,46 @@ async def in_store(run: Execution, work: Callable[[], T]) -> T:
     return done
 
 
+async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
+    """What the gate or the sleep `key` gives. If the code gives it up (a race, a TaskGroup, a plain timeout),
+    that is recorded before the cancel goes on: whatever comes to it later, every replay goes the same way."""
+    try:
+        return await wait()
+    except asyncio.CancelledError:
+        # What stops the run as a whole gives up nothing: it will wait again when it goes on.
+        step = run.state.steps.get(key)
+        if run.control is None and not run.over and step and step.status != "abandoned":
+            await _abandon(run, step)
+        raise
+
+
+async def _abandon(run: Execution, step: StepState) -> None:
+    command = c.AbandonWait(step.key)
+    if step.kind == "sleep":
+        run.note(command)
+        return
+    # In the store at once: nobody is to be asked for a decision that nobody waits for, and what a gate has
+    # taken may be what another one waits for.
+    run.under_way += 1
+    try:
+        await in_store(run, partial(run.transact, lambda: [command]))
+        run.wake()
+    finally:
+        end_call(run)
+
+
+async def until_stopped(run: Execution) -> NoReturn:
+    """Wait for nothing. Raises what stops the run."""
+    bell = Bell(asyncio.get_running_loop())
+    run.on_stop.append(bell.ring)
+    try:
+        while run.control is None:
+            await bell.wait(60.0)
+    finally:
+        run.on_stop.remove(bell.ring)
+    raise run.control
+
+
 async def in_thread(work: Callable[[], None]) -> None:
     """Do the work in a thread of its own: the loop's executor may be full of what it waits for."""
     loop = asyncio.get_running_loop()
@@ -312,23 +359,15 @@ async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None
     """As `drive.pause`, without blocking the loop."""
     clock = run.engine.clock
     ends = clock.monotonic() + most_s
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(stopped.set)
-
-    run.on_stop.append(wake)
+    bell = Bell(asyncio.get_running_loop())
+    run.on_stop.append(bell.ring)
     waited = False
     try:
         while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
             waited = True
-            try:
-                await asyncio.wait_for(stopped.wait(), min(left, 60.0))
-            except TimeoutError:
-                pass
+            await bell.wait(min(left, 60.0))
     finally:
-        run.on_stop.remove(wake)
+        run.on_stop.remove(bell.ring)
     if waited and run.control is None:
         await in_thread(partial(sync_driver.look_for_takeover, run))
     if run.control is not None:

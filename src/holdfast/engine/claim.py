@@ -8,7 +8,6 @@ one process, one gets the run and the other is attached to it.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +18,6 @@ from holdfast.engine.missing import missing
 from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
 from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError
 from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
@@ -70,23 +68,23 @@ def claim(
     durable: bool = True,
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
-    `force` takes it from a live owner."""
+    `force` takes it from a live owner. It is this thread's turn until the run is live."""
     if reopen:
         _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
-    attached = _enter(engine, owner, run_id, create)
-    if attached is not None:
-        return attached
-    claimed = None
+    live = engine.turns.take(run_id, lambda: engine.live.get(run_id))
+    if live is not None:
+        if create is not None:
+            decide(live[0].state, create)  # RunExists, if these are other arguments
+        return Claimed(live[0].state, live[1])
     try:
         claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
-        return claimed
-    except BaseException as error:
-        _drop_if_interrupted(engine, run_id, error)
+    except Exception:
+        engine.turns.leave(run_id)
         raise
-    finally:
-        if claimed is None or claimed.state.ended:
-            leave(engine, run_id)
+    if claimed.state.ended:
+        engine.turns.leave(run_id)
+    return claimed
 
 
 # A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
@@ -94,12 +92,13 @@ def claim(
 
 def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> Claimed:
     claimed, append = begin(engine, create, blobs)
+    engine.turns.take(create.run_id, lambda: None)
     try:
         engine.store.append(append)
-        engine.tell(append)
-    except BaseException as error:
-        _drop_if_interrupted(engine, create.run_id, error)
+    except Exception:
+        engine.turns.leave(create.run_id)
         raise
+    engine.tell(append)
     return claimed
 
 
@@ -111,8 +110,10 @@ async def claim_fresh_soon(
     from holdfast.engine.aio import submit
 
     claimed, append = begin(engine, create, blobs)
+    engine.turns.take(create.run_id, lambda: None)
     cancelled = await submit(engine, engine.mailbox(), append)
     if append.error is not None:
+        engine.turns.leave(create.run_id)
         raise append.error
     engine.tell(append)
     if cancelled is not None:
@@ -135,33 +136,6 @@ def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]
     return Claimed(state), append
 
 
-# Threads of one process: a run is claimed by one at a time, until it is among the engine's live ones.
-
-_claiming: set[tuple[str, str]] = set()
-_changed = threading.Condition()
-_PATIENCE_S = 10.0
-
-
-def _enter(engine: Engine, owner: str, run_id: str, create: c.CreateRun | None) -> Claimed | None:
-    """Begin to claim, unless another thread executes the run already: then what it has claimed."""
-    with _changed:
-        _changed.wait_for(lambda: (owner, run_id) not in _claiming, _PATIENCE_S)
-        live = engine.live.get(run_id)
-        if live is None:
-            _claiming.add((owner, run_id))
-            return None
-    if create is not None:
-        decide(live[0].state, create)  # RunExists, if these are other arguments
-    return Claimed(live[0].state, live[1])
-
-
-def leave(engine: Engine, run_id: str) -> None:
-    """The claim has failed, or the run is among the engine's live ones now."""
-    with _changed:
-        _claiming.discard((engine.owner_id, run_id))
-        _changed.notify_all()
-
-
 def _claim(
     engine: Engine,
     owner: str,
@@ -177,6 +151,9 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        if state is not None and state.cancel is not None and not state.ended:
+            # Its last owner did not come to it. Children first: if this process dies too, the next does it.
+            steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by, 0.0)
         ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
             ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
@@ -193,8 +170,6 @@ def _claim(
             attempt.tell(version)
             if dead:
                 ownership.bury(engine.home, engine.store, dead)
-            if attempt.cancelled is not None:
-                steering.cancel_children(engine, run_id, attempt.cancelled.reason, attempt.cancelled.by, 0.0)
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
@@ -224,7 +199,7 @@ def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
     released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
     events = [new_event(event, engine.clock.now_us()) for event in released]
     engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.flusher.written)
-    leave(engine, run_id)
+    engine.turns.leave(run_id)
 
 
 def release(engine: Engine, owner: str, run_id: str) -> None:
@@ -244,12 +219,6 @@ def release_quietly(engine: Engine, run_id: str) -> None:
         release(engine, engine.owner_id, run_id)
     except HoldfastError:
         pass
-
-
-def _drop_if_interrupted(engine: Engine, run_id: str, error: BaseException) -> None:
-    """Ctrl-C as the claim was written: the run may be ours, and nobody will execute it."""
-    if not isinstance(error, Exception):
-        release_quietly(engine, run_id)
 
 
 def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
@@ -307,8 +276,6 @@ class _Attempt:
         self._seen_at = seen_at
         self._alive = alive
         self.claimed: Claimed | None = None
-        self.cancelled: e.RunCancelled | None = None
-        """What the run's last owner was asked for, and this claim has done."""
         self._events: list[NewEvent] = []
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
@@ -323,8 +290,6 @@ class _Attempt:
             for event in decide(state, command):
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(new_event(event, at))
-                if isinstance(event, e.RunCancelled):
-                    self.cancelled = event
 
         created = state is None
         if self._create is not None:

@@ -92,7 +92,7 @@ def commit(run: Execution, append: Append) -> None:
     except BaseException as error:
         run.interrupted(error)
         raise
-    if engine.on_event is not None:
+    if engine.teller is not None:
         engine.tell(append)
 
 

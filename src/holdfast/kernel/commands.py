@@ -223,6 +223,12 @@ class ExpireGate(Command, frozen=True, gc=False):
     now: int
 
 
+class AbandonWait(Command, frozen=True, gc=False):
+    """The code no longer waits for the gate or the sleep."""
+
+    key: str
+
+
 class SendSignal(Command, frozen=True, gc=False):
     run_id: str
     name: str

@@ -450,6 +450,15 @@ class OutputCaptured(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class WaitAbandoned(Event, frozen=True, gc=False):
+    """The code gave up a gate or a sleep, even one that was over, not yet heard of: its task was cancelled.
+    Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that it had taken
+    is free."""
+
+    key: str
+    generation: int = 0
+
+
 # An operation
 
 
@@ -563,6 +572,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         Emitted,
         PatchSeen,
         OutputCaptured,
+        WaitAbandoned,
         OperationBegun,
         FilesPlanned,
         FilesApplied,

@@ -291,6 +291,19 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
         state.status = _going(state) if state.owner else "pending"
 
 
+def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: int) -> None:
+    step = _step(state, event.key, version)
+    state.sleepers -= step.status == "sleeping"
+    state.waiters -= step.status == "waiting"
+    for signal in state.signals.values():
+        if signal.taken_by == event.key:
+            signal.taken_by = ""
+    step.status, step.ended_at, step.version, step.due_at = "abandoned", at, version, 0
+    state.stalls = 0
+    if state.status in _GOING:
+        state.status = _going(state)
+
+
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
@@ -374,6 +387,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.ValueRecorded: _value_recorded,
     e.GateOpened: _gate_opened,
     e.GateDecided: _gate_decided,
+    e.WaitAbandoned: _wait_abandoned,
     e.CheckpointTaken: _checkpoint_taken,
     e.FilesSaved: _files_saved,
     e.FilesForgotten: _files_forgotten,

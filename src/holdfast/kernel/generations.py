@@ -18,7 +18,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import Generation, RunState, Signal, StepState
 
-_ENDED = frozenset({"completed", "failed"})
+_ENDED = frozenset({"completed", "failed", "abandoned"})
 _MAY_HAVE_HAPPENED = frozenset({"completed", "in_doubt", "running"})
 
 

@@ -37,7 +37,7 @@ RunStatus = Literal[
     "cancelled",
 ]
 StepStatus = Literal[
-    "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened"
+    "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened", "abandoned"
 ]
 
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})

@@ -150,7 +150,7 @@ def _kept(state: RunState, point: StepState) -> dict[str, StepState]:
     return {
         key: step
         for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed")
+        if step.version <= last and step.status in ("completed", "failed", "abandoned")
     }
 
 

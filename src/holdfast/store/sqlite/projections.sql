@@ -291,6 +291,19 @@ CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW
     WHERE stream = NEW.stream AND owner = '' AND status IN ('pending', 'running', 'waiting', 'sleeping');
 END;
 
+CREATE TEMP TRIGGER project_wait_abandoned INSTEAD OF INSERT ON projected WHEN NEW.type = 'WaitAbandoned' BEGIN
+    UPDATE main.runs SET sleepers = sleepers - 1
+    WHERE stream = NEW.stream AND EXISTS (
+        SELECT 1 FROM main.step_rows
+        WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+          AND key = NEW.payload ->> '$.key' AND status = 'sleeping'
+    );
+    UPDATE main.step_rows SET status = 'abandoned', ended_at = NEW.time, due_at = 0, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+    INSERT INTO going VALUES (NEW.stream);
+END;
+
 CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected WHEN NEW.type = 'CheckpointTaken' BEGIN
     INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',

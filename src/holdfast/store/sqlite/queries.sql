@@ -152,7 +152,8 @@ SELECT coalesce(sum(attempt), 0), coalesce(sum(attempt > 1), 0),
        coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'retrying'), 0),
        coalesce(sum(status = 'sleeping'), 0), coalesce(sum(status = 'completed'), 0),
        coalesce(sum(status = 'failed'), 0), coalesce(sum(status = 'in_doubt'), 0),
-       coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0)
+       coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0),
+       coalesce(sum(status = 'abandoned'), 0)
 FROM step_rows AS t
 WHERE (t.run NOT IN (SELECT run FROM generations)
        OR t.generation = (SELECT generation FROM runs WHERE stream = t.run))
