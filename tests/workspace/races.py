@@ -77,9 +77,9 @@ class Race:
 @contextmanager
 def following_links() -> Iterator[None]:
     """The control: the same code, were it to follow links."""
-    real = beneath.FLAGS
-    beneath.FLAGS = real & ~os.O_NOFOLLOW
+    flags, resolve = beneath.FLAGS, beneath._HOW.resolve
+    beneath.FLAGS, beneath._HOW.flags, beneath._HOW.resolve = (flags & ~os.O_NOFOLLOW,) * 2 + (0,)
     try:
         yield
     finally:
-        beneath.FLAGS = real
+        beneath.FLAGS, beneath._HOW.flags, beneath._HOW.resolve = flags, flags, resolve

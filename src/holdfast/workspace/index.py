@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import stat
 import struct
-from collections.abc import Callable
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -101,22 +100,24 @@ def trusted(seen: Signature, started_ns: int) -> Signature:
     return mode, size, changed, -1, inode
 
 
-def sightings(index: Index) -> Callable[[bytes], tuple[int, int, int] | None]:
-    """Size, time of change and inode of a path as the scan saw it."""
-    records = {record.path: record for record in index.records}
-    known: dict[bytes, dict[bytes, Signature]] = {}
+class Sightings:
+    """Paths as the scan saw them."""
 
-    def sighting(path: bytes) -> tuple[int, int, int] | None:
+    def __init__(self, index: Index) -> None:
+        self._root = index.root
+        self._records = {record.path: record for record in index.records}
+        self._known: dict[bytes, dict[bytes, Signature]] = {}
+
+    def of(self, path: bytes) -> Signature | None:
+        """None if the scan did not see it, or does not cover it."""
+        if not path:
+            return self._root
         parent, _, name = path.rpartition(b"/")
-        record = records.get(parent)
-        if record is None:
-            return None
-        if parent not in known:
-            known[parent] = dict(zip(record.name_list(), record.signature_list(), strict=True))
-        seen = known[parent].get(name)
-        return (seen[1], seen[2], seen[4]) if seen else None
-
-    return sighting
+        if parent not in self._known:
+            record = self._records.get(parent)
+            entries = zip(record.name_list(), record.signature_list(), strict=True) if record else ()
+            self._known[parent] = dict(entries)
+        return self._known[parent].get(name)
 
 
 def is_directory(seen: Signature) -> bool:

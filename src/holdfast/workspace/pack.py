@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from holdfast.workspace import compression, refs
 from holdfast.workspace.refs import Ref
@@ -31,6 +31,14 @@ _FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SH
 _GROUP = struct.Struct("<QII")  # where, bytes stored, bytes raw: the same if it is not compressed
 _PLACE = struct.Struct("<III")  # group, offset in it, bytes
 _MOST_PENDING = 16
+
+
+class Place(NamedTuple):
+    """Where a content lies in a pack: the number of its group, the offset in it, and its bytes."""
+
+    group: int
+    offset: int
+    size: int
 
 
 class PackDamaged(Exception):
@@ -158,17 +166,18 @@ class Pack:
         for at in range(self._names, self._places, refs.SIZE):
             yield Ref(self._table[at : at + refs.SIZE])
 
-    def in_order(self) -> list[Ref]:
+    def in_order(self) -> list[tuple[Place, Ref]]:
         """Its contents in the order in which they were put: each group is read once."""
-        return sorted(self, key=lambda ref: self.place(ref) or (0, 0, 0))
+        end = self._places + self._count * _PLACE.size
+        places = _PLACE.iter_unpack(self._table[self._places : end])
+        return sorted((Place(*place), ref) for place, ref in zip(places, self, strict=True))
 
-    def place(self, ref: Ref) -> tuple[int, int, int] | None:
-        """(group, offset in it, bytes) of a content that is here."""
+    def place(self, ref: Ref) -> Place | None:
+        """Where a content lies, if it is here."""
         found = self._find(ref)
         if found is None:
             return None
-        group, offset, size = _PLACE.unpack_from(self._table, self._places + found * _PLACE.size)
-        return group, offset, size
+        return Place(*_PLACE.unpack_from(self._table, self._places + found * _PLACE.size))
 
     def group(self, number: int) -> bytes:
         """The contents of a group, one after the other. Raises PackDamaged."""

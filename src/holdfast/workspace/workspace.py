@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from holdfast.workspace import beneath, changes, index, snapshot, storage
 from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents, Swept
 from holdfast.workspace.coverage import Coverage
-from holdfast.workspace.index import Index
+from holdfast.workspace.index import Index, Sightings, signature
 from holdfast.workspace.journal import JournalFile, Phase
 from holdfast.workspace.moves import journal_of
 from holdfast.workspace.plan import Kept, Plan, Planner
@@ -26,6 +28,7 @@ from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
 
 LARGEST_IGNORED = 10 * 1024 * 1024
+_MOMENT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Workspace:
         self._lock_path = directory / f"restore-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
         self._index: Index | None = None
+        self._looked_at = -math.inf
         self._mutex = threading.RLock()
 
     def close(self) -> None:
@@ -90,6 +94,7 @@ class Workspace:
 
     def _snapshot(self, progress: Progress | None) -> Snapshot:
         root = os.fsencode(self.root)
+        began = time.monotonic()
         generation = self.contents.generation
         old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
         known = None
@@ -116,6 +121,7 @@ class Workspace:
                 index.save(self._index_path, self._index)
         else:
             self._index = old
+        self._looked_at = began
         return snapshot.describe(ref, seen.records, seen.unsettled)
 
     # Comparing
@@ -159,7 +165,7 @@ class Workspace:
         """
         with self._exclusively(), self.contents.hold():
             self._recover()
-            now = self._snapshot(None).id
+            now = plan.now if self._is_still(plan) else self._snapshot(None).id
             if now != plan.now:
                 plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs)
             if plan.damaged and not partial:
@@ -181,28 +187,57 @@ class Workspace:
         with self._exclusively(), self.contents.hold():
             return self._recover()
 
+    def _is_still(self, plan: Plan) -> bool:
+        """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
+        was: another look at all files would tell nothing more."""
+        if self._index is None or self._index.snapshot != bytes.fromhex(plan.now) or plan.kept:
+            return False
+        if (
+            time.monotonic() - self._looked_at > _MOMENT_S
+            or self._index.generation != self.contents.generation
+        ):
+            return False
+        seen, root = Sightings(self._index), os.fsencode(self.root)
+        for action in plan.actions:
+            try:
+                there = signature(os.lstat(os.path.join(root, action.path)))
+            except OSError:
+                there = None
+            if there != (seen.of(action.path) if action.before else None):
+                return False
+        return True
+
     def _begin(self, root: int, plan: Plan) -> Restore:
         assert self._index is not None, "a snapshot was just taken"
-        seen = index.sightings(self._index)
-        journal = journal_of(plan.actions, self.tree(plan.now), seen, secrets.token_hex(4), self._identity)
+        journal = journal_of(plan.actions, Sightings(self._index), secrets.token_hex(4), self._identity)
         return Restore(root, self.contents, self._journal, journal)
 
     def _carry_out(self, restore: Restore, partial: bool) -> None:
         try:
             restore.stage(partial=partial)
-        except (ContentsDamaged, OSError) as exc:
-            restore.tidy()
+            restore.apply()
+        except (ContentsDamaged, Disturbed, OSError) as exc:
+            with self._getting_on():
+                if restore.journal.phase is not Phase.STAGING:
+                    restore.undo()
+                restore.tidy()
             if isinstance(exc, ContentsDamaged):
                 raise
-            raise RestoreUndone(_cause(exc)) from exc
-        try:
-            restore.apply()
-        except (Disturbed, OSError) as exc:
-            restore.undo()
-            restore.tidy()
             unreachable = [beneath.shown(path) for path in restore.unreachable]
             raise RestoreUndone(_cause(exc), unreachable) from exc
-        restore.tidy()
+        with self._getting_on():
+            restore.tidy()
+
+    @contextmanager
+    def _getting_on(self) -> Iterator[None]:
+        """What fails inside leaves the journal, and whoever comes next goes on from there."""
+        try:
+            yield
+        except OSError as exc:
+            raise WorkspaceError(
+                f"a restore of {self.root} can be neither finished nor taken back yet "
+                f"({_cause(exc)}); put that right and try again"
+            ) from exc
 
     def _recover(self) -> Recovered | None:
         journal = self._journal.read()
@@ -210,13 +245,8 @@ class Workspace:
             return None
         with self._open_root() as root:
             restore = Restore(root, self.contents, self._journal, journal)
-            try:
+            with self._getting_on():
                 restore.recover()
-            except OSError as exc:
-                raise WorkspaceError(
-                    f"an interrupted restore of {self.root} can be neither finished nor taken back yet "
-                    f"({_cause(exc)}); put that right and try again"
-                ) from exc
             finished = restore.journal.phase is Phase.DONE
             return Recovered(finished, self._rescued(restore), tuple(restore.unreachable))
 
