@@ -24,7 +24,6 @@ _OPENAT2 = 437
 _NO_SYMLINKS, _BENEATH = 0x04, 0x08
 _REFUSED = frozenset((errno.ENOSYS, errno.EPERM))  # an old kernel, or a sandbox that does not know the call
 _LONGEST = 4000
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _How(ctypes.Structure):
@@ -34,13 +33,14 @@ class _How(ctypes.Structure):
 
 
 _HOW = _How(FLAGS, 0, _NO_SYMLINKS | _BENEATH)
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+_syscall.restype = ctypes.c_long
 
 
 def _open_far(root: int, path: bytes) -> int:
     """Open a directory by a path of several names, with `openat2`."""
-    number = ctypes.c_long(_OPENAT2)
-    size = ctypes.c_size_t(ctypes.sizeof(_HOW))
-    fd: int = _LIBC.syscall(number, ctypes.c_long(root), ctypes.c_char_p(path), ctypes.byref(_HOW), size)
+    fd: int = _syscall(_OPENAT2, root, path, _HOW, ctypes.sizeof(_HOW))
     if fd < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 import struct
+from bisect import bisect_left
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -101,23 +102,29 @@ def trusted(seen: Signature, started_ns: int) -> Signature:
 
 
 class Sightings:
-    """Paths as the scan saw them."""
+    """Paths as a scan saw them that began at `since`, by the monotonic clock."""
 
-    def __init__(self, index: Index) -> None:
-        self._root = index.root
+    def __init__(self, index: Index, since: float) -> None:
+        self.index = index
+        self.since = since
         self._records = {record.path: record for record in index.records}
-        self._known: dict[bytes, dict[bytes, Signature]] = {}
+        self._names: dict[bytes, list[bytes]] = {}
 
     def of(self, path: bytes) -> Signature | None:
         """None if the scan did not see it, or does not cover it."""
         if not path:
-            return self._root
+            return self.index.root
         parent, _, name = path.rpartition(b"/")
-        if parent not in self._known:
-            record = self._records.get(parent)
-            entries = zip(record.name_list(), record.signature_list(), strict=True) if record else ()
-            self._known[parent] = dict(entries)
-        return self._known[parent].get(name)
+        record = self._records.get(parent)
+        if record is None:
+            return None
+        names = self._names.get(parent)
+        if names is None:
+            names = self._names[parent] = record.name_list()
+        at = bisect_left(names, name)
+        if at == len(names) or names[at] != name:
+            return None
+        return SIGNATURE.unpack_from(record.signatures, at * SIGNATURE.size)
 
 
 def is_directory(seen: Signature) -> bool:

@@ -2,7 +2,7 @@
 
     magic | group, group, ... | table | footer
 
-A group is some 128 KB of contents, compressed together where that pays: small files compress several times
+A group is some 32 KB of contents, compressed together where that pays: small files compress several times
 better in company, and one of them costs a group to read. The table names every content of the file, sorted,
 so that a lookup is a binary search; the footer says where the table is and what it must hash to. A file gets
 its name only when it is whole and synced, so a pack that can be seen is complete.
@@ -25,7 +25,7 @@ from holdfast.workspace import compression, refs
 from holdfast.workspace.refs import Ref
 
 SUFFIX = ".pack"
-GROUP_BYTES = 128 * 1024
+GROUP_BYTES = 32 * 1024
 _MAGIC = b"HFPACK1\n"
 _FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SHA-256 of the table, magic
 _GROUP = struct.Struct("<QII")  # where, bytes stored, bytes raw: the same if it is not compressed

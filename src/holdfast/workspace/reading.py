@@ -15,7 +15,7 @@ from typing import TypeAlias
 from holdfast.workspace.pack import Pack, PackDamaged, Place
 from holdfast.workspace.refs import Ref, ref_of
 
-_AHEAD = 16
+_RUN = 16
 
 Group: TypeAlias = tuple[Pack, int]
 
@@ -30,7 +30,7 @@ class Reading:
         self._rest = rest
         self._found: dict[Ref, tuple[Pack, Place] | None] = {}
         self._coming: deque[Group] = deque()
-        self._pending: dict[Group, Future[bytes]] = {}
+        self._pending: dict[Group, tuple[Future[list[bytes | None]], int]] = {}
         self._thread: ThreadPoolExecutor | None = None
 
     def order(self, ref: Ref) -> tuple[str, int, int]:
@@ -74,14 +74,24 @@ class Reading:
         while next(iter(self._pending)) != wanted:
             del self._pending[next(iter(self._pending))]
         self._read_on()
-        try:
-            group = self._pending[wanted].result()
-        except PackDamaged:
-            return None
-        return group[place.offset : place.offset + place.size]
+        run, number = self._pending[wanted]
+        group = run.result()[number]
+        return None if group is None else group[place.offset : place.offset + place.size]
 
     def _read_on(self) -> None:
         assert self._thread is not None, "asked for inside `ahead` only"
-        while self._coming and len(self._pending) < _AHEAD:
-            pack, number = self._coming.popleft()
-            self._pending[pack, number] = self._thread.submit(pack.group, number)
+        while self._coming and len(self._pending) <= _RUN:
+            run = [self._coming.popleft() for _ in range(min(_RUN, len(self._coming)))]
+            future = self._thread.submit(_read_run, run)
+            self._pending.update((group, (future, number)) for number, group in enumerate(run))
+
+
+def _read_run(groups: list[Group]) -> list[bytes | None]:
+    """Several groups at once, for handing over costs as much as reading one; None for a damaged one."""
+    found: list[bytes | None] = []
+    for pack, number in groups:
+        try:
+            found.append(pack.group(number))
+        except PackDamaged:
+            found.append(None)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import secrets
 import threading
@@ -76,7 +75,7 @@ class Workspace:
         self._lock_path = directory / f"restore-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
         self._index: Index | None = None
-        self._looked_at = -math.inf
+        self._seen: Sightings | None = None
         self._mutex = threading.RLock()
 
     def close(self) -> None:
@@ -121,7 +120,7 @@ class Workspace:
                 index.save(self._index_path, self._index)
         else:
             self._index = old
-        self._looked_at = began
+        self._seen = Sightings(self._index, began)
         return snapshot.describe(ref, seen.records, seen.unsettled)
 
     # Comparing
@@ -190,14 +189,12 @@ class Workspace:
     def _is_still(self, plan: Plan) -> bool:
         """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
         was: another look at all files would tell nothing more."""
-        if self._index is None or self._index.snapshot != bytes.fromhex(plan.now) or plan.kept:
+        seen = self._seen
+        if seen is None or seen.index.snapshot != bytes.fromhex(plan.now) or plan.kept:
             return False
-        if (
-            time.monotonic() - self._looked_at > _MOMENT_S
-            or self._index.generation != self.contents.generation
-        ):
+        if time.monotonic() - seen.since > _MOMENT_S or seen.index.generation != self.contents.generation:
             return False
-        seen, root = Sightings(self._index), os.fsencode(self.root)
+        root = os.fsencode(self.root)
         for action in plan.actions:
             try:
                 there = signature(os.lstat(os.path.join(root, action.path)))
@@ -208,8 +205,8 @@ class Workspace:
         return True
 
     def _begin(self, root: int, plan: Plan) -> Restore:
-        assert self._index is not None, "a snapshot was just taken"
-        journal = journal_of(plan.actions, Sightings(self._index), secrets.token_hex(4), self._identity)
+        assert self._seen is not None, "a snapshot was just taken"
+        journal = journal_of(plan.actions, self._seen, secrets.token_hex(4), self._identity)
         return Restore(root, self.contents, self._journal, journal)
 
     def _carry_out(self, restore: Restore, partial: bool) -> None:
