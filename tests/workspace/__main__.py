@@ -1,9 +1,9 @@
-"""The long forms: random trees, kills at every system call, races. Prints a score; 1 if anything failed.
+"""The long forms: random trees, kills at every system call, power cuts, races. Prints a score; 1 if anything failed.
 
     python -m tests.workspace [--minutes 2] [--seed 0] [--races 1000] [--each 35] [--troubles 1000]
 
-The kills take as long as they take: some ten minutes on two cores. With `--each 200` there are so many changes
-of each kind, and it takes hours.
+The kills take as long as they take: some ten minutes on two cores. With `--each 200` there are so many
+changes of each kind, and it takes hours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.crash import shim
+from tests.crash import mounts, shim
 from tests.workspace import kills
 from tests.workspace.properties import round_trip
 from tests.workspace.races import Race, following_links
@@ -77,6 +77,19 @@ def killed(score: Score, arguments: argparse.Namespace, *how: str) -> None:
     score.tell(what, one.struck + other.struck, one.wrong + other.wrong, detail)
 
 
+def cut(score: Score, arguments: argparse.Namespace, kind: str) -> None:
+    """A sample of the calls, and a power cut at each."""
+    what = f"power cuts on {kind} with the old or the new files after"
+    try:
+        with mounts.mounted(kind):
+            pass
+    except mounts.CannotCut as reason:
+        print(f"{what}: not tried: {reason}")
+        return
+    found = kills.tally("--power", kind, f"--seed={arguments.seed}", f"--sample={arguments.cuts}")
+    score.tell(what, found.struck, found.wrong, f" ({found.found['old']} old, {found.found['new']} new)")
+
+
 def raced(score: Score, races: int) -> None:
     with tempfile.TemporaryDirectory() as made:
         race = Race(Path(made))
@@ -100,11 +113,14 @@ def main() -> int:
     parser.add_argument("--races", type=int, default=1000)
     parser.add_argument("--each", type=int, default=kills.EACH, help="so many changes of each kind")
     parser.add_argument("--troubles", type=int, default=1000, help="so many lives in trouble")
+    parser.add_argument("--cuts", type=int, default=200, help="so many power cuts on each filesystem")
     arguments = parser.parse_args()
     score = Score()
     trees(score, arguments.seed, arguments.minutes * 60)
     killed(score, arguments)
     killed(score, arguments, "--by-links")
+    for kind in mounts.MAKE:
+        cut(score, arguments, kind)
     raced(score, arguments.races)
     return 1 if score.failed else 0
 

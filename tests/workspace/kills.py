@@ -4,7 +4,8 @@ A process that has the shim of the crash suite makes a tree, spoils it, and list
 restore: writes, syncs, renames, links, modes, in the tree and in the store. Then each call is struck in a
 life of its own, before it, after it, and in the middle of it if it is a write. Whoever opens the workspace
 next finds exactly the old files or exactly the new ones. Lives *in trouble* die on the way back from a call
-that failed, or die again in the recovery.
+that failed, or die again in the recovery. With `--power` the filesystem forgets at each death what it has not
+written, as in a power cut (`tests.crash.mounts`).
 
     python -m tests.workspace.kills --help      strikes here, and prints a line of JSON for each point
 """
@@ -23,11 +24,13 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.crash import shim
+from tests.crash import mounts, shim
+from tests.crash.mounts import Mount
 from tests.crash.shim import Fault, Kind, Mode
 from tests.workspace.trees import Gardener, look, values
 
@@ -56,6 +59,7 @@ class Story:
     old: Values = field(default_factory=dict)
     new: Values = field(default_factory=dict)
     calls: tuple[Kind, ...] = ()
+    mount: Mount | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def tally(*arguments: str) -> Tally:
 # Told here
 
 
-def make(directory: Path, seed: int, each: int) -> Story:
+def make(directory: Path, seed: int, each: int, mount: Mount | None = None) -> Story:
     """A story with at least `each` changes of every kind, told once without a fault."""
     template = directory / "template"
     root = template / "tree"
@@ -138,7 +142,7 @@ def make(directory: Path, seed: int, each: int) -> Story:
         calls = tuple(one.kind for one in shim.recorded())
         new = values(look(scene.workspace.root))
     assert new != story.old
-    return Story(directory, to, left, dict(changes), story.old, new, calls)
+    return Story(directory, to, left, dict(changes), story.old, new, calls, mount)
 
 
 def _sow(root: Path, each: int) -> None:
@@ -179,7 +183,16 @@ class _Scene:
         shutil.copytree(self._story.directory / "template", self.place, symlinks=True)
         self.workspace = self.opened()
         self.plan: Plan = self.workspace.plan(self._story.to, self._story.left)
+        if self._story.mount is not None:
+            os.sync()
         return self
+
+    def cut(self) -> None:
+        """What was not synced is forgotten, where power can be cut."""
+        if self._story.mount is not None:
+            self.workspace.close()
+            self._story.mount.cut()
+            self._story.mount.restore()
 
     def __exit__(self, *_: object) -> None:
         self.workspace.close()
@@ -195,8 +208,10 @@ def strike(story: Story, point: Point) -> tuple[int, str]:
     """One life and what follows → how many faults struck, and which files there were in the end."""
     with _Scene(story) as scene:
         struck = _live(scene, lambda: scene.workspace.apply(scene.plan), point.faults[0])
+        scene.cut()
         for fault in point.faults[1:]:
             struck += _live(scene, lambda: scene.opened().recover(), fault)
+            scene.cut()
         successor = scene.opened()
         successor.recover()
         found = values(look(successor.root))
@@ -275,14 +290,17 @@ def main() -> None:
     parser.add_argument("--troubles", type=int, default=0, help="so many lives in trouble")
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="NUMBER OF: one of so many parts")
     parser.add_argument("--by-links", action="store_true", help="as on a filesystem without exchange")
+    parser.add_argument(
+        "--power", choices=mounts.MAKE, help="cut the power at each death, on such a filesystem"
+    )
     arguments = parser.parse_args()
     if arguments.by_links:
         exchange.exchange = lambda *_: False
     # What a copy of the tree holds is young; its times are as good as old ones, for nobody changes it.
     index._MARGIN_NS = index._COARSE_MARGIN_NS = -(10**12)
     chance = random.Random(arguments.seed)
-    with tempfile.TemporaryDirectory(dir=_FAST if _FAST.is_dir() else None) as made:
-        story = make(Path(made), arguments.seed, arguments.each)
+    with _place(arguments.power) as (directory, mount):
+        story = make(directory, arguments.seed, arguments.each, mount)
         _say({"calls": len(story.calls), "changes": story.changes})
         points = every(story)
         chance.shuffle(points)
@@ -295,6 +313,17 @@ def main() -> None:
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
             _say({"point": str(point), "struck": struck, "found": found, "wrong": wrong})
+
+
+@contextmanager
+def _place(power: str | None) -> Iterator[tuple[Path, Mount | None]]:
+    """Where a story is told."""
+    if power is None:
+        with tempfile.TemporaryDirectory(dir=_FAST if _FAST.is_dir() else None) as made:
+            yield Path(made), None
+    else:
+        with mounts.mounted(power) as mount:
+            yield mount.point / "story", mount
 
 
 def _say(line: dict[str, Any]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from tests.crash import shim
+from tests.crash import mounts, shim
 from tests.workspace import kills
 
 SAMPLE = "15"
@@ -31,5 +33,19 @@ def test_killed_at_a_system_call(how: tuple[str, ...]) -> None:
 def test_killed_in_trouble(how: tuple[str, ...]) -> None:
     """On the way back after a call failed or the disk was full, or in the recovery from another kill."""
     found = kills.tally("--sample", "0", "--troubles", SAMPLE, "--seed", "1", *how)
+    assert found.wrong == []
+    assert set(found.found) == {"old", "new"}
+
+
+def test_a_power_cut_at_a_system_call() -> None:
+    """What was not synced is lost: the old files or the new ones all the same."""
+    if os.geteuid():
+        pytest.xfail("only root can mount")
+    try:
+        with mounts.mounted("ext4"):
+            pass
+    except mounts.CannotCut as reason:
+        pytest.skip(str(reason))
+    found = kills.tally("--sample", SAMPLE, "--power", "ext4")
     assert found.wrong == []
     assert set(found.found) == {"old", "new"}

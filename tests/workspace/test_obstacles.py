@@ -48,7 +48,7 @@ def fill(path: Path, but: int = 0) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 def test_a_full_disk_in_the_middle(small: Path, tmp_path: Path, share: float) -> None:
-    """Room for some of the files only: the restore changes nothing, says so, and is done when there is room."""
+    """Room for some of the files only: the restore changes nothing, and is done when there is room."""
     root = small / "tree"
     root.mkdir()
     for number in range(FILES):

@@ -214,8 +214,9 @@ class Restore:
         """The old file takes its name back from the new one; what somebody else has put there is saved."""
         staged, aside = self.journal.staged(move), self.journal.aside(move)
         there, new, old = status_of(fd, name), status_of(fd, staged), status_of(fd, aside)
-        if new is not None and _is_old(move.item, new):
-            aside, old, new = staged, new, None
+        is_ours = was_made(move)
+        if new is not None and (_is_old(move.item, new) or not is_ours(move.item.path, fd, staged, new)):
+            aside, old, new = staged, new, None  # they were exchanged
         if old is None:
             return
         if there is None:
@@ -223,7 +224,7 @@ class Restore:
         elif os.path.samestat(there, old):
             os.unlink(aside, dir_fd=fd)
         elif new is None:
-            if not was_made(move)(move.item.path, fd, name, there):
+            if not is_ours(move.item.path, fd, name, there):
                 self._removal.rescue(move.item.path, fd, name, there)
             os.rename(aside, name, src_dir_fd=fd, dst_dir_fd=fd)
         else:
