@@ -1,4 +1,4 @@
-"""The long forms: random trees, kills at every system call, power cuts, races. Prints a score; 1 if anything failed.
+"""The long forms: random trees, kills at every system call, power cuts, races. Prints a score.
 
     python -m tests.workspace [--minutes 2] [--seed 0] [--races 1000] [--each 35] [--troubles 1000]
 
