@@ -198,8 +198,10 @@ class Workspace:
         for action in plan.actions:
             try:
                 there = signature(os.lstat(os.path.join(root, action.path)))
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 there = None
+            except OSError:
+                return False
             if there != (seen.of(action.path) if action.before else None):
                 return False
         return True
