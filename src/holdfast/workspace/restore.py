@@ -134,6 +134,14 @@ class Restore:
         self._walk.close()
         self._file.remove()
 
+    def give_up(self) -> None:
+        """Take it back, from where it got to."""
+        if self.journal.phase is not Phase.STAGING:
+            self.undo()
+        elif self._file.exists():
+            self._enter(Phase.STAGING)  # the next phase may be written, by a call that failed
+        self.tidy()
+
     def recover(self) -> None:
         """After a crash: on from where it was. While staging nothing had changed: only our names go."""
         match self.journal.phase:

@@ -217,9 +217,7 @@ class Workspace:
             restore.apply()
         except (ContentsDamaged, Disturbed, OSError) as exc:
             with self._getting_on():
-                if restore.journal.phase is not Phase.STAGING:
-                    restore.undo()
-                restore.tidy()
+                restore.give_up()
             if isinstance(exc, ContentsDamaged):
                 raise
             unreachable = [beneath.shown(path) for path in restore.unreachable]
