@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.workspace import Workspace
+from holdfast.workspace.snapshot import needed
 
 CHANGED = 3
 RESTORED = 1000
@@ -167,7 +168,7 @@ def measure_disk(scratch: Path) -> dict[str, int]:
     git.run("update-ref", "refs/heads/main", parent)
     git.run("gc", "-q", "--prune=now")
     before = workspace.contents.du().bytes
-    workspace.gc(lambda: ids)
+    workspace.contents.gc(lambda: needed(workspace.contents, ids))
     objects = scratch / "git" / "repository" / "objects"
     return {
         "ours": before,

@@ -33,6 +33,10 @@ HoldfastError
 ├── StepTimeout             a step took longer than its limit
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
+│   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
+│   ├── GitError            the git repository cannot be moved
+│   │   ├── GitFailed       git ended with an error
+│   │   └── GitBusy         somebody else is at work in the repository
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
@@ -164,7 +168,10 @@ class SnapshotNotFound(NotFound, LookupError):
 
     def __init__(self, snapshot: str) -> None:
         self.snapshot = snapshot
-        super().__init__(f"no snapshot has the id {snapshot!r}; `holdfast checkpoints` shows those of a run")
+        super().__init__(
+            f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
+            "`holdfast show RUN --events` names those of a run"
+        )
 
 
 class ProgramNotFound(NotFound):
@@ -376,6 +383,42 @@ class ContentsDamaged(WorkspaceError):
             f"saved contents are missing or damaged: {', '.join(self.what[:8])}{more}; "
             f"`holdfast workspace verify` checks all"
         )
+
+
+class WorkspaceConflict(WorkspaceError):
+    code = "workspace_conflict"
+
+    def __init__(self, step: str, paths: Sequence[str]) -> None:
+        self.step = step
+        self.paths = tuple(paths)
+        some = ", ".join(self.paths[:5]) + (f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else "")
+        super().__init__(
+            f"step {step} worked in a copy, and somebody else changed the same files meanwhile: {some}; "
+            "nothing of it was brought back: resume the run to do it again"
+        )
+
+
+class GitError(WorkspaceError):
+    code = "git"
+
+
+class GitFailed(GitError):
+    """`output` is what git had printed until then."""
+
+    code = "git_failed"
+
+    def __init__(self, command: str, reason: str, output: bytes = b"") -> None:
+        self.command = command
+        self.reason = reason
+        self.output = output
+        super().__init__(f"git {command} failed: {reason}; put that right and try again")
+
+
+class GitBusy(GitError):
+    """Nothing was changed: it can be tried again."""
+
+    code = "git_busy"
+    exit_code = 4
 
 
 class RestoreUndone(WorkspaceError):

@@ -66,6 +66,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "and pointed out by `run` and `list`."
         ),
     ] = True
+    workspace: Annotated[
+        _Text | None,
+        Meta(
+            description="The directory whose files runs work on (none: the project's root).",
+            extra=_PATH,
+        ),
+    ] = None
+    save_files: Annotated[
+        bool,
+        Meta(description="Whether the files of the workspace are saved, and put back by `rewind`."),
+    ] = True
+    largest_ignored_mb: Annotated[
+        float, Meta(ge=0, description="Files that git ignores are saved up to this size.")
+    ] = 10.0
+    workspace_quota_mb: Annotated[
+        float,
+        Meta(ge=0, description="What saved files may take on the disk before `gc` is due; 0 for no limit."),
+    ] = 0.0
     checkpoint_every: Annotated[
         int, Meta(ge=0, description="A checkpoint after every so many steps of a run; 0 for none.")
     ] = 0

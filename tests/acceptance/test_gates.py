@@ -235,7 +235,7 @@ def test_pause_and_cancel_of_a_live_run(flow):
     assert (process.returncode, "run x is paused: lunch" in err) == (7, True)
     assert flow("pause", "x").out == "run x is paused; `holdfast resume x` goes on\n"
     assert flow("resume", "x").json() == "sent 1"
-    process = flow.start("run", "--id", "y", "--", "sh", "-c", "touch up; sleep 60")
+    process = flow.start("run", "--id", "y", "--effect", "once", "--", "sh", "-c", "touch up; sleep 60")
     while not (flow.directory / "up").exists():
         time.sleep(0.01)
     told = flow("cancel", "y", "--reason", "enough").out

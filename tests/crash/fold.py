@@ -44,6 +44,8 @@ class Fold:
         self.event = Event(0, 0, "", 0, {}, b"", 0)
         self.copying = False
         """The event is a copy of another run's."""
+        self.saved = ("", "")
+        """Place and key of the last snapshot of its files."""
 
     def fold(self, events: list[Event]) -> RunHistory:
         run = self.run
@@ -257,6 +259,8 @@ class Fold:
 
     def on_StepStarted(self, payload: dict[str, Any]) -> None:
         key, attempt = payload["key"], payload.get("attempt", 1)
+        if payload.get("effect") == "workspace":
+            self.require(self.saved == ("before", key), f"{key} begins, and its files were not saved before")
         if self.run.step(key) is None:
             self.require(attempt == 1, f"step {key} begins with attempt {attempt}")
             step = self.new_step(
@@ -344,6 +348,17 @@ class Fold:
         step = self.new_step(payload["key"], name=payload["name"], kind="checkpoint", status="running")
         self.end(step, "completed", by_body=False)
         step.result_json = self.value(payload, "data")
+
+    def on_FilesSaved(self, payload: dict[str, Any]) -> None:
+        self.generation(payload)
+        known = ("start", "before", "after", "taken_back", "stop")
+        self.require(payload["place"] in known, f"files saved {payload['place']!r}")
+        self.require(len(bytes.fromhex(payload["snapshot"])) == 32, "a snapshot that is no SHA-256")
+        if payload["place"] == "after":
+            step = self.run.step(payload["key"])
+            ended = step is not None and step.status in ("completed", "failed", "retrying")
+            self.require(ended, f"files saved after {payload['key']}, which has not ended")
+        self.saved = (payload["place"], payload.get("key", ""))
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))
@@ -445,24 +460,33 @@ class Fold:
 
 # Operations
 
-_STAGES = ["OperationBegun", "StateApplied", "OperationDone"]
+_STATE = ["OperationBegun", "StateApplied", "OperationDone"]
+_FILES = ["OperationBegun", "FilesPlanned", "FilesApplied", "OperationDone"]
+_BOTH = ["OperationBegun", "FilesPlanned", "FilesApplied", "StateApplied", "OperationDone"]
+_NEITHER = ["OperationBegun", "OperationDone"]
+_DROPPED = ["OperationBegun", "FilesPlanned", "OperationDropped"]
+_STAGES = {"rewind": (_STATE, _BOTH, _DROPPED), "undo": (_STATE, _FILES, _BOTH, _NEITHER, _DROPPED)}
+_STAGES["restore"] = (_FILES, _NEITHER, _DROPPED)
 
 
 def fold_operation(stream: str, events: list[Event]) -> OperationHistory:
-    """An operation on a run's state is one transaction: it has all its stages."""
+    """An operation has all its stages when everybody has ended: those on the state alone are one transaction,
+    and what was cut off was finished or dropped by whoever came next."""
     found = [event.type for event in events]
-    require(found == _STAGES, f"operation {stream}: {found}, not {_STAGES}")
-    begun, applied = events[0].payload, events[1].payload
-    require(begun["kind"] in ("rewind", "undo"), f"operation {stream}: of the kind {begun['kind']!r}")
+    begun = events[0].payload
+    kind = begun.get("kind", "")
+    require(kind in _STAGES, f"operation {stream}: of the kind {kind!r}")
+    require(found in _STAGES[kind], f"operation {stream}: {found}, of the kind {kind}")
+    applied = next((event.payload for event in events if event.type == "StateApplied"), {})
     return OperationHistory(
-        kind=begun["kind"],
+        kind=kind,
         run=begun["run"],
         person=begun.get("by", ""),
         target=begun.get("to", ""),
         undoes=begun.get("undoes", ""),
-        left_generation=applied["left"],
-        opened_generation=applied["opened"],
-        status="done",
+        left_generation=applied.get("left", -1),
+        opened_generation=applied.get("opened", -1),
+        status="dropped" if found[-1] == "OperationDropped" else "done",
         begun_at=events[0].time,
         id=stream.partition("/")[2],
     )

@@ -12,6 +12,7 @@ from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreReadOnly
 from holdfast.workspace import Workspace, coverage, scan
+from holdfast.workspace.snapshot import needed
 
 
 def reasons(workspace: Workspace) -> dict[bytes, str]:
@@ -230,12 +231,12 @@ def test_snapshots_after_gc_are_whole(root: Path, workspace: Workspace, trusting
     """An index that remembers contents that are gone puts them again."""
     Gardener(root, 3).plant(40)
     first = workspace.snapshot()
-    workspace.gc(list)
+    workspace.contents.gc(set)
     assert workspace.contents.du().packed == 0
     assert workspace.snapshot().id == first.id
     for _, entry in workspace.tree(first.id).walk():
         workspace.contents.read(entry.ref)
-    workspace.gc(lambda: [first.id])
+    workspace.contents.gc(lambda: needed(workspace.contents, [first.id]))
     for _, entry in workspace.tree(first.id).walk():
         workspace.contents.read(entry.ref)
 

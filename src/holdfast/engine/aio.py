@@ -110,8 +110,14 @@ async def drive(call: Call, past: StepState | None) -> Any:
     run.steps_begun += 1
     try:
         if past is None and call.is_straight():
-            return await _go_straight(run, call)
-        return await _drive(run, call, perform(call, past))
+            value = await _go_straight(run, call)
+        else:
+            value = await _drive(run, call, perform(call, past))
+        if run.checkpoint_every:
+            from holdfast.engine.marks import take_due_soon
+
+            await take_due_soon(run)
+        return value
     finally:
         run.under_way -= 1
         if run.all_ended is not None and not run.under_way:
@@ -162,6 +168,8 @@ async def _drive(
                 await pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
+    finally:
+        performing.close()
     if cancelled is not None:
         raise cancelled
     if outcome.error is not None:

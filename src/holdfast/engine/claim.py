@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership, steering
+from holdfast.engine.files import BEAT_S
 from holdfast.engine.missing import missing
-from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
+from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
 from holdfast.errors import HoldfastError, RunHeld, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -174,9 +175,11 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
-            wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force)
+            ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
+        seen_at = last_seen_us(engine, dead, ended_at) if state is not None and state.files else 0
+        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
@@ -282,6 +285,7 @@ class _Attempt:
         blobs: Sequence[tuple[str, bytes]],
         reopen: bool,
         force: bool,
+        seen_at: int,
     ) -> None:
         self._engine = engine
         self._owner = owner
@@ -292,6 +296,7 @@ class _Attempt:
         self._blobs = blobs
         self._reopen = reopen
         self._force = force
+        self._seen_at = seen_at
         self.claimed: Claimed | None = None
         self.cancelled: e.RunCancelled | None = None
         """What the run's last owner was asked for, and this claim has done."""
@@ -319,7 +324,8 @@ class _Attempt:
             do(c.ReopenRun(self._run_id))
         assert state is not None
         if not state.ended:
-            do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force and state.owner != ""))
+            forced = self._force and state.owner != ""
+            do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
         self.claimed = Claimed(state, forced=self._force)
         return Decision(events, state.epoch, self._blobs if created else ())
 
@@ -335,16 +341,30 @@ def command_locks(home: Path, run_id: str) -> Path:
     return home / "commands" / run_id
 
 
-def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> None:
+def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> int:
     """A dead owner's command dies within a second; until its whole tree is dead nobody goes on.
 
-    Only commands of `epoch` and before: one of a later owner is that owner's own.
+    Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
+    them was dead, in microseconds; 0 if none says so.
     """
     deadline = time.monotonic() + _TREE_PATIENCE_S
+    ended_at = 0
     for lock in _locks(locks, epoch):
         if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):
             raise CommandStillEnding(run_id, whose)
+        stamp = read_stamp(lock)
+        ended_at = max(ended_at, stamp.ended_at_ns // 1000 if stamp is not None else 0)
         drop_lock(lock)
+    return ended_at
+
+
+def last_seen_us(engine: Engine, dead: str, ended_at: int) -> int:
+    """When a dead owner, or a command of it that lived longer, can last have changed files; 0 if there is no
+    dead owner. A sign of life is as old as the time between two of them, at most."""
+    if not dead:
+        return 0
+    seen = ownership.last_seen_us(engine.home, dead)
+    return max(ended_at, seen + int(BEAT_S * 1e6) if seen and not ended_at else seen)
 
 
 def _locks(locks: Path, epoch: int) -> list[Path]:

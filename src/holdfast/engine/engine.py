@@ -19,6 +19,7 @@ from holdfast.engine import code as codes
 from holdfast.engine import launching, recovery
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
+from holdfast.engine.files import Files, Heart
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
 from holdfast.engine.loopthread import LoopThread
@@ -66,6 +67,7 @@ class Engine:
         options: Options,
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
+        files: Files | None = None,
     ) -> None:
         self.store = store
         self.home = home
@@ -75,6 +77,8 @@ class Engine:
         self.on_event = on_event
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
+        self.files = files or Files(home, None)
+        self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
@@ -219,6 +223,11 @@ class Engine:
         """Whether that owner is this process, which may not have been born as one."""
         return self._owner is not None and self._owner.id == owner_id
 
+    def beat(self) -> None:
+        """Say that this owner is alive."""
+        if self._owner is not None:
+            self._owner.beat()
+
     # Finding runs
 
     def known(self, run_id: str) -> str:
@@ -356,6 +365,7 @@ class Engine:
             self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
+        self.files.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -103,6 +103,8 @@ class Execution:
         self.steps_begun = 0
         self.tasks = 0
         """Tasks of an async run beside the one of its function."""
+        self.unsaved = False
+        """A body has begun since the last snapshot of the run's files."""
         self.introduced = False
         """Whether the follower has told it what was written before it was live."""
         self.over = False
@@ -118,9 +120,9 @@ class Execution:
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
-        self._checkpoint_every = engine.options.checkpoint_every
-        self._checkpoint_due = ""
-        self._steps_done = 0 if not self._checkpoint_every else _count_done(state)
+        self.checkpoint_every = engine.options.checkpoint_every
+        self._checkpoint_taken = ""
+        self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
 
     @property
     def waiting(self) -> Waiting:
@@ -143,7 +145,7 @@ class Execution:
         events = decide(state, command)
         for event in events:
             evolve(state, event, state.version, at)
-        if self._checkpoint_every and type(command) in _DONE:
+        if self.checkpoint_every and type(command) in _DONE:
             self._steps_done += 1
         return events
 
@@ -209,7 +211,7 @@ class Execution:
         told.version = version
         self.engine.tell(told)
 
-    def release_parked(self, parked: Parked) -> Control:
+    def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
         """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
         Returns what stopped it: a cancel or a pause that came until now is carried out instead."""
 
@@ -218,7 +220,7 @@ class Execution:
             decided = any(steps[key].status != "waiting" for key in parked.gates)
             waits: e.Waits = "pending" if decided else parked.waits
             asked = () if self.control is None else self.control.commands
-            return (*asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
+            return (*saved, *asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release)
         return self.control or parked
@@ -241,8 +243,6 @@ class Execution:
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
-        if self._checkpoint_every and self.state.owner:
-            self._take_checkpoint_if_due()
         if self._riding:
             with self._lock:
                 riding, self._riding = self._riding, []
@@ -253,19 +253,15 @@ class Execution:
             append.begins, append.events = first.begins, (*first.events, *append.events)
             append.blobs = (*first.blobs, *append.blobs)
 
-    def _take_checkpoint_if_due(self) -> None:
-        """After every so many steps. The append that is sealed now may hold the last of them: the checkpoint
-        goes with the next one."""
+    def due_checkpoint(self) -> str:
+        """The key of the checkpoint that is due after so many steps, given out once; empty if none is."""
         with self._lock:
-            due, self._checkpoint_due = self._checkpoint_due, ""
-            if due:
-                at = self.engine.clock.now_us()
-                taken = self._record(c.TakeCheckpoint(due, 0, "auto"), at)
-                self._riding += [new_event(event, at) for event in taken]
-            number = self._steps_done // self._checkpoint_every
-            key = f"auto@{number * self._checkpoint_every}"
-            if number and key not in self.state.steps:
-                self._checkpoint_due = key
+            number = self._steps_done // self.checkpoint_every
+            key = f"auto@{number * self.checkpoint_every}"
+            if not number or key == self._checkpoint_taken or key in self.state.steps:
+                return ""
+            self._checkpoint_taken = key
+            return key
 
     # Values
 

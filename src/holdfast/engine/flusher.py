@@ -63,6 +63,10 @@ class Flusher:
     def unwatch(self, one: Beginning) -> None:
         self._watched.pop(id(one), None)
 
+    def is_busy(self, run: Execution, but: Beginning | None) -> bool:
+        """Whether something of this run goes on now, beside one thing."""
+        return any(one.execution is run and one is not but for one in list(self._watched.values()))
+
     def close(self) -> None:
         self._closing.set()
         self._wake.set()

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
+from holdfast.engine import files
 from holdfast.engine import step as steps
 from holdfast.engine.claim import Claimed, give_back, leave, release_quietly
 from holdfast.engine.control import Control
@@ -196,6 +198,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
     try:
+        files.begin(execution)
         args, kwargs = _arguments(engine, arguments, execution.state)
         outcome = Outcome(workflow.fn(*args, **kwargs))
     except BaseException as error:
@@ -204,18 +207,19 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
         current.reset(token)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
-    if isinstance(parked, Parked):
-        try:
-            return _stopped(execution.release_parked(parked))
-        except Control as control:
-            return Outcome(None, control.error)
-    elif ending.commands:
-        try:
-            entry = execution.entry(ending.commands, blobs=ending.blobs)
-            engine.store.append(entry)
-            engine.tell(entry)
-        except HoldfastError as error:
-            return ending.unwritten(error)
+    with files.stopping(execution) as saved:
+        if isinstance(parked, Parked):
+            try:
+                return _stopped(execution.release_parked(parked, saved))
+            except Control as control:
+                return Outcome(None, control.error)
+        if ending.commands:
+            try:
+                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)
+                engine.store.append(entry)
+                engine.tell(entry)
+            except HoldfastError as error:
+                return ending.unwritten(error)
     return ending.outcome
 
 
@@ -271,6 +275,8 @@ async def _execute_async(
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
     try:
+        if execution.state.files:
+            await aio.in_store(execution, partial(files.begin, execution))
         args, kwargs = _arguments(execution.engine, arguments, execution.state)
         outcome = Outcome(await workflow.fn(*args, **kwargs))
     except BaseException as error:
@@ -280,14 +286,21 @@ async def _execute_async(
     await aio.settle_down(execution)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
-    if isinstance(parked, Parked):
-        try:
-            return _stopped(await aio.in_store(execution, partial(execution.release_parked, parked)))
-        except Control as control:
-            return Outcome(None, control.error)
-    elif ending.commands:
-        try:
-            await aio.commit(execution, execution.entry(ending.commands, blobs=ending.blobs))
-        except Control as control:
-            return ending.unwritten(control.error)
+    with ExitStack() as held:
+        saved: list[c.Command] = []
+        if execution.state.files:
+            stopping = files.stopping(execution)
+            saved.extend(await aio.in_store(execution, partial(held.enter_context, stopping)))
+        if isinstance(parked, Parked):
+            try:
+                release = partial(execution.release_parked, parked, saved)
+                return _stopped(await aio.in_store(execution, release))
+            except Control as control:
+                return Outcome(None, control.error)
+        if ending.commands:
+            try:
+                commands = (*saved, *ending.commands)
+                await aio.commit(execution, execution.entry(commands, blobs=ending.blobs))
+            except Control as control:
+                return ending.unwritten(control.error)
     return ending.outcome

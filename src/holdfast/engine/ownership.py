@@ -41,6 +41,14 @@ class Owner:
             self._drop()
             raise
 
+    def beat(self) -> None:
+        """A sign of life, which stays when this owner dies."""
+        if self._fd >= 0:
+            try:
+                os.utime(self._fd)
+            except OSError:
+                pass  # then it is as old as the last one
+
     def close(self) -> None:
         """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
         if self._fd < 0:
@@ -74,6 +82,14 @@ def lock_path(home: Path, owner_id: str) -> Path:
 def is_alive(home: Path, owner_id: str) -> bool:
     """Whether that owner's lock is held by a live process."""
     return is_held(lock_path(home, owner_id))
+
+
+def last_seen_us(home: Path, owner_id: str) -> int:
+    """The last sign of life of an owner, by the wall clock; 0 if there is none left."""
+    try:
+        return os.stat(lock_path(home, owner_id)).st_mtime_ns // 1000
+    except OSError:
+        return 0
 
 
 def bury(home: Path, store: Store, owner_id: str) -> None:

@@ -11,6 +11,7 @@ from holdfast.kernel.events import (
     Code,
     Effect,
     Failure,
+    FilesPlace,
     GateKind,
     GateOutcome,
     StepKind,
@@ -34,12 +35,14 @@ class CreateRun(Command, frozen=True, gc=False):
 
 
 class ClaimRun(Command, frozen=True, gc=False):
-    """Take the run. `dead` is the owner found dead; `force` goes past a live one."""
+    """Take the run. `dead` is the owner found dead, last seen alive at `seen_at`; `force` goes past a live
+    one."""
 
     run_id: str
     owner: str
     dead: str = ""
     force: bool = False
+    seen_at: int = 0
 
 
 class ReleaseRun(Command, frozen=True, gc=False):
@@ -233,6 +236,18 @@ class TakeCheckpoint(Command, frozen=True, gc=False):
     name: str
     data: msgspec.Raw = NOTHING
     blob: str = ""
+    snapshot: str = ""
+    root: str = ""
+
+
+class SaveFiles(Command, frozen=True, gc=False):
+    snapshot: str
+    place: FilesPlace
+    root: str
+    key: str = ""
+    instead_of: str = ""
+    changes: int = 0
+    kept: tuple[str, ...] = ()
 
 
 class Emit(Command, frozen=True, gc=False):

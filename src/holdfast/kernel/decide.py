@@ -54,7 +54,7 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
         return _cancelled(state, state.cancel.reason, state.cancel.by)
     if state.owner == command.owner:
         return []
-    return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force)]
+    return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force, command.seen_at)]
 
 
 def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
@@ -347,7 +347,30 @@ def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.E
     _new(state, command.key, "checkpoint")
     return [
         e.CheckpointTaken(
-            command.key, command.ordinal, command.name, command.data, command.blob, state.generation
+            command.key,
+            command.ordinal,
+            command.name,
+            command.data,
+            command.blob,
+            state.generation,
+            command.snapshot,
+            command.root,
+        )
+    ]
+
+
+def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
+    _owned(state)
+    return [
+        e.FilesSaved(
+            command.snapshot,
+            command.place,
+            command.root,
+            command.key,
+            state.generation,
+            command.instead_of,
+            command.changes,
+            command.kept,
         )
     ]
 
@@ -400,6 +423,7 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.ExpireGate: _expire_gate,
     c.SendSignal: _send_signal,
     c.TakeCheckpoint: _take_checkpoint,
+    c.SaveFiles: _save_files,
     c.Emit: _emit,
     c.SeePatch: _see_patch,
 }

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import RunState, RunStatus, Signal, StepState
+from holdfast.kernel.state import RunState, RunStatus, Saved, Signal, StepState
 
 
 class Impossible(Exception):
@@ -58,6 +58,7 @@ def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> Non
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
     state.pause = None
+    state.seen_at = state.seen_at or event.seen_at
 
 
 def _going(state: RunState) -> RunStatus:
@@ -290,6 +291,14 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
+    if event.snapshot:
+        state.files.append(Saved(version, event.snapshot, event.root, "checkpoint", event.key))
+
+
+def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) -> None:
+    state.files.append(Saved(version, event.snapshot, event.root, event.place, event.key))
+    if event.place == "start":
+        state.seen_at = 0
 
 
 def _emitted(state: RunState, event: e.Emitted, version: int, at: int) -> None:
@@ -353,6 +362,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.GateOpened: _gate_opened,
     e.GateDecided: _gate_decided,
     e.CheckpointTaken: _checkpoint_taken,
+    e.FilesSaved: _files_saved,
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
 }

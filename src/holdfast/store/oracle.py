@@ -405,6 +405,12 @@ class OracleStore:
             self._open("")
             return self._position
 
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        with self._lock:
+            self._open("")
+            found = [entry for entry in self._whole_log() if entry.type in types]
+            return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
+
     def tail(self) -> str:
         with self._lock:
             self._open("")

@@ -382,6 +382,10 @@ class Store(Protocol):
         inside a stream that was archived."""
         ...
 
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        """(stream, event) of every event of these types in the log, of whatever stream, synced or not."""
+        ...
+
     def pulse(self) -> int:
         """Another number after every commit, of whatever process. Costs next to nothing."""
         ...

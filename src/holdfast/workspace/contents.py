@@ -284,6 +284,12 @@ class Contents:
             large_bytes=sum(large),
         )
 
+    def refs(self) -> set[Ref]:
+        """All that is here."""
+        self._refresh()
+        packed = {ref for pack in self._pack_list() for ref in pack}
+        return packed | {ref for ref, _ in self._large.all()}
+
     def gc(self, needed: Callable[[], Collection[Ref]]) -> Swept:
         """Remove all but what is needed; waits until nobody puts contents. What is damaged stays, named.
 

@@ -11,17 +11,10 @@ import os
 import re
 import subprocess
 
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""A repository's own configuration must not make us start programs."""
+from holdfast.errors import GitError
+from holdfast.workspace import git_program
+
 _FIELDS = 4
-_LOCATING = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_COMMON_DIR",
-    "GIT_PREFIX",
-)
 
 
 class Git:
@@ -89,11 +82,11 @@ class _Repository:
     def _ask(self, path: bytes) -> bool:
         if self._asked is None:
             self._asked = subprocess.Popen(
-                self._argv("check-ignore", "-z", "--stdin", "--verbose", "--non-matching"),
+                git_program.argv(self._top, "check-ignore", "-z", "--stdin", "--verbose", "--non-matching"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=_environment(),
+                env=git_program.environment(),
             )
         asked = self._asked
         assert asked.stdin is not None and asked.stdout is not None, "both are pipes"
@@ -115,31 +108,21 @@ class _Repository:
 
     def _tracked_directories(self) -> frozenset[bytes]:
         try:
-            done = subprocess.run(
-                self._argv("ls-files", "-z"), capture_output=True, env=_environment(), check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
+            listed = git_program.run(self._top, "ls-files", "-z")
+        except GitError:
             return frozenset()
         found: set[bytes] = set()
-        for directory in set(re.findall(rb"([^\0]+)/[^\0/]*\0", done.stdout)):
+        for directory in set(re.findall(rb"([^\0]+)/[^\0/]*\0", listed)):
             while directory and directory not in found:
                 found.add(directory)
                 directory = os.path.dirname(directory)
         return frozenset(found)
-
-    def _argv(self, *arguments: str) -> list[bytes | str]:
-        return ["git", *_QUIET, "-C", self._top, *arguments]
 
     def close(self) -> None:
         if self._asked is not None:
             self._asked.kill()
             self._asked.communicate()
             self._asked = None
-
-
-def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _LOCATING}
-    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
 def _stamp(path: bytes) -> tuple[int, int, int]:

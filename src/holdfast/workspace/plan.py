@@ -9,7 +9,7 @@ the run made it, and nothing that one of the snapshots does not know for certain
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -60,6 +60,8 @@ class Plan:
     theirs: bool
     actions: tuple[Change, ...]
     kept: tuple[Kept, ...]
+    yours: frozenset[bytes] = frozenset()
+    """Paths that `to` has as somebody else left them, though it is to be what the run began with."""
 
     @property
     def conflicts(self) -> tuple[Kept, ...]:
@@ -100,6 +102,18 @@ class Planner:
         self._add_ancestors()
         actions = sorted(self._actions.values(), key=lambda change: change.path)
         return tuple(actions), tuple(self._kept)
+
+    def is_back(self, path: bytes) -> bool:
+        """Whether a path that was asked for is as it is to be."""
+        if not self._selected_with_parents(path):
+            return False
+        to = self._to.find(path)
+        return not isinstance(to, Hidden) and _same(to, self._now.find(path))
+
+    def _selected_with_parents(self, path: bytes) -> bool:
+        while path and not self._is_selected(path):
+            path, _ = beneath.split(path)
+        return bool(path)
 
     def _visit(self, path: bytes, to: State, left: State, now: State, selected: bool) -> _Visit:
         """Decide about a path and all beneath → whether nothing that is kept remains there."""
@@ -259,6 +273,16 @@ def _same(one: State, other: State) -> bool:
 
 def _folded(path: bytes) -> bytes:
     return os.fsencode(os.fsdecode(path).casefold())
+
+
+def selects(patterns: Sequence[str]) -> Callable[[bytes], bool]:
+    """Whether a path, or a directory that it is in, matches one of the patterns. Raises BadWorkspace."""
+    spec = _selection(patterns)
+
+    def matches(path: bytes) -> bool:
+        return spec is None or spec.match_file(os.fsdecode(path))
+
+    return matches
 
 
 def _selection(only: Iterable[str]) -> pathspec.GitIgnoreSpec | None:

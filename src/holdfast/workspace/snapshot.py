@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,29 +43,17 @@ class Snapshot:
 
 
 class Manifest(msgspec.Struct, array_like=True, frozen=True):
-    """The content that a snapshot's id is the ref of. `mode` and `listing` are of the root."""
+    """The content that a snapshot's id is the ref of: mode and listing of the root, nothing else, so that
+    equal files have equal ids, however the snapshot was made."""
 
     format: int
     mode: int
     listing: bytes
-    files: int
-    directories: int
-    links: int
-    size: int
 
 
-def write(put: Callable[[bytes], Ref], root_mode: int, records: list[Record]) -> Ref:
-    """Put the manifest of what a scan saw."""
-    manifest = Manifest(
-        format=_FORMAT,
-        mode=root_mode,
-        listing=records[0].listing,
-        files=sum(record.files for record in records),
-        directories=len(records) - 1,
-        links=sum(record.links for record in records),
-        size=sum(record.size for record in records),
-    )
-    return put(msgspec.msgpack.encode(manifest))
+def write(put: Callable[[bytes], Ref], root: Entry) -> Ref:
+    """Put the manifest of a tree."""
+    return put(msgspec.msgpack.encode(Manifest(_FORMAT, root.mode, root.ref)))
 
 
 def write_paths(put: Callable[[bytes], Ref], paths: Mapping[bytes, Entry]) -> Ref:
@@ -86,9 +74,7 @@ def write_paths(put: Callable[[bytes], Ref], paths: Mapping[bytes, Entry]) -> Re
         if directory:
             parent, name = beneath.split(directory)
             inner[parent][name] = Entry(_DIRECTORY, root)
-    links = sum(entry.is_link for entry in paths.values())
-    manifest = Manifest(_FORMAT, _DIRECTORY, root, len(paths) - links, len(inner) - 1, links, 0)
-    return put(msgspec.msgpack.encode(manifest))
+    return write(put, Entry(_DIRECTORY, root))
 
 
 def describe(ref: Ref, records: list[Record], unsettled: list[bytes]) -> Snapshot:
@@ -128,13 +114,13 @@ class Tree:
         try:
             ref = Ref(bytes.fromhex(snapshot))
             data = contents.read(ref)
-            self.manifest = msgspec.msgpack.decode(data, type=Manifest)
+            manifest = msgspec.msgpack.decode(data, type=Manifest)
         except (ValueError, msgspec.MsgspecError, ContentsDamaged) as exc:
             raise SnapshotNotFound(snapshot) from exc
-        if len(ref) != SIZE or self.manifest.format != _FORMAT:
+        if len(ref) != SIZE or manifest.format != _FORMAT:
             raise SnapshotNotFound(snapshot)
         self._listings: dict[bytes, Listing | Hidden] = {}
-        self.root = Entry(self.manifest.mode, Ref(self.manifest.listing))
+        self.root = Entry(manifest.mode, Ref(manifest.listing))
 
     def listing(self, entry: Entry) -> Listing:
         """What a directory of the snapshot held. Raises ContentsDamaged."""
@@ -201,3 +187,35 @@ class Tree:
                         stack.append(inner)
                     else:
                         seen.add(inner.ref)
+
+
+def needed(contents: Contents, snapshots: Iterable[str]) -> set[Ref]:
+    """Every content that these snapshots consist of; one that is gone needs none. Raises ContentsDamaged if
+    what one needs cannot be told."""
+    seen: set[Ref] = set()
+    for snapshot in snapshots:
+        ref = _ref(snapshot)
+        if ref is not None and ref in contents:
+            try:
+                Tree(contents, snapshot).refs(seen)
+            except SnapshotNotFound as exc:
+                raise ContentsDamaged([snapshot]) from exc
+    return seen
+
+
+def is_whole(contents: Contents, snapshot: str) -> bool:
+    """Whether everything is there that the snapshot consists of."""
+    try:
+        seen: set[Ref] = set()
+        Tree(contents, snapshot).refs(seen)
+    except (SnapshotNotFound, ContentsDamaged):
+        return False
+    return all(ref in contents for ref in seen)
+
+
+def _ref(snapshot: str) -> Ref | None:
+    try:
+        data = bytes.fromhex(snapshot)
+    except ValueError:
+        return None
+    return Ref(data) if len(data) == SIZE else None

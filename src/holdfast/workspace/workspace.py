@@ -8,19 +8,21 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import BadWorkspace, ContentsDamaged, RestoreUndone, WorkspaceError
-from holdfast.workspace import beneath, changes, index, snapshot, storage
+from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
 from holdfast.workspace.changes import Change
-from holdfast.workspace.contents import Contents, Swept
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.coverage import Coverage
+from holdfast.workspace.editing import NO_EDITS, Edits
 from holdfast.workspace.index import Index, Sightings, signature
 from holdfast.workspace.journal import JournalFile, Phase
+from holdfast.workspace.listing import Entry
 from holdfast.workspace.moves import journal_of
-from holdfast.workspace.plan import Kept, Plan, Planner
+from holdfast.workspace.plan import Kept, Plan, Planner, Why
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.restore import Disturbed, Restore
 from holdfast.workspace.scan import Progress, Scan
@@ -42,6 +44,8 @@ class Restored:
     """A snapshot of what somebody wrote while it ran; it is not in the tree."""
     unreachable: tuple[bytes, ...]
     """Paths in directories that somebody moved away while it ran."""
+    after: str
+    """What the files are when it has done its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,14 @@ class Recovered:
     unreachable: tuple[bytes, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """`left` has only the changes that are ours, `now` has all."""
+
+    left: str
+    now: str
+
+
 class Workspace:
     """The files beneath `root`; everything that is kept of them lies in `directory`.
 
@@ -64,7 +76,7 @@ class Workspace:
     def __init__(
         self, root: Path, directory: Path, *, largest_ignored: int = LARGEST_IGNORED, home: Path | None = None
     ) -> None:
-        self.root = _checked(root, directory, home)
+        self.root = checked_root(root, directory, home)
         self._directory = directory
         self._largest_ignored = largest_ignored
         self.contents = Contents(directory)
@@ -73,6 +85,7 @@ class Workspace:
         mark = f"{status.st_dev:x}-{status.st_ino:x}"  # stays the same when the workspace is moved
         self._index_path = directory / f"index-{mark}"
         self._lock_path = directory / f"restore-{mark}.lock"
+        self._work_path = directory / f"work-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
         self._index: Index | None = None
         self._seen: Sightings | None = None
@@ -106,7 +119,7 @@ class Workspace:
                     scan = Scan(root, rules, batch, old, known, progress)
                     seen = scan.run()
                     if seen.fresh or old is None:
-                        ref = snapshot.write(batch.put, seen.root[0], seen.records)
+                        ref = snapshot.write(batch.put, Entry(seen.root[0], Ref(seen.records[0].listing)))
                     else:
                         ref = Ref(old.snapshot)
                 git_state = scan.git_state(seen.records)
@@ -133,18 +146,67 @@ class Workspace:
         """One change as a unified diff."""
         return changes.unified(self.contents, change)
 
+    def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
+        """What the changes from the first to the second of each pair made of each path; the last counts."""
+        return {
+            change.path: change.after
+            for before, after in pairs
+            for change in changes.between(self.tree(before), self.tree(after))
+        }
+
+    def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
+        """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
+        with its status if it is still there."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            ours = {
+                change.path: change.after
+                for change in changes.between(self.tree(base), self.tree(now))
+                if is_ours(change.path, self._status(change.path))
+            }
+            left = editing.edited(self.contents, self.tree(base), ours, self.tree(now))
+            return Divided(left, now)
+
+    def _status(self, path: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(os.fsencode(self.root), path))
+        except OSError:
+            return None
+
     # Putting back
 
-    def plan(self, to: str, left: str, only: Sequence[str] = (), *, theirs: bool = False) -> Plan:
+    def plan(
+        self,
+        to: str,
+        left: str,
+        only: Sequence[str] = (),
+        *,
+        theirs: bool = False,
+        yours: Edits = NO_EDITS,
+        progress: Progress | None = None,
+    ) -> Plan:
         """What it would take to go back to the snapshot `to` in what the run did until `left`.
 
         `only` restricts it to paths that match, as in .gitignore. What the run and somebody else both changed
-        is kept, unless `theirs`. Saves all files first, and changes none.
+        is kept, unless `theirs`; so is what somebody else did before the run's last change (`yours`): it goes
+        back to that. Saves all files first, and changes none.
         """
         with self.contents.hold():
-            return self._plan(to, left, self.snapshot().id, tuple(only), theirs)
+            now = self.snapshot(progress).id
+            if theirs or not yours:
+                return self._plan(to, left, now, tuple(only), theirs)
+            kept = editing.edited(self.contents, self.tree(to), yours, self.tree(now))
+            return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours))
 
-    def _plan(self, to: str, left: str, now: str, only: tuple[str, ...], theirs: bool) -> Plan:
+    def _plan(
+        self,
+        to: str,
+        left: str,
+        now: str,
+        only: tuple[str, ...],
+        theirs: bool,
+        yours: frozenset[bytes] = frozenset(),
+    ) -> Plan:
         planner = Planner(
             self.contents,
             *(self.tree(one) for one in (to, left, now)),
@@ -153,7 +215,8 @@ class Workspace:
             folds_case=_folds_case(self.root),
         )
         actions, kept = planner.run()
-        return Plan(to, left, now, only, theirs, actions, kept)
+        stays = [Kept(path, Why.YOURS) for path in sorted(yours) if planner.is_back(path)]
+        return Plan(to, left, now, only, theirs, actions, (*kept, *stays), yours)
 
     def apply(self, plan: Plan, *, partial: bool = False) -> Restored:
         """Do what a plan says; if files changed since, what it would say now.
@@ -166,17 +229,19 @@ class Workspace:
             self._recover()
             now = plan.now if self._is_still(plan) else self._snapshot(None).id
             if now != plan.now:
-                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs)
+                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
             if plan.damaged and not partial:
                 raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
             if not plan.actions:
-                return Restored(now, (), plan.kept, None, ())
+                return Restored(now, (), plan.kept, None, (), now)
             with self._open_root() as root:
                 restore = self._begin(root, plan)
                 self._carry_out(restore, partial)
                 damaged = set(restore.damaged)
                 done = tuple(action for action in plan.actions if action.path not in damaged)
-                return Restored(now, done, plan.kept, self._rescued(restore), tuple(restore.unreachable))
+                after = self._after(plan, done)
+                rescued = self._rescued(restore)
+                return Restored(now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
     def recover(self) -> Recovered | None:
         """Finish or take back the restore that a crash interrupted; None if there was none.
@@ -185,6 +250,13 @@ class Workspace:
         """
         with self._exclusively(), self.contents.hold():
             return self._recover()
+
+    def _after(self, plan: Plan, done: tuple[Change, ...]) -> str:
+        """The snapshot that the files are when a plan, or some of its actions, are done."""
+        if done == plan.actions and not plan.kept and not plan.only:
+            return plan.to
+        edits = {action.path: action.after for action in done}
+        return editing.edited(self.contents, self.tree(plan.now), edits, self.tree(plan.to))
 
     def _is_still(self, plan: Plan) -> bool:
         """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
@@ -285,31 +357,33 @@ class Workspace:
                         return
                 self.recover()
 
+    # Working
+
+    def try_to_work(self, until: ExitStack) -> bool:
+        """Be the only one who works on these files until the stack is closed; False if somebody else does."""
+        with storage.errors_of(self._directory), ExitStack() as stack:
+            try:
+                stack.enter_context(storage.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                return False
+            until.push(stack.pop_all())
+            return True
+
+    def put_into(self, snapshot_id: str) -> Restored:
+        """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            return self.apply(self._plan(snapshot_id, now, now, (), False))
+
     # Care
 
     def tree(self, snapshot_id: str) -> Tree:
         """The files of a snapshot. Raises SnapshotNotFound."""
         return Tree(self.contents, snapshot_id)
 
-    def gc(self, keep: Callable[[], Iterable[str]]) -> Swept:
-        """Remove every content that none of the snapshots that `keep` names needs.
 
-        `keep` is asked when nobody can take a snapshot any more, so it must not take one either.
-        Raises ContentsDamaged, and removes nothing, if a listing of one of them cannot be read: what it needs
-        is not known then.
-        """
-
-        def needed() -> set[Ref]:
-            seen: set[Ref] = set()
-            for snapshot_id in keep():
-                self.tree(snapshot_id).refs(seen)
-            return seen
-
-        return self.contents.gc(needed)
-
-
-def _checked(root: Path, directory: Path, home: Path | None) -> Path:
-    """The root without symlinks. Raises BadWorkspace."""
+def checked_root(root: Path, directory: Path, home: Path | None = None) -> Path:
+    """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
     try:
         real = root.resolve(strict=True)
     except OSError as exc:

@@ -75,8 +75,8 @@ class WriteGate:
         logging.getLogger("holdfast").warning(text, waited_s, self._path, who + stopped)
 
     def pass_by(self, pid: int) -> None:
-        """If the process `pid` was stopped while it held the gate: let it go on until it has left it, and stop
-        it again. Nobody could write otherwise, short of ending that process."""
+        """If the process `pid` was stopped while it held the gate: let it go on until it has left it, and
+        stop it again. Nobody could write otherwise, short of ending that process."""
         try:
             while _holder(self._fd) == (pid, "T"):
                 os.kill(pid, signal.SIGCONT)

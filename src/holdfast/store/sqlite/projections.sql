@@ -189,6 +189,10 @@ CREATE TEMP TRIGGER project_operation_done INSTEAD OF INSERT ON projected WHEN N
     UPDATE main.operations SET status = 'done' WHERE stream = NEW.stream;
 END;
 
+CREATE TEMP TRIGGER project_operation_dropped INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationDropped' BEGIN
+    UPDATE main.operations SET status = 'dropped' WHERE stream = NEW.stream;
+END;
+
 -- Steps
 
 CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepStarted' BEGIN

@@ -257,6 +257,10 @@ SELECT hash FROM events WHERE position = ?;
 -- name: archived_head
 SELECT hash FROM streams WHERE kind = 'archived' AND hex(substr(hash, 1, 6)) = ?;
 
+-- name: events_of
+SELECT s.name, e.type, e.payload FROM events AS e JOIN streams AS s ON s.id = e.stream
+WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
+
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
 FROM events AS e JOIN streams AS s ON s.id = e.stream

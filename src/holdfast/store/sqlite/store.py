@@ -522,6 +522,10 @@ class SqliteStore:
             return FeedPage(entries, self._cursor(synced, hash))
         return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        found = self._read("events_of", (sql.listed(types),))
+        return [(stream, e.decode(type, payload)) for stream, type, payload in found]
+
     def tail(self) -> str:
         synced, hash = self._last_synced()
         return self._cursor(synced, hash) if synced else ""
