@@ -29,7 +29,7 @@ from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
 
 LARGEST_IGNORED = 10 * 1024 * 1024
-_MOMENT_S = 2.0
+_MOMENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
