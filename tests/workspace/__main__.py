@@ -1,18 +1,22 @@
-"""The long forms: random trees, kills at every operation, races. Prints a score; 1 if anything failed.
+"""The long forms: random trees, kills at every system call, power cuts, races. Prints a score.
 
-python -m tests.workspace [--minutes 5] [--seed 0] [--races 1000]
+    python -m tests.workspace [--minutes 2] [--seed 0] [--races 1000] [--each 35] [--troubles 1000]
+
+The kills take as long as they take: some ten minutes on two cores. With `--each 200` there are so many
+changes of each kind, and it takes hours.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.crash import mounts, shim
 from tests.workspace import kills
 from tests.workspace.properties import round_trip
 from tests.workspace.races import Race, following_links
@@ -54,21 +58,36 @@ def trees(score: Score, seed: int, seconds: float) -> None:
     score.tell("random trees restored", *_until(time.monotonic() + seconds, one))
 
 
-def killed(score: Score, seed: int, seconds: float) -> None:
-    with tempfile.TemporaryDirectory() as made:
-        story = kills.make(Path(made), seed)
-        every = kills.points(story, random.Random(seed))
-        outcomes = {"old": 0, "new": 0}
+def killed(score: Score, arguments: argparse.Namespace, *how: str) -> None:
+    """Every call, and lives in trouble, by two processes."""
+    chosen = [f"--{name}={getattr(arguments, name)}" for name in ("seed", "each", "troubles")]
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(lambda part: kills.tally(*chosen, *how, "--part", part, "2"), ("0", "1"))
+    except shim.Unavailable as reason:
+        score.tell("kills at system calls", 0, [f"not tried: {reason}"])
+        return
+    found = one.found + other.found
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(one.changes.items()))
+    detail = (
+        f" ({one.calls} calls, each before, after and torn; changes: {kinds}; "
+        f"{found['old']} old, {found['new']} new; not reached: {one.missed + other.missed})"
+    )
+    what = " ".join(("kills with the old or the new files after", *how))
+    score.tell(what, one.struck + other.struck, one.wrong + other.wrong, detail)
 
-        def one(_: int) -> None:
-            outcomes[kills.kill_at(story, next(every))] += 1
 
-        good, bad = _until(time.monotonic() + seconds, one)
-        detail = (
-            f" ({story.changes} changes, {story.operations} operations, each before and after; "
-            f"{outcomes['old']} old, {outcomes['new']} new)"
-        )
-        score.tell("kills with the old or the new files after", good, bad, detail)
+def cut(score: Score, arguments: argparse.Namespace, kind: str) -> None:
+    """A sample of the calls, and a power cut at each."""
+    what = f"power cuts on {kind} with the old or the new files after"
+    try:
+        with mounts.mounted(kind):
+            pass
+    except mounts.CannotCut as reason:
+        print(f"{what}: not tried: {reason}")
+        return
+    found = kills.tally("--power", kind, f"--seed={arguments.seed}", f"--sample={arguments.cuts}")
+    score.tell(what, found.struck, found.wrong, f" ({found.found['old']} old, {found.found['new']} new)")
 
 
 def raced(score: Score, races: int) -> None:
@@ -89,13 +108,19 @@ def raced(score: Score, races: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--minutes", type=float, default=2, help="for random trees")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--races", type=int, default=1000)
+    parser.add_argument("--each", type=int, default=kills.EACH, help="so many changes of each kind")
+    parser.add_argument("--troubles", type=int, default=1000, help="so many lives in trouble")
+    parser.add_argument("--cuts", type=int, default=200, help="so many power cuts on each filesystem")
     arguments = parser.parse_args()
-    score, seconds = Score(), arguments.minutes * 60
-    trees(score, arguments.seed, seconds * 0.4)
-    killed(score, arguments.seed, seconds * 0.6)
+    score = Score()
+    trees(score, arguments.seed, arguments.minutes * 60)
+    killed(score, arguments)
+    killed(score, arguments, "--by-links")
+    for kind in mounts.MAKE:
+        cut(score, arguments, kind)
     raced(score, arguments.races)
     return 1 if score.failed else 0
 

@@ -1,36 +1,49 @@
-"""Kill -9 at every call that changes something, of a restore with changes of every kind.
+"""Kill -9 at every system call that changes a file, of a restore with changes of every kind.
 
-A child process carries out the restore and dies at one operation, before it or after it. Whoever opens the
-workspace next finds the old files or the new ones. The operations are the calls of `os` that change a file or
-a directory; what lies between two of them changes nothing.
+A process that has the shim of the crash suite makes a tree, spoils it, and lists the calls of one undisturbed
+restore: writes, syncs, renames, links, modes, in the tree and in the store. Then each call is struck in a
+life of its own, before it, after it, and in the middle of it if it is a write. Whoever opens the workspace
+next finds exactly the old files or exactly the new ones. Lives *in trouble* die on the way back from a call
+that failed, or die again in the recovery. With `--power` the filesystem forgets at each death what it has not
+written, as in a power cut (`tests.crash.mounts`).
+
+    python -m tests.workspace.kills --help      strikes here, and prints a line of JSON for each point
 """
 
 from __future__ import annotations
 
-import errno
+import argparse
+import json
 import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.crash import mounts, shim
+from tests.crash.mounts import Mount
+from tests.crash.shim import Fault, Kind, Mode
 from tests.workspace.trees import Gardener, look, values
 
-from holdfast.errors import RestoreUndone
-from holdfast.workspace import Plan, Workspace, storage
+from holdfast.errors import HoldfastError
+from holdfast.workspace import Plan, Workspace, exchange, index
 
-CHANGES_AT_LEAST = 200
-PLAIN = 90
-OPERATIONS = (
-    "rename replace link symlink unlink remove rmdir mkdir fchmod chmod write pwrite fsync fdatasync"
-).split()
-FILLING = ("open", "write", "mkdir", "symlink", "link")
-"""Those that need room on the disk."""
+ROOT = Path(__file__).parents[2]
+EACH = 35
+"""Of each kind of change, in directories that stay; a garden beside them adds directories that do not."""
+KINDS = ("modified", "removed", "mode", "link", "directory", "added")
 LEFTOVER = b".holdfast-restore-"
+FILLING = Kind.WRITE | Kind.CREATE
+_FAST = Path("/dev/shm")
 
 Values = dict[bytes, tuple[int, bytes | None]]
 
@@ -42,207 +55,282 @@ class Story:
     directory: Path
     to: str
     left: str
-    old: Values
-    new: Values
-    changes: int
-    operations: int
-    applying: tuple[int, int] = (0, 0)
-    """The operations between which contents move into their places."""
-
-
-class Striking:
-    """Counts operations. At number `at`, before or after it, the process dies. From number `full` on there is
-    no room on the disk: for the first operation that needs some, or if that is `lasting` for all."""
-
-    def __init__(self, at: int = 0, *, after: bool = False, full: int = 0, lasting: bool = False) -> None:
-        self.count = 0
-        self.marks: list[int] = []
-        """When the journal changed its phase: its only writes in place."""
-        self._at = at
-        self._after = after
-        self._full = full
-        self._lasting = lasting
-
-    def __enter__(self) -> Striking:
-        self._real = {name: getattr(os, name) for name in (*OPERATIONS, "open")}
-        self._sync = storage.sync_filesystem
-        self._filling = {self._real[name] for name in FILLING}
-        for name in OPERATIONS:
-            setattr(os, name, self._wrapped(self._real[name]))
-        os.open = self._opening
-        storage.sync_filesystem = self._wrapped(lambda fd: None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for name, real in self._real.items():
-            setattr(os, name, real)
-        storage.sync_filesystem = self._sync
-
-    def _opening(self, path: Any, flags: int, *rest: Any, **named: Any) -> int:
-        real = self._real["open"]
-        if not flags & os.O_CREAT or (named.get("dir_fd") is None and os.path.lexists(path)):
-            return real(path, flags, *rest, **named)
-        return self._wrapped(real)(path, flags, *rest, **named)
-
-    def _wrapped(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*positional: Any, **named: Any) -> Any:
-            self.count += 1
-            if real is self._real["pwrite"]:
-                self.marks.append(self.count)
-            if 0 < self._full <= self.count and real in self._filling:
-                self._full *= self._lasting
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if self.count == self._at and not self._after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = real(*positional, **named)
-            if self.count == self._at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        return call
-
-
-def make(directory: Path, seed: int = 0) -> Story:
-    """A story with at least 200 changes of every kind, told once without a kill."""
-    template = directory / "template"
-    root = template / "tree"
-    root.mkdir(parents=True)
-    gardener = Gardener(root, seed, special=False)
-    gardener.plant(80)
-    _sow(root)
-    workspace = Workspace(root, template / "store")
-    to = workspace.snapshot().id
-    _spoil(root)
-    changes = 0
-    while changes < CHANGES_AT_LEAST:
-        gardener.edit(30)
-        left = workspace.snapshot().id
-        changes = len(workspace.plan(to, left).actions)
-    workspace.close()
-    old = values(look(root))
-    story = Story(directory, to, left, old, {}, changes, 0)
-    with scene(story) as (workspace, plan), Striking() as striking:
-        workspace.apply(plan)
-        new = values(look(workspace.root))
-    assert new != old
-    applying, done = striking.marks
-    return Story(directory, to, left, old, new, changes, striking.count, (applying, done))
-
-
-def _sow(root: Path) -> None:
-    """Directories that stay, so that their files are moved one by one."""
-    for number in range(PLAIN):
-        path = root / f"plain{number % 5}" / f"file{number}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"good {number}")
-
-
-def _spoil(root: Path) -> None:
-    for number in range(PLAIN):
-        path = root / f"plain{number % 5}" / f"file{number}"
-        match number % 6:
-            case 0 | 1:
-                path.write_text(f"bad {number}")
-            case 2:
-                path.unlink()
-            case 3:
-                path.chmod(0o600)
-            case 4:
-                path.unlink()
-                path.symlink_to("elsewhere")
-            case 5:
-                path.unlink()
-                path.mkdir()
-                (path / "inside").write_text("bad")
-        path.with_name(f"new{number}").write_text("bad")
-
-
-class scene:
-    """A fresh copy of the story's tree and store, and the plan of the restore."""
-
-    def __init__(self, story: Story) -> None:
-        self._story = story
-        self._place = story.directory / "scene"
-
-    def __enter__(self) -> tuple[Workspace, Plan]:
-        _clear(self._place)
-        shutil.copytree(self._story.directory / "template", self._place, symlinks=True)
-        self._workspace = Workspace(self._place / "tree", self._place / "store")
-        return self._workspace, self._workspace.plan(self._story.to, self._story.left)
-
-    def __exit__(self, *_: object) -> None:
-        self._workspace.close()
-        _clear(self._place)
+    changes: dict[str, int]
+    old: Values = field(default_factory=dict)
+    new: Values = field(default_factory=dict)
+    calls: tuple[Kind, ...] = ()
+    mount: Mount | None = None
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where a life ends: at operation `at`, before or after it. If `full`, while it takes back what it could
-    not finish for lack of room from there on. If `again`, so does the recovery, at that one of its own."""
+    """Where a life ends. With a second fault, so does the recovery from it."""
 
-    at: int
-    after: bool
-    full: int = 0
-    again: int = 0
+    faults: tuple[Fault, ...]
+
+    def __str__(self) -> str:
+        return ", then ".join(str(fault) for fault in self.faults)
 
 
-def kill_at(story: Story, point: Point) -> str:
-    """One life and what follows → which files there were in the end."""
-    with scene(story) as (workspace, plan):
-        _die(lambda: workspace.apply(plan), Striking(point.at, after=point.after, full=point.full))
-        if point.again:
-            _die(Workspace(workspace.root, workspace.root.parent / "store").recover, Striking(point.again))
-        successor = Workspace(workspace.root, workspace.root.parent / "store")
+@dataclass
+class Tally:
+    """What came of some points."""
+
+    calls: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
+    struck: int = 0
+    missed: int = 0
+    """Lives that ended before their fault: they prove nothing."""
+    found: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, line: dict[str, Any]) -> None:
+        if "calls" in line:
+            self.calls, self.changes = line["calls"], line["changes"]
+        elif line["wrong"]:
+            self.wrong.append(f"{line['point']}: {line['wrong']}")
+        elif not line["struck"]:
+            self.missed += 1
+        else:
+            self.struck += 1
+            self.found[line["found"]] += 1
+
+
+# Told by another process
+
+
+def tell(*arguments: str) -> Iterator[dict[str, Any]]:
+    """What a process with the shim prints. Raises `shim.Unavailable`."""
+    command = [sys.executable, "-m", "tests.workspace.kills", *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=shim.environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield json.loads(line)
+    assert process.returncode == 0, "the process that strikes failed; its standard error says why"
+
+
+def tally(*arguments: str) -> Tally:
+    found = Tally()
+    for line in tell(*arguments):
+        found.add(line)
+    return found
+
+
+# Told here
+
+
+def make(directory: Path, seed: int, each: int, mount: Mount | None = None) -> Story:
+    """A story with at least `each` changes of every kind, told once without a fault."""
+    template = directory / "template"
+    root = template / "tree"
+    (root / "garden").mkdir(parents=True)
+    gardener = Gardener(root / "garden", seed, special=False)
+    gardener.plant(40)
+    _sow(root, each)
+    workspace = Workspace(root, template / "store")
+    to = workspace.snapshot().id
+    _spoil(root, each)
+    gardener.edit(40)
+    left = workspace.snapshot().id
+    changes = Counter(action.kind for action in workspace.plan(to, left).actions)
+    workspace.close()
+    story = Story(directory, to, left, dict(changes), values(look(root)))
+    with _Scene(story) as scene:
+        _live(scene, lambda: scene.workspace.apply(scene.plan), shim.RECORDING)
+        calls = tuple(one.kind for one in shim.recorded())
+        new = values(look(scene.workspace.root))
+    assert new != story.old
+    return Story(directory, to, left, dict(changes), story.old, new, calls, mount)
+
+
+def _sow(root: Path, each: int) -> None:
+    """Directories that stay, so that what is in them is moved one by one."""
+    for number in range(each):
+        for kind in KINDS[:-1]:
+            path = root / f"plain{number % 5}" / f"{kind}{number}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"good {number}")
+
+
+def _spoil(root: Path, each: int) -> None:
+    for number in range(each):
+        for kind in KINDS:
+            path = root / f"plain{number % 5}" / f"{kind}{number}"
+            match kind:
+                case "modified" | "added":
+                    path.write_text(f"bad {number}")
+                case "mode":
+                    path.chmod(0o600)
+                case _:
+                    path.unlink()
+            if kind == "link":
+                path.symlink_to("elsewhere")
+            elif kind == "directory":
+                path.mkdir()
+                (path / "inside").write_text("bad")
+
+
+class _Scene:
+    """A fresh copy of the story's tree and store, and the plan of the restore."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self.place = story.directory / "scene"
+
+    def __enter__(self) -> _Scene:
+        shutil.copytree(self._story.directory / "template", self.place, symlinks=True)
+        self.workspace = self.opened()
+        self.plan: Plan = self.workspace.plan(self._story.to, self._story.left)
+        if self._story.mount is not None:
+            os.sync()
+        return self
+
+    def cut(self) -> None:
+        """What was not synced is forgotten, where power can be cut."""
+        if self._story.mount is not None:
+            self.workspace.close()
+            self._story.mount.cut()
+            self._story.mount.restore()
+
+    def __exit__(self, *_: object) -> None:
+        self.workspace.close()
+        for directory, _, _ in os.walk(os.fsencode(self.place)):
+            os.chmod(directory, 0o700)
+        shutil.rmtree(self.place)
+
+    def opened(self) -> Workspace:
+        return Workspace(self.place / "tree", self.place / "store")
+
+
+def strike(story: Story, point: Point) -> tuple[int, str]:
+    """One life and what follows → how many faults struck, and which files there were in the end."""
+    with _Scene(story) as scene:
+        struck = _live(scene, lambda: scene.workspace.apply(scene.plan), point.faults[0])
+        scene.cut()
+        for fault in point.faults[1:]:
+            struck += _live(scene, lambda: scene.opened().recover(), fault)
+            scene.cut()
+        successor = scene.opened()
         successor.recover()
-        found = values(look(workspace.root))
-        assert not [path for path in found if LEFTOVER in path], point
-        assert successor.snapshot().id
+        found = values(look(successor.root))
+        left_over = [path for path in found if LEFTOVER in path]
+        assert not left_over, f"left over: {left_over[:5]}"
+        successor.snapshot()
         successor.close()
-    if found == story.old:
-        return "old"
-    if found == story.new:
-        return "new"
+    for name, expected in (("old", story.old), ("new", story.new)):
+        if found == expected:
+            return struck, name
     wrong = sorted(path for path in {*found, *story.new} if found.get(path) != story.new.get(path))
-    raise AssertionError(f"{point}: neither old nor new: {wrong[:5]}")
+    raise AssertionError(f"neither old nor new: {wrong[:5]}")
 
 
-def points(story: Story, chance: random.Random) -> Iterator[Point]:
-    """All operations in random order, then lives that end while something else goes wrong."""
-    singles = [Point(at, after) for at in range(1, story.operations + 1) for after in (False, True)]
-    chance.shuffle(singles)
-    yield from singles
-    while True:
-        yield trouble(story, chance)
-
-
-def trouble(story: Story, chance: random.Random) -> Point:
-    """Killed again in the recovery, or killed on the way back, or both."""
-    again = chance.choice((0, chance.randint(1, story.operations // 2)))
-    if chance.random() < 0.3:
-        return Point(chance.randint(1, story.operations), chance.random() < 0.5, again=again)
-    first, last = story.applying
-    full = chance.randint(first + 1, last)
-    return Point(chance.randint(full, full + last - first), chance.random() < 0.5, full, again)
-
-
-def _die(act: Callable[[], object], striking: Striking) -> None:
+def _live(scene: _Scene, act: Callable[[], object], fault: Fault) -> int:
+    """A life in a process of its own → 1 if the fault struck."""
+    shim.plan(fault, scene.place)
     pid = os.fork()
     if pid == 0:
         try:
-            with striking:
-                act()
+            shim.arm()
+            act()
             os._exit(0)
-        except RestoreUndone:
-            os._exit(0)
+        except HoldfastError as error:
+            if fault.spares or fault.until:
+                os._exit(0)
+            traceback.print_exception(error)
+            os._exit(1)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
     _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL), f"a life ended with {code}"
+    return int(shim.outcome().struck > 0)
 
 
-def _clear(place: Path) -> None:
-    if place.exists():
-        for directory, _, _ in os.walk(os.fsencode(place)):
-            os.chmod(directory, 0o700)
-        shutil.rmtree(place)
+def every(story: Story) -> list[Point]:
+    """Each call, before and after it, and in the middle of it if it is a write."""
+    points = []
+    for at, kind in enumerate(story.calls, 1):
+        for mode in (Mode.BEFORE, Mode.AFTER, *((Mode.TORN,) if kind is Kind.WRITE else ())):
+            points.append(Point((Fault(mode, at, argument=2 * at),)))
+    return points
+
+
+def troubles(story: Story, chance: random.Random, count: int) -> list[Point]:
+    """Killed again in the recovery, killed on the way back from a call that failed, or a call fails and
+    nobody is killed, or the disk is full from there on."""
+    last = len(story.calls)
+    syncs = [at for at, kind in enumerate(story.calls, 1) if kind is Kind.SYNC]
+
+    def killed(before: int) -> Fault:
+        return Fault(chance.choice((Mode.BEFORE, Mode.AFTER)), chance.randint(1, before))
+
+    def one() -> Point:
+        at = chance.randint(1, last)
+        match chance.randrange(4):
+            case 0:
+                return Point((killed(last), killed(last // 2)))
+            case 1:
+                at = chance.choice((at, chance.choice(syncs)))
+                failed = Fault(Mode.EIO, at, until=at + chance.randint(1, last // 2))
+                return Point((failed, *((killed(last // 2),) if chance.random() < 0.5 else ())))
+            case 2:
+                return Point((Fault(Mode.EIO, at),))
+            case _:
+                return Point((Fault(Mode.FULL, at, FILLING, argument=chance.randrange(1 << 10)),))
+
+    return [one() for _ in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--each", type=int, default=EACH, help="so many changes of each kind")
+    parser.add_argument("--sample", type=int, help="so many of all calls; without it, all of them")
+    parser.add_argument("--troubles", type=int, default=0, help="so many lives in trouble")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="NUMBER OF: one of so many parts")
+    parser.add_argument("--by-links", action="store_true", help="as on a filesystem without exchange")
+    parser.add_argument(
+        "--power", choices=mounts.MAKE, help="cut the power at each death, on such a filesystem"
+    )
+    arguments = parser.parse_args()
+    if arguments.by_links:
+        exchange.exchange = lambda *_: False
+    # What a copy of the tree holds is young; its times are as good as old ones, for nobody changes it.
+    index._MARGIN_NS = index._COARSE_MARGIN_NS = -(10**12)
+    chance = random.Random(arguments.seed)
+    with _place(arguments.power) as (directory, mount):
+        story = make(directory, arguments.seed, arguments.each, mount)
+        _say({"calls": len(story.calls), "changes": story.changes})
+        points = every(story)
+        chance.shuffle(points)
+        points = points[: arguments.sample] + troubles(story, chance, arguments.troubles)
+        number, of = arguments.part
+        for point in points[number::of]:
+            struck, found, wrong = 0, "", ""
+            try:
+                struck, found = strike(story, point)
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {error}"
+            _say({"point": str(point), "struck": struck, "found": found, "wrong": wrong})
+
+
+@contextmanager
+def _place(power: str | None) -> Iterator[tuple[Path, Mount | None]]:
+    """Where a story is told."""
+    if power is None:
+        with tempfile.TemporaryDirectory(dir=_FAST if _FAST.is_dir() else None) as made:
+            yield Path(made), None
+    else:
+        with mounts.mounted(power) as mount:
+            yield mount.point / "story", mount
+
+
+def _say(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.workspace import Workspace, beneath
 
 FILES = 30
+"""Each in a directory of its own, so that the way there is walked again for each."""
 
 
 class Race:
@@ -24,11 +25,10 @@ class Race:
         self.outside = directory / "outside"
         self._inner = self.root / "inner"
         self._other = directory / "moved"
-        self._inner.mkdir(parents=True)
-        self.outside.mkdir()
         for number in range(FILES):
-            (self._inner / f"f{number}").write_bytes(b"good")
-            (self.outside / f"f{number}").write_bytes(b"not yours")
+            for top, content in ((self._inner, b"good"), (self.outside, b"not yours")):
+                (top / f"d{number}").mkdir(parents=True)
+                (top / f"d{number}" / "file").write_bytes(content)
         self.workspace = Workspace(self.root, directory / "store")
         self._to = self.workspace.snapshot().id
         self._before = look(self.outside)
@@ -36,7 +36,7 @@ class Race:
     def run(self) -> bool:
         """One restore under attack → whether it was done."""
         for number in range(FILES):
-            (self._inner / f"f{number}").write_bytes(b"bad")
+            (self._inner / f"d{number}" / "file").write_bytes(b"bad")
         plan = self.workspace.plan(self._to, self.workspace.snapshot().id)
         try:
             with self._swapping():
@@ -47,7 +47,7 @@ class Race:
         finally:
             self.workspace.recover()
             # what was staged in a directory that could not be reached when the restore was taken back
-            for path in self._inner.glob(".holdfast-restore-*"):
+            for path in self._inner.glob("*/.holdfast-restore-*"):
                 path.unlink()
 
     @property
@@ -77,9 +77,9 @@ class Race:
 @contextmanager
 def following_links() -> Iterator[None]:
     """The control: the same code, were it to follow links."""
-    real = beneath.FLAGS
-    beneath.FLAGS = real & ~os.O_NOFOLLOW
+    flags, resolve = beneath.FLAGS, beneath._HOW.resolve
+    beneath.FLAGS, beneath._HOW.flags, beneath._HOW.resolve = (flags & ~os.O_NOFOLLOW,) * 2 + (0,)
     try:
         yield
     finally:
-        beneath.FLAGS = real
+        beneath.FLAGS, beneath._HOW.flags, beneath._HOW.resolve = flags, flags, resolve

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-import random
+import os
 
 import pytest
+from tests.crash import mounts, shim
 from tests.workspace import kills
-from tests.workspace.kills import Story, Striking, scene
-from tests.workspace.trees import look, values
 
-from holdfast.errors import RestoreUndone, StoreFull
-
-SAMPLE = 10
+SAMPLE = "15"
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return kills.make(tmp_path_factory.mktemp("kills"))
+@pytest.fixture(autouse=True)
+def built() -> None:
+    try:
+        shim.library()
+    except shim.Unavailable as reason:
+        pytest.skip(str(reason))
 
 
-def test_killed_anywhere(story: Story) -> None:
-    """A sample of all operations: the old files or the new ones, and both happen."""
-    every = kills.points(story, random.Random(1))
-    assert {kills.kill_at(story, next(every)) for _ in range(SAMPLE)} == {"old", "new"}
+@pytest.mark.parametrize("how", [(), ("--by-links",)], ids=["exchange", "links"])
+def test_killed_at_a_system_call(how: tuple[str, ...]) -> None:
+    """A sample of all calls: the old files or the new ones, and both happen."""
+    found = kills.tally("--sample", SAMPLE, *how)
+    assert found.wrong == []
+    assert found.missed == 0
+    assert sum(found.changes.values()) >= 200 and min(found.changes.values()) >= kills.EACH
+    assert set(found.found) == {"old", "new"}
 
 
-def test_killed_in_trouble(story: Story) -> None:
-    """On the way back after the disk was full, or in the recovery from another kill."""
-    chance = random.Random(2)
-    for _ in range(SAMPLE):
-        kills.kill_at(story, kills.trouble(story, chance))
+@pytest.mark.parametrize("how", [(), ("--by-links",)], ids=["exchange", "links"])
+def test_killed_in_trouble(how: tuple[str, ...]) -> None:
+    """On the way back after a call failed or the disk was full, or in the recovery from another kill."""
+    found = kills.tally("--sample", "0", "--troubles", SAMPLE, "--seed", "1", *how)
+    assert found.wrong == []
+    assert set(found.found) == {"old", "new"}
 
 
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
-def test_a_full_disk_undoes_it(story: Story, share: float, lasting: bool) -> None:
-    """No room at any point: the restore says so and the files are as they were, or it was done."""
-    at = 1 + int(story.operations * share)
-    with scene(story) as (workspace, plan):
-        with Striking(full=at, lasting=lasting):
-            try:
-                workspace.apply(plan)
-                expected = story.new
-            except (RestoreUndone, StoreFull):
-                expected = story.old
-        assert values(look(workspace.root)) == expected
-        assert workspace.recover() is None
+def test_a_power_cut_at_a_system_call() -> None:
+    """What was not synced is lost: the old files or the new ones all the same."""
+    if os.geteuid():
+        pytest.xfail("only root can mount")
+    try:
+        with mounts.mounted("ext4"):
+            pass
+    except mounts.CannotCut as reason:
+        pytest.skip(str(reason))
+    found = kills.tally("--sample", SAMPLE, "--power", "ext4")
+    assert found.wrong == []
+    assert set(found.found) == {"old", "new"}

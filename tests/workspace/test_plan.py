@@ -196,6 +196,26 @@ def test_a_deleted_tree_that_was_not_covered_is_listed(root: Path, workspace: Wo
     assert (kinds(found), kept(found)) == ({}, {"node_modules": Why.UNKNOWN})
 
 
+@pytest.mark.parametrize("touched", [None, "a", "new"])
+def test_a_second_look_is_taken_if_it_matters(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, touched: str | None
+) -> None:
+    """A plan of a moment ago is carried out as it is, unless a path that it touches is another now."""
+    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
+    found = plan(workspace, bad_run, nothing)
+    if touched:
+        (root / touched).write_text("mine")
+    looks = []
+    real = Workspace._snapshot
+    monkeypatch.setattr(Workspace, "_snapshot", lambda *given: looks.append(1) or real(*given))
+    restored = workspace.apply(found)
+    assert len(looks) == (1 if touched else 0)
+    assert {one.path for one in restored.kept} == ({touched.encode()} if touched else set())
+    assert (root / "b").read_text() == "b"
+    if touched:
+        assert (root / touched).read_text() == "mine"
+
+
 @pytest.mark.parametrize("how", ["missing", "damaged"])
 def test_a_lost_content_deletes_nothing(root: Path, workspace: Workspace, how: str) -> None:
     """The restore is refused and names it; the rest is restored only if asked."""

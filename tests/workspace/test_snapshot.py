@@ -121,6 +121,43 @@ def test_changed_rules_are_noticed(root: Path, workspace: Workspace, trusting: N
     assert b"inner/build" in paths(workspace)
 
 
+def test_ignore_files_of_inner_directories(root: Path, workspace: Workspace, trusting: None) -> None:
+    """As git has them: patterns are seen from their directory, and the inner file decides."""
+    for name in ("one.log", "inner/one.log", "inner/two.log", "inner/deep/one.log", "inner/deep/x", "deep/x"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    (root / ".holdfastignore").write_text("*.log\n")
+    (root / "inner" / ".holdfastignore").write_text("!one.log\n/deep/x\n")
+    left_out = {b"one.log", b"inner/two.log", b"inner/deep/x"}
+    assert reasons(workspace) == dict.fromkeys(left_out, coverage.BY_RULE)
+    assert reasons(workspace) == dict.fromkeys(left_out, coverage.BY_RULE)
+    (root / "inner" / ".holdfastignore").unlink()
+    left_out = {b"one.log", b"inner/one.log", b"inner/two.log", b"inner/deep/one.log"}
+    assert reasons(workspace) == dict.fromkeys(left_out, coverage.BY_RULE)
+    (root / ".holdfastignore").write_text("")
+    assert reasons(workspace) == {}
+
+
+def test_a_change_beneath_an_unchanged_ignore_file(root: Path, workspace: Workspace, trusting: None) -> None:
+    """Rules of directories that are not gone through again hold all the same."""
+    (root / "inner" / "deep").mkdir(parents=True)
+    (root / "inner" / ".holdfastignore").write_text("*.log\n")
+    assert reasons(workspace) == {}
+    (root / "inner" / "deep" / "new.log").write_text("x")
+    assert reasons(workspace) == {b"inner/deep/new.log": coverage.BY_RULE}
+
+
+def test_an_ignore_file_that_is_ignored_is_heeded(root: Path, workspace: Workspace, trusting: None) -> None:
+    """It is not covered, so its changes are not remembered; they are noticed all the same."""
+    (root / "inner" / "deep").mkdir(parents=True)
+    (root / "inner" / ".holdfastignore").write_text(".holdfastignore\n*.log\n")
+    (root / "inner" / "deep" / "a.log").write_text("x")
+    (root / "inner" / "deep" / "a.txt").write_text("x")
+    for pattern, found in (("*.log", b"inner/deep/a.log"), ("*.txt", b"inner/deep/a.txt")):
+        (root / "inner" / ".holdfastignore").write_text(f".holdfastignore\n{pattern}\n")
+        assert set(reasons(workspace)) == {b"inner/.holdfastignore", found}
+
+
 def test_large_ignored_files_are_left_out(root: Path, tmp_path: Path) -> None:
     """Until they are small enough, or not ignored any more."""
     workspace = Workspace(root, tmp_path / "store", largest_ignored=1000)

@@ -24,7 +24,8 @@ from holdfast.errors import ContentsDamaged
 from holdfast.workspace import compression, storage
 from holdfast.workspace.batch import QUICK, Batch
 from holdfast.workspace.large import LargeFiles
-from holdfast.workspace.pack import SUFFIX, Pack, PackDamaged
+from holdfast.workspace.pack import SUFFIX, Pack, PackDamaged, Place
+from holdfast.workspace.reading import Reading
 from holdfast.workspace.refs import Ref, ref_of
 
 LARGE = 1024 * 1024
@@ -145,9 +146,9 @@ class Contents:
         batch = Batch(self._packs_at, self._large, None, level)
         try:
             for pack in packs:
-                for ref in pack.in_order():
+                for place, ref in pack.in_order():
                     if keep is None or ref in keep:
-                        batch.add(ref, self._read_from(pack, ref))
+                        batch.add(ref, self._read_from(pack, place))
             batch.commit()
         finally:
             batch.abandon()
@@ -195,31 +196,40 @@ class Contents:
             raise ContentsDamaged([ref.hex()])
         yield held
 
+    def reading(self) -> Reading:
+        """For who knows which contents to ask for, and in which order."""
+        return Reading(self._find, self.pieces)
+
+    def _find(self, ref: Ref) -> tuple[Pack, Place] | None:
+        for pack in self._pack_list():
+            place = pack.place(ref)
+            if place is not None:
+                return pack, place
+        return None
+
     def _packed(self, ref: Ref) -> bytes | None:
         """A small content, not verified."""
         damaged = False
         for pack in self._pack_list():
-            if ref not in pack:
+            place = pack.place(ref)
+            if place is None:
                 continue
             try:
-                return self._read_from(pack, ref)
+                return self._read_from(pack, place)
             except PackDamaged:
                 damaged = True
         return b"" if damaged else None
 
-    def _read_from(self, pack: Pack, ref: Ref) -> bytes:
-        place = pack.place(ref)
-        assert place is not None, "asked only for what is here"
-        number, offset, size = place
-        key = (pack.path, number)
+    def _read_from(self, pack: Pack, place: Place) -> bytes:
+        key = (pack.path, place.group)
         group = self._groups.get(key)
         if group is None:
-            group = pack.group(number)
+            group = pack.group(place.group)
             with self._mutex:
                 while len(self._groups) >= _CACHED_GROUPS:
                     self._groups.pop(next(iter(self._groups)))
                 self._groups[key] = group
-        return group[offset : offset + size]
+        return group[place.offset : place.offset + place.size]
 
     def _pack_list(self) -> Sequence[Pack]:
         return tuple(self._packs.values())
@@ -248,9 +258,9 @@ class Contents:
             self._refresh()
             bad = [f"pack {name}" for name in sorted(self._damaged)]
             for pack in self._pack_list():
-                for ref in pack.in_order():
+                for place, ref in pack.in_order():
                     try:
-                        if ref_of(self._read_from(pack, ref)) != ref:
+                        if ref_of(self._read_from(pack, place)) != ref:
                             bad.append(ref.hex())
                     except PackDamaged:
                         bad.append(ref.hex())

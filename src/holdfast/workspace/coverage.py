@@ -1,8 +1,8 @@
 """What a snapshot covers, and the reason for what it does not.
 
 Everything is covered but: what is git's and holdfast's own, what cannot be restored (pipes, sockets,
-devices), what `.holdfastignore` in the root names, trees that a tool makes anew, other filesystems mounted
-inside, and ignored files that are very large.
+devices), what a `.holdfastignore` names, trees that a tool makes anew, other filesystems mounted inside, and
+ignored files that are very large.
 
 Trees that a tool makes anew are known by their name or by a mark inside; build trees only if git ignores them
 as well, because `build` is also what people call a directory of sources. Whatever git tracks is covered.
@@ -15,12 +15,10 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
-import pathspec
-
 from holdfast.project import POINTER_DIRECTORY
 from holdfast.workspace.git import Git
+from holdfast.workspace.ignoring import IgnoreFiles
 
-IGNORE_FILE = b".holdfastignore"
 REMADE = frozenset(
     b"node_modules __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .gradle "
     b".terraform .parcel-cache .turbo .import_linter_cache".split()
@@ -54,11 +52,8 @@ class Coverage:
         self._device = os.stat(root).st_dev
         self._store = _identity(os.fsencode(store))
         self._git = Git(root)
-        lines = _lines(os.path.join(root, IGNORE_FILE))
-        self._ignored = pathspec.GitIgnoreSpec.from_lines(lines) if lines else None
-        self.digest = sha256(
-            repr((lines, largest_ignored, sorted(REMADE), sorted(BUILT))).encode()
-        ).hexdigest()
+        self._ignoring = IgnoreFiles(root)
+        self.digest = sha256(repr((largest_ignored, sorted(REMADE), sorted(BUILT))).encode()).hexdigest()
 
     def close(self) -> None:
         self._git.close()
@@ -66,6 +61,10 @@ class Coverage:
     def git_state(self, directories: list[bytes]) -> str:
         """Changes when git's answers about entries of these directories may have changed."""
         return self._git.state(directories) if directories else ""
+
+    def has_ignore_file(self, directory: bytes) -> None:
+        """What the ignore file of a directory says holds from here on. Outer directories come first."""
+        self._ignoring.add(directory)
 
     def reason_against(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:
         """Why an entry is not covered; None if it is."""
@@ -77,10 +76,8 @@ class Coverage:
         if path == POINTER_DIRECTORY.encode() or (status.st_dev, status.st_ino) == self._store:
             return OURS
         is_directory = kind == stat.S_IFDIR
-        if self._ignored is not None:
-            shown = os.fsdecode(path) + ("/" if is_directory else "")
-            if self._ignored.match_file(shown):
-                return BY_RULE
+        if self._ignoring.ignores(path, is_directory):
+            return BY_RULE
         if is_directory:
             return self._reason_against_directory(path, name, status)
         if kind == stat.S_IFREG and status.st_size > self._largest_ignored and self._git.ignores(path):
@@ -117,11 +114,3 @@ def _identity(path: bytes) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _lines(path: bytes) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read()).splitlines()
-    except OSError:
-        return []

@@ -47,6 +47,8 @@ def _ancestors(edits: Edits) -> set[bytes]:
     for path in edits:
         while path:
             path, _ = beneath.split(path)
+            if path in found:
+                break  # with those above it, now or when its own turn comes
             found.add(path)
     return found
 

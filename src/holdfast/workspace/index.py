@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 import struct
-from collections.abc import Callable
+from bisect import bisect_left
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -101,22 +101,30 @@ def trusted(seen: Signature, started_ns: int) -> Signature:
     return mode, size, changed, -1, inode
 
 
-def sightings(index: Index) -> Callable[[bytes], tuple[int, int, int] | None]:
-    """Size, time of change and inode of a path as the scan saw it."""
-    records = {record.path: record for record in index.records}
-    known: dict[bytes, dict[bytes, Signature]] = {}
+class Sightings:
+    """Paths as a scan saw them that began at `since`, by the monotonic clock."""
 
-    def sighting(path: bytes) -> tuple[int, int, int] | None:
+    def __init__(self, index: Index, since: float) -> None:
+        self.index = index
+        self.since = since
+        self._records = {record.path: record for record in index.records}
+        self._names: dict[bytes, list[bytes]] = {}
+
+    def of(self, path: bytes) -> Signature | None:
+        """None if the scan did not see it, or does not cover it."""
+        if not path:
+            return self.index.root
         parent, _, name = path.rpartition(b"/")
-        record = records.get(parent)
+        record = self._records.get(parent)
         if record is None:
             return None
-        if parent not in known:
-            known[parent] = dict(zip(record.name_list(), record.signature_list(), strict=True))
-        seen = known[parent].get(name)
-        return (seen[1], seen[2], seen[4]) if seen else None
-
-    return sighting
+        names = self._names.get(parent)
+        if names is None:
+            names = self._names[parent] = record.name_list()
+        at = bisect_left(names, name)
+        if at == len(names) or names[at] != name:
+            return None
+        return SIGNATURE.unpack_from(record.signatures, at * SIGNATURE.size)
 
 
 def is_directory(seen: Signature) -> bool:

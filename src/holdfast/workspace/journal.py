@@ -5,10 +5,14 @@
        ▼            ▼
    (removed)     undoing ──▶ undone ──▶ (removed)
 
-Every change of state is synced before anything that depends on it. While *staging*, new contents are made
-beside the old ones under names of ours. While *applying*, the old ones move aside and the new ones into their
-place, by renames alone: that needs no room on the disk, and each can be told from what is there. *Done* and
-*undone* only tidy up, as does a restore that got no further than *staging*.
+While *staging*, new contents are made beside the old ones under names of ours. While *applying*, the old ones
+move aside and the new ones into their place, by renames alone: that needs no room on the disk, and each can
+be told from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
+*staging*.
+
+What is staged is synced before *applying* is, and *applying* before the first rename. *Done* is not: after a
+power cut it can be there without all of the renames, so whoever finds it does again what is missing. The
+renames, and what was tidied up, are synced together before the journal is removed.
 """
 
 from __future__ import annotations
@@ -74,10 +78,6 @@ class Move(msgspec.Struct, array_like=True, frozen=True):
     item: Item
     inner: list[Item]
 
-    @property
-    def is_swap(self) -> bool:
-        return self.item.is_swap
-
 
 class Journal(msgspec.Struct, frozen=True):
     """A restore in hand: what moves, files of which only the mode changes, and directories whose mode changes
@@ -133,12 +133,13 @@ class JournalFile:
         payload = msgspec.msgpack.encode(journal)
         storage.replace_file(self._path, journal.phase.value.encode() + sha256(payload).digest() + payload)
 
-    def mark(self, phase: Phase) -> None:
+    def mark(self, phase: Phase, *, sync: bool) -> None:
         """The restore goes on to another phase."""
         fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(fd, phase.value.encode(), 0)
-            os.fdatasync(fd)
+            if sync:
+                os.fdatasync(fd)
         finally:
             os.close(fd)
 

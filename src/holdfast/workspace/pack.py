@@ -2,7 +2,7 @@
 
     magic | group, group, ... | table | footer
 
-A group is some 128 KB of contents, compressed together where that pays: small files compress several times
+A group is some 32 KB of contents, compressed together where that pays: small files compress several times
 better in company, and one of them costs a group to read. The table names every content of the file, sorted,
 so that a lookup is a binary search; the footer says where the table is and what it must hash to. A file gets
 its name only when it is whole and synced, so a pack that can be seen is complete.
@@ -19,18 +19,26 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from holdfast.workspace import compression, refs
 from holdfast.workspace.refs import Ref
 
 SUFFIX = ".pack"
-GROUP_BYTES = 128 * 1024
+GROUP_BYTES = 32 * 1024
 _MAGIC = b"HFPACK1\n"
 _FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SHA-256 of the table, magic
 _GROUP = struct.Struct("<QII")  # where, bytes stored, bytes raw: the same if it is not compressed
 _PLACE = struct.Struct("<III")  # group, offset in it, bytes
 _MOST_PENDING = 16
+
+
+class Place(NamedTuple):
+    """Where a content lies in a pack: the number of its group, the offset in it, and its bytes."""
+
+    group: int
+    offset: int
+    size: int
 
 
 class PackDamaged(Exception):
@@ -158,17 +166,18 @@ class Pack:
         for at in range(self._names, self._places, refs.SIZE):
             yield Ref(self._table[at : at + refs.SIZE])
 
-    def in_order(self) -> list[Ref]:
+    def in_order(self) -> list[tuple[Place, Ref]]:
         """Its contents in the order in which they were put: each group is read once."""
-        return sorted(self, key=lambda ref: self.place(ref) or (0, 0, 0))
+        end = self._places + self._count * _PLACE.size
+        places = _PLACE.iter_unpack(self._table[self._places : end])
+        return sorted((Place(*place), ref) for place, ref in zip(places, self, strict=True))
 
-    def place(self, ref: Ref) -> tuple[int, int, int] | None:
-        """(group, offset in it, bytes) of a content that is here."""
+    def place(self, ref: Ref) -> Place | None:
+        """Where a content lies, if it is here."""
         found = self._find(ref)
         if found is None:
             return None
-        group, offset, size = _PLACE.unpack_from(self._table, self._places + found * _PLACE.size)
-        return group, offset, size
+        return Place(*_PLACE.unpack_from(self._table, self._places + found * _PLACE.size))
 
     def group(self, number: int) -> bytes:
         """The contents of a group, one after the other. Raises PackDamaged."""

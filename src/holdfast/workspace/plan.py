@@ -9,9 +9,10 @@ the run made it, and nothing that one of the snapshots does not know for certain
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import pathspec
 
@@ -24,6 +25,8 @@ from holdfast.workspace.refs import Ref
 from holdfast.workspace.snapshot import DAMAGED, Hidden, State, Tree
 
 _NO_REF = Ref(b"")
+_Visit: TypeAlias = Generator["_Visit", bool, bool]
+"""A look at a path: asks for looks at paths beneath it, is told what came of each, and ends with its own."""
 
 
 class Why(Enum):
@@ -93,7 +96,7 @@ class Planner:
         self._kept: list[Kept] = []
 
     def run(self) -> tuple[tuple[Change, ...], tuple[Kept, ...]]:
-        self._visit(b"", self._to.root, self._left.root, self._now.root, False)
+        _walk(self._visit(b"", self._to.root, self._left.root, self._now.root, False))
         if self._folds_case:
             self._keep_case_collisions()
         self._add_ancestors()
@@ -112,7 +115,7 @@ class Planner:
             path, _ = beneath.split(path)
         return bool(path)
 
-    def _visit(self, path: bytes, to: State, left: State, now: State, selected: bool) -> bool:
+    def _visit(self, path: bytes, to: State, left: State, now: State, selected: bool) -> _Visit:
         """Decide about a path and all beneath → whether nothing that is kept remains there."""
         if to == now:
             return now is None
@@ -124,16 +127,16 @@ class Planner:
             return now is None
         if _is_directory(to) and _is_directory(now):
             self._decide(path, to, left, now, selected, mode_only=True)
-            self._visit_inner(path, to, left, now, selected)
+            yield self._visit_inner(path, to, left, now, selected)
             return False
         if _is_directory(now):
-            return self._replace_directory(path, to, left, now, selected)
+            return (yield self._replace_directory(path, to, left, now, selected))
         goes = self._decide(path, to, left, now, selected)
         if _is_directory(to) and (goes or now is None):
-            self._visit_inner(path, to, left, None, selected)
+            yield self._visit_inner(path, to, left, None, selected)
         return goes
 
-    def _visit_inner(self, path: bytes, to: State, left: State, now: State, selected: bool) -> bool:
+    def _visit_inner(self, path: bytes, to: State, left: State, now: State, selected: bool) -> _Visit:
         """All entries of a directory → whether nothing that is kept remains in it."""
         empty = True
         for tree, state in ((self._to, to), (self._now, now)):
@@ -141,7 +144,7 @@ class Planner:
                 self._keep(path, Why.DAMAGED, selected)
                 empty = False
         for name in sorted(self._names(path, to, now)):
-            empty &= self._visit(
+            empty &= yield self._visit(
                 beneath.join(path, name),
                 self._to.inside(to, path, name),
                 self._left.inside(left, path, name),
@@ -159,16 +162,17 @@ class Planner:
                     names |= inner.entries.keys() | inner.uncovered.keys()
         return names
 
-    def _replace_directory(self, path: bytes, to: State, left: State, now: State, selected: bool) -> bool:
+    def _replace_directory(self, path: bytes, to: State, left: State, now: State, selected: bool) -> _Visit:
         """A directory that is to go, or to make room for a file: only if all that is in it goes."""
-        held, actions = len(self._kept), dict(self._actions)
-        empty = self._visit_inner(path, None, left, now, selected)
+        kept, actions = len(self._kept), len(self._actions)
+        empty = yield self._visit_inner(path, None, left, now, selected)
         if empty and selected and _is_directory(left):
             self._act(path, now, to)
             return to is None
         if to is not None:
-            self._actions = actions
-            del self._kept[held:]
+            while len(self._actions) > actions:
+                self._actions.popitem()
+            del self._kept[kept:]
         if to is not None or empty:
             self._keep(path, Why.YOURS if _same(left, to) else Why.OCCUPIED, selected)
         return False
@@ -239,6 +243,19 @@ class Planner:
             if len(names[_folded(path)]) > 1:
                 del self._actions[path]
                 self._kept.append(Kept(path, Why.CASE))
+
+
+def _walk(visit: _Visit) -> None:
+    """Carry out a visit and those that it asks for, by a list: a tree can be deeper than a stack."""
+    visits = [visit]
+    answered, answer = False, False
+    while visits:
+        try:
+            visits.append(visits[-1].send(answer) if answered else next(visits[-1]))
+            answered = False
+        except StopIteration as end:
+            visits.pop()
+            answered, answer = True, end.value
 
 
 def _is_directory(state: State) -> bool:

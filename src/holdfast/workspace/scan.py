@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import NamedTuple
 
 from holdfast.workspace import beneath, coverage, index, listing, refs
 from holdfast.workspace.batch import Batch
 from holdfast.workspace.contents import LARGE
 from holdfast.workspace.coverage import Coverage
+from holdfast.workspace.ignoring import IGNORE_FILE
 from holdfast.workspace.index import SIGNATURE, Index, Record, Signature, signature
 from holdfast.workspace.refs import Ref
 
@@ -31,6 +33,15 @@ _TELL_EVERY = 1000
 
 class _Gone(Exception):
     """An entry is not there any more, or is of another kind now."""
+
+
+class _Visit(NamedTuple):
+    """A directory to look at: whether it is the same as before itself, and whether rules for what is in it
+    have changed."""
+
+    path: bytes
+    same: bool
+    by_new_rules: bool
 
 
 @dataclass(slots=True)
@@ -69,7 +80,7 @@ class Scan:
         self._started_ns = time.time_ns()  # compared with the times of files, so never a test's clock
         self._entries = self._bytes = 0
         self._told = 0
-        self._stack: list[tuple[bytes, bool]] = []
+        self._stack: list[_Visit] = []
         self._vanished: dict[bytes, str | None] = {}
         self._unsettled: list[bytes] = []
 
@@ -93,15 +104,19 @@ class Scan:
         """All directories from the root down → their records, and the paths of those gone through."""
         records: list[Record] = []
         fresh: set[bytes] = set()
-        stack = self._stack = [(b"", root == self._old_root)]
+        stack = self._stack = [_Visit(b"", root == self._old_root, False)]
         while stack:
-            path, same = stack.pop()
+            path, same, by_new_rules = visit = stack.pop()
             record = self._old.get(path)
-            if record is not None and same and self._is_unchanged(record):
+            if record is not None and same and not by_new_rules and self._is_unchanged(record):
                 self._entries += len(record.signatures) // SIGNATURE.size
-                stack.extend([(beneath.join(path, name), True) for name in record.subdirectories])
+                if IGNORE_FILE in record.names:
+                    self._rules.has_ignore_file(path)
+                stack.extend(
+                    [_Visit(beneath.join(path, name), True, False) for name in record.subdirectories]
+                )
             else:
-                record = self._go_through(root_fd, path, record)
+                record = self._go_through(root_fd, visit, record)
                 if record is None:
                     continue
                 fresh.add(path)
@@ -124,12 +139,13 @@ class Scan:
             return False
         return now == list(SIGNATURE.iter_unpack(record.signatures))
 
-    def _go_through(self, root_fd: int, path: bytes, old: Record | None) -> Record | None:
+    def _go_through(self, root_fd: int, visit: _Visit, old: Record | None) -> Record | None:
         """List a directory and read what is new in it; None if it is not there or cannot be read."""
+        path = visit.path
         try:
             with beneath.directory(root_fd, path) as fd:
                 rows = sorted(_rows(fd), key=itemgetter(0))
-                return self._read_directory(fd, path, rows, self._remembered(old))
+                return self._read_directory(fd, visit, rows, self._remembered(old))
         except OSError as exc:
             if not path:
                 raise
@@ -145,10 +161,12 @@ class Scan:
     def _read_directory(
         self,
         fd: int,
-        path: bytes,
+        visit: _Visit,
         rows: list[tuple[bytes, os.stat_result]],
         remembered: dict[bytes, tuple[Signature, Ref]],
     ) -> Record:
+        path = visit.path
+        by_new_rules = self._has_new_rules(path, rows, remembered) or visit.by_new_rules
         names: list[bytes] = []
         signatures: list[bytes] = []
         found: list[Ref] = []
@@ -168,7 +186,7 @@ class Scan:
             before = remembered.get(name)
             try:
                 if stat.S_ISDIR(status.st_mode):
-                    self._stack.append((inner, before is not None and before[0] == seen))
+                    self._stack.append(_Visit(inner, before is not None and before[0] == seen, by_new_rules))
                     subdirectories.append(name)
                     ref = before[1] if before else _NONE
                 elif before is not None and before[0] == seen:
@@ -200,10 +218,25 @@ class Scan:
             files=files,
             links=links,
             size=size,
-            look_again=not coverage.LOOK_AGAIN.isdisjoint(uncovered.values()),
+            look_again=not coverage.LOOK_AGAIN.isdisjoint(uncovered.values()) or IGNORE_FILE in uncovered,
             suspects=suspects,
             listing=b"",
         )
+
+    def _has_new_rules(
+        self,
+        path: bytes,
+        rows: list[tuple[bytes, os.stat_result]],
+        remembered: dict[bytes, tuple[Signature, Ref]],
+    ) -> bool:
+        """Whether the ignore file of a directory is another than it was, so that all beneath it is looked at
+        anew; if there is one, it is read."""
+        before = remembered.get(IGNORE_FILE)
+        for name, status in rows:
+            if name == IGNORE_FILE:
+                self._rules.has_ignore_file(path)
+                return before is None or before[0] != signature(status)
+        return before is not None
 
     def _read_file(self, directory: int, name: bytes, path: bytes) -> tuple[Signature, Ref]:
         """Put a file's content. If it changes while it is read, it is read again."""

@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.editing import NO_EDITS, Edits
-from holdfast.workspace.index import Index
+from holdfast.workspace.index import Index, Sightings, signature
 from holdfast.workspace.journal import JournalFile, Phase
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.moves import journal_of
@@ -29,6 +30,7 @@ from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
 
 LARGEST_IGNORED = 10 * 1024 * 1024
+_MOMENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Workspace:
         self._work_path = directory / f"work-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
         self._index: Index | None = None
+        self._seen: Sightings | None = None
         self._mutex = threading.RLock()
 
     def close(self) -> None:
@@ -104,6 +107,7 @@ class Workspace:
 
     def _snapshot(self, progress: Progress | None) -> Snapshot:
         root = os.fsencode(self.root)
+        began = time.monotonic()
         generation = self.contents.generation
         old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
         known = None
@@ -130,6 +134,7 @@ class Workspace:
                 index.save(self._index_path, self._index)
         else:
             self._index = old
+        self._seen = Sightings(self._index, began)
         return snapshot.describe(ref, seen.records, seen.unsettled)
 
     # Comparing
@@ -233,7 +238,7 @@ class Workspace:
         """
         with self._exclusively(), self.contents.hold():
             self._recover()
-            now = self._snapshot(None).id
+            now = plan.now if self._is_still(plan) else self._snapshot(None).id
             if now != plan.now:
                 plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
             if plan.damaged and not partial:
@@ -245,8 +250,7 @@ class Workspace:
                 self._carry_out(restore, partial)
                 damaged = set(restore.damaged)
                 done = tuple(action for action in plan.actions if action.path not in damaged)
-                edits = {action.path: action.after for action in done}
-                after = editing.edited(self.contents, self.tree(now), edits, self.tree(plan.to))
+                after = self._after(plan, done)
                 rescued = self._rescued(restore)
                 return Restored(now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
@@ -258,28 +262,62 @@ class Workspace:
         with self._exclusively(), self.contents.hold():
             return self._recover()
 
+    def _after(self, plan: Plan, done: tuple[Change, ...]) -> str:
+        """The snapshot that the files are when a plan, or some of its actions, are done."""
+        if done == plan.actions and not plan.kept and not plan.only:
+            return plan.to
+        edits = {action.path: action.after for action in done}
+        return editing.edited(self.contents, self.tree(plan.now), edits, self.tree(plan.to))
+
+    def _is_still(self, plan: Plan) -> bool:
+        """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
+        was: another look at all files would tell nothing more."""
+        seen = self._seen
+        if seen is None or seen.index.snapshot != bytes.fromhex(plan.now) or plan.kept:
+            return False
+        if time.monotonic() - seen.since > _MOMENT_S or seen.index.generation != self.contents.generation:
+            return False
+        root = os.fsencode(self.root)
+        for action in plan.actions:
+            try:
+                there = signature(os.lstat(os.path.join(root, action.path)))
+            except (FileNotFoundError, NotADirectoryError):
+                there = None
+            except OSError:
+                return False
+            if there != (seen.of(action.path) if action.before else None):
+                return False
+        return True
+
     def _begin(self, root: int, plan: Plan) -> Restore:
-        assert self._index is not None, "a snapshot was just taken"
-        seen = index.sightings(self._index)
-        journal = journal_of(plan.actions, self.tree(plan.now), seen, secrets.token_hex(4), self._identity)
+        assert self._seen is not None, "a snapshot was just taken"
+        journal = journal_of(plan.actions, self._seen, secrets.token_hex(4), self._identity)
         return Restore(root, self.contents, self._journal, journal)
 
     def _carry_out(self, restore: Restore, partial: bool) -> None:
         try:
             restore.stage(partial=partial)
-        except (ContentsDamaged, OSError) as exc:
-            restore.tidy()
+            restore.apply()
+        except (ContentsDamaged, Disturbed, OSError) as exc:
+            with self._getting_on():
+                restore.give_up()
             if isinstance(exc, ContentsDamaged):
                 raise
-            raise RestoreUndone(_cause(exc)) from exc
-        try:
-            restore.apply()
-        except (Disturbed, OSError) as exc:
-            restore.undo()
-            restore.tidy()
             unreachable = [beneath.shown(path) for path in restore.unreachable]
             raise RestoreUndone(_cause(exc), unreachable) from exc
-        restore.tidy()
+        with self._getting_on():
+            restore.tidy()
+
+    @contextmanager
+    def _getting_on(self) -> Iterator[None]:
+        """What fails inside leaves the journal, and whoever comes next goes on from there."""
+        try:
+            yield
+        except OSError as exc:
+            raise WorkspaceError(
+                f"a restore of {self.root} can be neither finished nor taken back yet "
+                f"({_cause(exc)}); put that right and try again"
+            ) from exc
 
     def _recover(self) -> Recovered | None:
         journal = self._journal.read()
@@ -287,13 +325,8 @@ class Workspace:
             return None
         with self._open_root() as root:
             restore = Restore(root, self.contents, self._journal, journal)
-            try:
+            with self._getting_on():
                 restore.recover()
-            except OSError as exc:
-                raise WorkspaceError(
-                    f"an interrupted restore of {self.root} can be neither finished nor taken back yet "
-                    f"({_cause(exc)}); put that right and try again"
-                ) from exc
             finished = restore.journal.phase is Phase.DONE
             return Recovered(finished, self._rescued(restore), tuple(restore.unreachable))
 
