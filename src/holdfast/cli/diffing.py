@@ -28,6 +28,7 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
         with differing(engine, run_id, a, b) as found:
+            access.clear_progress()
             if as_json:
                 out.json(
                     [{"path": one.path, "change": one.change, "diff": one.text} for one in found.diffs()]

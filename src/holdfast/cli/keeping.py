@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from holdfast.cli import access, effects
-from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, out
+from holdfast.sizes import amount
 from holdfast.wiring import quota_of
 
 _MB = 1024 * 1024

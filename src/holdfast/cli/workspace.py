@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, effects
-from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, clean, out
+from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.operations.keeping import Coverage

@@ -10,7 +10,7 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,8 @@ class Files:
         self._open: dict[Path, Workspace] = {}
         self._lock = threading.Lock()
         self._said: set[str] = set()
+        self.on_progress: Callable[[int, int], None] | None = None
+        """Told (entries, bytes) while a snapshot is taken, every now and then."""
         self._contents: Contents | None = None
         self.root, self.why_none = _permitted(root, self.directory)
 
@@ -56,7 +58,9 @@ class Files:
             path = self.root
         with self._lock:
             if path not in self._open:
-                self._open[path] = Workspace(path, self.directory, largest_ignored=self._largest_ignored)
+                self._open[path] = Workspace(
+                    path, self.directory, largest_ignored=self._largest_ignored, progress=self._progress
+                )
             return self._open[path]
 
     @property
@@ -73,6 +77,10 @@ class Files:
         """Where a run works: where it began, or the root that is permitted now."""
         known = last(state.files)
         return self.of(known.root, known.mark).root if known is not None else self.root
+
+    def _progress(self, entries: int, size: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(entries, size)
 
     def say_once(self, text: str) -> None:
         """A warning that need not be repeated for every step."""

@@ -329,7 +329,7 @@ async def _execute_async(
         saved: list[c.Command] = []
         if execution.state.files:
             stopping = files.stopping(execution)
-            saved.extend(await aio.in_store(execution, partial(held.enter_context, stopping)))
+            saved.extend(await aio.in_store_to_the_end(execution, partial(held.enter_context, stopping)))
         if isinstance(parked, Parked):
             try:
                 release = partial(_release, execution, parked, saved)

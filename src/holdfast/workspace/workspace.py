@@ -75,11 +75,18 @@ class Workspace:
     """
 
     def __init__(
-        self, root: Path, directory: Path, *, largest_ignored: int = LARGEST_IGNORED, home: Path | None = None
+        self,
+        root: Path,
+        directory: Path,
+        *,
+        largest_ignored: int = LARGEST_IGNORED,
+        home: Path | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.root = checked_workspace(root, directory, home)
         self._directory = directory
         self._largest_ignored = largest_ignored
+        self._progress = progress
         self.contents = Contents(directory)
         status = os.stat(self.root)
         self._identity = status.st_dev, status.st_ino
@@ -97,15 +104,15 @@ class Workspace:
 
     # Saving
 
-    def snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Save all covered files → the snapshot, which lasts from then on.
 
         Hold `contents.hold()` around this and whatever refers to the snapshot: nothing holds on to it before.
         """
         with self._undisturbed(), self.contents.hold():
-            return self._snapshot(progress)
+            return self._snapshot()
 
-    def _snapshot(self, progress: Progress | None) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         root = os.fsencode(self.root)
         began = time.monotonic()
         generation = self.contents.generation
@@ -117,7 +124,7 @@ class Workspace:
             rules = Coverage(root, self._directory, self._largest_ignored)
             try:
                 with self.contents.writing() as batch:
-                    scan = Scan(root, rules, batch, old, known, progress)
+                    scan = Scan(root, rules, batch, old, known, self._progress)
                     seen = scan.run()
                     if seen.fresh or old is None:
                         ref = snapshot.write(batch.put, Entry(seen.root[0], Ref(seen.records[0].listing)))
@@ -194,7 +201,6 @@ class Workspace:
         *,
         theirs: bool = False,
         yours: Edits = NO_EDITS,
-        progress: Progress | None = None,
     ) -> Plan:
         """What it would take to go back to the snapshot `to` in what the run did until `left`.
 
@@ -203,7 +209,7 @@ class Workspace:
         back to that. Saves all files first, and changes none.
         """
         with self.contents.hold():
-            now = self.snapshot(progress).id
+            now = self.snapshot().id
             if theirs or not yours:
                 return self._plan(to, left, now, tuple(only), theirs)
             kept = editing.edited(self.contents, self.tree(to), yours, self.tree(now))
@@ -238,7 +244,7 @@ class Workspace:
         """
         with self._exclusively(), self.contents.hold():
             self._recover()
-            now = plan.now if self._is_still(plan) else self._snapshot(None).id
+            now = plan.now if self._is_still(plan) else self._snapshot().id
             if now != plan.now:
                 plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
             if plan.damaged and not partial:
