@@ -15,6 +15,7 @@ from holdfast import (
     StoreError,
     approval,
     command,
+    gather,
     parallel,
     sleep,
     step,
@@ -131,6 +132,33 @@ def test_a_live_child_is_cancelled_with_its_parent(hf, act, tmp_path):
     assert {info.status for info in hf.runs()} == {"cancelled"}
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_owner_cancels_what_nobody_owns(open_hf, act, ran, is_async):
+    """Whoever asked is gone when the owner comes to it: a child that waits ends all the same, and its own."""
+    hf, other = open_hf(), open_hf()
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    deep = act(lambda: approval("ok").outcome, "grandchild")
+
+    async def awaits():
+        return (await approval.aio("ok")).outcome
+
+    async def plot():
+        await gather(kid(), long.aio())
+
+    kid = act(awaits if is_async else (lambda: deep()), "child")
+    flow = act(plot if is_async else lambda: parallel(lambda one: one(), [kid, long]))
+    run = hf.with_id("x").start(flow)
+    until(lambda: ran and len(other.runs(status="waiting")) == (1 if is_async else 2))
+    until(lambda: all(info.owner_pid is None for info in other.runs(status="waiting")))
+    assert other.cancel("x", "enough", patience=0) == "running"
+    until(lambda: hf._engine.live["x"][0].control is not None)
+    go.set()
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    assert {(info.status, info.reason) for info in other.runs()} == {("cancelled", "enough")}
+
+
 def test_a_cancelled_run_can_be_resumed(hf, act, ran):
     """`resume` takes it up where it was."""
 
@@ -232,7 +260,7 @@ def test_a_request_in_the_moment_of_parking(open_hf, act, steer, is_async):
 
 
 def test_a_request_between_the_claim_and_the_first_step(open_hf, act, ran, monkeypatch):
-    """The follower has passed it before the run was among those it tells: the run hears of it all the same."""
+    """The follower has passed it when the run comes to be among those it tells: the run hears of it."""
     hf, other = open_hf(), open_hf()
     real = lifecycle._enlist
 

@@ -18,7 +18,6 @@ from holdfast.engine.missing import missing
 from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
 from holdfast.errors import HoldfastError, RunHeld, StoreError
 from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
@@ -150,6 +149,9 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        if state is not None and state.cancel is not None and not state.ended:
+            # Its last owner did not come to it. Children first: if this process dies too, the next does it.
+            steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by, 0.0)
         ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
             ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
@@ -161,8 +163,6 @@ def _claim(
             attempt.tell(version)
             if dead:
                 ownership.bury(engine.home, engine.store, dead)
-            if attempt.cancelled is not None:
-                steering.cancel_children(engine, run_id, attempt.cancelled.reason, attempt.cancelled.by, 0.0)
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
@@ -267,8 +267,6 @@ class _Attempt:
         self._force = force
         self._seen_at = seen_at
         self.claimed: Claimed | None = None
-        self.cancelled: e.RunCancelled | None = None
-        """What the run's last owner was asked for, and this claim has done."""
         self._events: list[NewEvent] = []
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
@@ -283,8 +281,6 @@ class _Attempt:
             for event in decide(state, command):
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(new_event(event, at))
-                if isinstance(event, e.RunCancelled):
-                    self.cancelled = event
 
         created = state is None
         if self._create is not None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
-from holdfast.engine import files
+from holdfast.engine import files, steering
 from holdfast.engine import step as steps
 from holdfast.engine.claim import Claimed, give_back, release_quietly
 from holdfast.engine.control import Control
@@ -46,6 +46,11 @@ class Ending(NamedTuple):
     blobs: Sequence[tuple[str, bytes]] = ()
     final: bool = False
     """The run ends or is paused with this: if it cannot be written, it is not."""
+
+    @property
+    def cancel(self) -> c.CancelRun | None:
+        """The cancel that ends it, if one does."""
+        return next((one for one in self.commands if isinstance(one, c.CancelRun)), None)
 
     def unwritten(self, error: BaseException) -> Outcome:
         """The outcome when writing failed. What stopped a run says more than that its release failed."""
@@ -82,6 +87,11 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     failed = steps_behind(error)
     failure, error = as_recorded(error, execution.engine.redactor.redact)
     return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
+
+
+def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
+    """Before the run ends: if this process dies in between, it is still to be cancelled, and they with it."""
+    steering.cancel_children(engine, cancel.run_id, cancel.reason, cancel.by, 0.0)
 
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
@@ -224,17 +234,28 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
     with files.stopping(execution) as saved:
         if isinstance(parked, Parked):
             try:
-                return _stopped(execution.release_parked(parked, saved))
+                return _stopped(_release(execution, parked, saved))
             except Control as control:
                 return Outcome(None, control.error)
         if ending.commands:
             try:
+                if ending.cancel is not None:
+                    _cancel_descendants(engine, ending.cancel)
                 entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)
                 engine.store.append(entry)
                 engine.tell(entry)
             except HoldfastError as error:
                 return ending.unwritten(error)
     return ending.outcome
+
+
+def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -> Control:
+    """Let go of a parked run, and end its descendants if it is cancelled just then."""
+    control = execution.release_parked(parked, saved)
+    for command in control.commands:
+        if isinstance(command, c.CancelRun):
+            _cancel_descendants(execution.engine, command)
+    return control
 
 
 def _stopped(control: Control) -> Outcome:
@@ -311,14 +332,19 @@ async def _execute_async(
             saved.extend(await aio.in_store(execution, partial(held.enter_context, stopping)))
         if isinstance(parked, Parked):
             try:
-                release = partial(execution.release_parked, parked, saved)
+                release = partial(_release, execution, parked, saved)
                 return _stopped(await aio.in_store(execution, release))
             except Control as control:
                 return Outcome(None, control.error)
         if ending.commands:
             try:
+                if ending.cancel is not None:
+                    end = partial(_cancel_descendants, execution.engine, ending.cancel)
+                    await aio.in_store(execution, end)
                 commands = (*saved, *ending.commands)
                 await aio.commit(execution, execution.entry(commands, blobs=ending.blobs))
             except Control as control:
                 return ending.unwritten(control.error)
+            except HoldfastError as error:
+                return ending.unwritten(error)
     return ending.outcome
