@@ -23,6 +23,8 @@ from holdfast import (
 from holdfast.engine import launching
 from holdfast.engine.parking import Waiting
 from holdfast.errors import BadInput, Refused, WrongColour
+from holdfast.kernel import commands as c
+from holdfast.testing.histories import CODE, perform
 
 
 class Bodies(list):
@@ -422,6 +424,40 @@ def test_a_run_whose_other_owner_died_goes_on_here(open_hf, act, crashes, ran, m
     crashes.bury(first)
     assert run.result(timeout=20) == ("approved", "done")
     assert ran == ["work", "work"]
+
+
+def test_what_others_write_is_no_reason_to_look_at_all_runs(open_hf, act, monkeypatch):
+    """A follower looks once a second for whatever it may have missed, and when its own runs are concerned."""
+    hf, other = open_hf(), open_hf()
+    run = hf.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(hf, "x")
+    looks, real = [], hf._store.ready_runs
+    monkeypatch.setattr(hf._store, "ready_runs", lambda now: looks.append(now) or real(now))
+    kid = act(lambda: 1, "child")
+    began = time.monotonic()
+    for n in range(40):
+        other.with_id(f"other-{n}").run(kid)
+        time.sleep(0.01)
+    assert len(looks) <= time.monotonic() - began + 2
+    hf.approve("x")
+    assert run.result(timeout=20) == "approved"
+
+
+def test_the_ancestry_of_a_run_is_asked_once(open_hf, act, monkeypatch):
+    """Many children of others that can go on: the next look does not ask for their parents again."""
+    hf = open_hf()
+    for n in range(5):
+        parent, name = f"p{n}", f"c{n}"
+        started = c.StartStep("kid#1", "kid", kind="child", child=name)
+        perform(hf._store, parent, c.CreateRun(parent, CODE, "d"), c.ClaimRun(parent, "me"), started)
+        perform(hf._store, name, c.CreateRun(name, CODE, "d", parent=parent, parent_step="kid#1"))
+    hf.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(hf, "x")
+    hf._engine.follower._go_on(1)
+    asked, real = [], hf._store.run
+    monkeypatch.setattr(hf._store, "run", lambda run_id: asked.append(run_id) or real(run_id))
+    hf._engine.follower._go_on(1)
+    assert not [run_id for run_id in asked if run_id.startswith("p")]
 
 
 def test_an_item_that_can_begin_keeps_the_run_from_being_parked(hf, act, ran, monkeypatch):

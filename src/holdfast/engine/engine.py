@@ -16,6 +16,7 @@ import msgspec
 from holdfast.clock import Clock
 from holdfast.engine import code as codes
 from holdfast.engine import launching, recovery
+from holdfast.engine.ancestry import Ancestry
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
 from holdfast.engine.files import Files, Heart
@@ -83,6 +84,7 @@ class Engine:
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.turns = Turns()
+        self.ancestry = Ancestry(self)
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None

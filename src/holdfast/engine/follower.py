@@ -166,44 +166,51 @@ class Follower:
     def _look(self) -> None:
         store = self._engine.store
         self._introduce()
-        changed = (pulse := store.pulse()) != self._pulse
-        if changed:
+        concerned = False
+        if (pulse := store.pulse()) != self._pulse:
             self._pulse = pulse
-            self._hear()
+            concerned = self._hear()
         with self._lock:
             new, self._new = self._new, []
         for run_id in new:
             self._check(run_id)
         now = self._engine.clock.now_us()
-        if self._parked and (changed or new or 0 < self._next <= now):
+        if self._parked and (concerned or new or 0 < self._next <= now):
             self._go_on(now)
         if self._parked and self._engine.clock.monotonic() >= self._again:
             self._again = self._engine.clock.monotonic() + _AGAIN_S
             self._go_on(now)
             self._look_for_dead()
 
-    def _hear(self) -> None:
+    def _hear(self) -> bool:
+        """Take in what the log has since the last look; whether parked runs, or descendants of theirs, are
+        among what it is about. What others write about their own runs is no reason to look at all."""
         try:
             page = self._engine.store.feed(self._cursor, types=_TYPES)
         except Resync:  # the store was restored from a backup
             self._begin()
-            return
+            return True
         self._cursor = page.cursor
         if page.entries:
             self._pulse = None  # there may be more
         heard: dict[str, list[Entry]] = {}
+        concerned = False
         for entry in page.entries:
             if entry.stream in self._engine.live:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
+                concerned = True
                 self._engine.tell_up_to(entry.stream, entry.version)
                 self._check(entry.stream)
-            elif entry.type in _ENDS and self._parked and (holder := self._holder(entry.stream)):
-                self._go(holder)  # a child that somebody else brought to its end
+            elif self._parked and (holder := self._holder(entry.stream)):
+                concerned = True
+                if entry.type in _ENDS:
+                    self._go(holder)  # a child that somebody else brought to its end
         for run_id, entries in heard.items():
             live = self._engine.live.get(run_id)
             if live is not None:
                 self._tell(live[0], entries)
+        return concerned
 
     def _tell(self, execution: Execution, entries: list[Entry]) -> None:
         recorded = [
@@ -234,8 +241,7 @@ class Follower:
     def _holder(self, run_id: str) -> str:
         """The nearest of the run and its ancestors that is parked here."""
         while run_id and run_id not in self._parked:
-            row = None if run_id in self._engine.live else self._engine.store.run(run_id)
-            run_id = row.parent if row is not None else ""
+            run_id = "" if run_id in self._engine.live else self._engine.ancestry.parent(run_id)
         return run_id
 
     def _check(self, run_id: str) -> None:
