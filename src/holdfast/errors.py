@@ -97,7 +97,7 @@ class OnceAgain(Refused):
         listed = ", ".join(self.steps[:8]) + (f" and {len(steps) - 8} more" if len(steps) > 8 else "")
         super().__init__(
             f"run {run_id} would do again what is to be done once: {listed}; if that is meant, say so with "
-            "--rerun-once (in Python rerun_once=True)"
+            "--rerun-once"
         )
 
 

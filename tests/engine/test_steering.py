@@ -14,6 +14,7 @@ from holdfast import (
     RunPaused,
     StoreError,
     approval,
+    checkpoint,
     command,
     gather,
     parallel,
@@ -204,6 +205,32 @@ def test_pause_of_a_sleeping_run(hf, act):
     assert hf.pause("x") == "paused"
     with pytest.raises(RunPaused):
         run.result(timeout=20)
+
+
+@pytest.mark.parametrize("halt", ["pause", "rewind"])
+def test_a_parked_parent_is_told_that_its_child_was_halted(open_hf, act, halt):
+    """Somebody pauses or rewinds the child alone: the parent cannot go on, and whoever waits hears why."""
+    hf, other = open_hf(), open_hf()
+
+    def waits():
+        checkpoint("begin")
+        return approval("ok").outcome
+
+    kid = act(waits, "child")
+    run = hf.with_id("x").start(act(lambda: kid()))
+    parked(hf, "x")
+    (child_id,) = [info.id for info in other.runs() if info.parent]
+    if halt == "pause":
+        other.pause(child_id)
+    else:
+        other.rewind(child_id, "begin")
+    with pytest.raises(RunPaused, match=f"its child run {child_id} is paused"):
+        run.result(timeout=20)
+    assert {info.status for info in other.runs()} == {"paused"}
+    again = hf.resume("x")
+    parked(hf, child_id)
+    other.approve(child_id)
+    assert again.result(timeout=20) == "approved"
 
 
 def test_fast_steps_hear_of_a_cancel(hf, act, ran):

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.engine import steering
 from holdfast.engine.execution import HEARD, Execution
-from holdfast.errors import Resync, StoreVanished
+from holdfast.errors import Refused, Resync, StoreVanished
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
 from holdfast.store.port import Entry, Recorded
@@ -25,15 +26,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _AGAIN_S = 1.0
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
-_STOPS = (
-    *_ENDS,
-    "RunPaused",
-    "RunNeedsAttention",
-    "RunReleased",
-    "Rewound",
-    "GenerationRestored",
-)
-_TYPES = (*HEARD, *_STOPS)
+_HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
+_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased")
 
 logger = logging.getLogger("holdfast")
 
@@ -206,6 +200,8 @@ class Follower:
                 concerned = True
                 if entry.type in _ENDS:
                     self._go(holder)  # a child that somebody else brought to its end
+                elif entry.type in _HALTS:
+                    self._halt(holder, entry.stream)
         for run_id, entries in heard.items():
             live = self._engine.live.get(run_id)
             if live is not None:
@@ -249,6 +245,20 @@ class Follower:
         row = self._engine.store.run(run_id)
         if row is None or row.status in ENDED or row.status in ("paused", "needs_attention"):
             self._go(run_id)
+
+    def _halt(self, run_id: str, child: str) -> None:
+        """A run cannot go on whose child somebody has halted by itself: it is paused, as it would be if it
+        were executed now, and whoever waits for it is told."""
+        store = self._engine.store
+        row, halted = store.run(run_id), store.run(child)
+        if row is None or row.owner or halted is None or halted.status not in ("paused", "needs_attention"):
+            return
+        if not store.strays([child]):
+            what = "is paused" if halted.status == "paused" else "needs attention"
+            try:
+                steering.pause(self._engine, run_id, f"its child run {child} {what}", "", 0.0)
+            except Refused:
+                pass  # it has ended meanwhile
 
     def _look_for_dead(self) -> None:
         """Go on with the runs that another process took, and did not live to bring to an end."""
