@@ -12,6 +12,7 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import NOT_DONE, Retry, RunPaused, StoreError, approval, now, parallel, sleep, step
+from holdfast.engine.step import live_runs
 from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreCorrupt, StoreFull
 from holdfast.kernel import codec
 
@@ -410,6 +411,7 @@ def test_an_interrupt_on_any_line_leaves_the_run_free(open_hf, act, way, nested)
             break
         until(lambda: not hf._engine.live)
         assert hf._engine.turns._threads == {}, f"line {n}"
+        assert not [one for one in live_runs if one.engine is hf._engine], f"line {n}"
         for row in other._store.runs():
             assert not row.owner, f"line {n}: {row.id} is {row.status}"
         if other._store.run(run_id) is not None:

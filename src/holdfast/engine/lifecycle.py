@@ -136,12 +136,14 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 
 
 def _dismiss(engine: Engine, run_id: str) -> None:
+    """Nobody executes the run here any more. Can be repeated: the run is live until all else is done."""
     engine.turns.leave(run_id)
-    with engine.lock:
-        live = engine.live.pop(run_id, None)
+    live = engine.live.get(run_id)
     if live is not None:
         live[0].forget_birth()
         steps.live_runs.discard(live[0])
+    with engine.lock:
+        engine.live.pop(run_id, None)
 
 
 def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:

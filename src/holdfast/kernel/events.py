@@ -451,9 +451,9 @@ class OutputCaptured(Event, frozen=True, gc=False):
 
 
 class WaitAbandoned(Event, frozen=True, gc=False):
-    """The code gave up a gate or a sleep, even one that was over, not yet heard of: its task was cancelled.
-    Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that it had taken
-    is free."""
+    """The code gave up a gate or a sleep, also one that was over and not heard of yet: its task was
+    cancelled. Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that
+    it had taken is free."""
 
     key: str
     generation: int = 0
