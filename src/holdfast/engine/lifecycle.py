@@ -222,15 +222,11 @@ def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) ->
 def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
     engine = execution.engine
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
-    token = current.set(scope)
     try:
-        files.begin(execution)
-        args, kwargs = arguments or execution.arguments()
-        outcome = Outcome(workflow.fn(*args, **kwargs))
+        # In a context of its own: wherever Ctrl-C falls, this thread is outside the run again.
+        outcome = Outcome(copy_context().run(_play, scope, workflow, arguments))
     except BaseException as error:
         outcome = Outcome(None, error)
-    finally:
-        current.reset(token)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
     with files.stopping(execution) as saved:
@@ -258,6 +254,13 @@ def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -
         if isinstance(command, c.CancelRun):
             _cancel_descendants(execution.engine, command)
     return control
+
+
+def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
+    current.set(scope)
+    files.begin(scope.execution)
+    args, kwargs = arguments or scope.execution.arguments()
+    return workflow.fn(*args, **kwargs)
 
 
 def _stopped(control: Control) -> Outcome:
