@@ -1,9 +1,9 @@
-"""`make bench`: the figures of holdfast beside raw SQLite and beside its peers, and five failures tried on each.
+"""`make bench`: the figures of holdfast beside raw SQLite, git and its peers, and five failures tried on each.
 
 Everything in one run and in turns, so that a noisy machine moves all of them (`turns`, `peers.contest`). A run that leaves nothing out
 writes `results.json`, `results.md`, the charts and the README's section; any other only prints.
 
-    python benchmarks/bench.py [--rounds 10] [--no-figures] [--no-peers] [--no-failures] [--only WORD] [--no-save]
+    python benchmarks/bench.py [--rounds 10] [--no-figures] [--no-files] [--no-peers] [--no-failures] [--only WORD] [--no-save]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import files
 import pages
 from failures import outcomes
 from figures import Figures
@@ -31,6 +32,7 @@ from turns import RawTurns, Turn, nobody
 Rate = Callable[[Turn], float]
 PARTS = {
     "figures": "holdfast beside raw SQLite and by itself",
+    "files": "saved files beside git",
     "peers": "holdfast beside its peers",
     "failures": "five failures, tried on holdfast and its peers",
 }
@@ -123,8 +125,9 @@ def run(options: argparse.Namespace, directory: Path) -> Results:
     finally:
         make.close()
         raw.close()
+    saved = files.measure(directory, max(1, options.rounds // 3), options.only) if options.files else []
     played = outcomes.play(options.tries, options.only) if options.failures else []
-    return Results(today(), machine(), options.rounds, rows, comparison, played)
+    return Results(today(), machine(), options.rounds, rows, comparison, played, saved)
 
 
 def main() -> int:

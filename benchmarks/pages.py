@@ -26,6 +26,11 @@ ABOUT_FIGURES = (
     "dozens of steps and commits at a time (`turns.py`); a ratio is the median of all rounds, the spread is the lowest and the "
     "highest round."
 )
+ABOUT_FILES = (
+    "Beside `git add -A && git write-tree` with a private index, and `git checkout-index`, on the same trees of files of words, "
+    "sizes lognormal with a median of 4 KB; each in turn. What holdfast saves is on the disk when it says so; git does not wait for "
+    "that."
+)
 ABOUT_PEERS = (
     "In turns with holdfast on the same disk: a peer's figure lies between two of holdfast's, and a ratio is taken against those "
     "two. Steps return 200 bytes. How each is set up, and why: [the peers](peers/README.md)."
@@ -61,6 +66,8 @@ def page(results: Results) -> str:
     parts = ["# Benchmark", f"`make bench`, {results.where}, durability full."]
     if results.rows:
         parts += ["## Figures", ABOUT_FIGURES, "\n".join([HEAD, *(row.markdown() for row in results.rows)])]
+    if results.files:
+        parts += ["## Files", ABOUT_FILES, "\n".join([HEAD, *(row.markdown() for row in results.files)])]
     if results.comparison is not None:
         rounds = f"Rounds: {results.comparison.rounds}."
         parts += ["## Beside the peers", f"{ABOUT_PEERS} {rounds}", results.comparison.markdown()]

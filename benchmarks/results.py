@@ -27,6 +27,8 @@ class Results(msgspec.Struct, frozen=True):
     rows: list[Row]
     comparison: Comparison | None = None
     failures: list[Outcome] = []
+    files: list[Row] = []
+    """Saved files, beside git."""
 
     @property
     def where(self) -> str:

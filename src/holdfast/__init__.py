@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.engine.atomic import workspace_path
     from holdfast.engine.command import CommandResult, command
     from holdfast.engine.deadline import timeout
     from holdfast.engine.fanout import gather, parallel
@@ -49,9 +50,13 @@ if TYPE_CHECKING:
         StepTimeout,
         StoreError,
         StoreVanished,
+        WorkspaceConflict,
+        WorkspaceError,
     )
     from holdfast.handle import Holdfast
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.diffing import FileDiff
+    from holdfast.operations.files import FilesBack
     from holdfast.operations.forking import Fork
     from holdfast.operations.journal import OperationInfo
     from holdfast.operations.rewinding import Rewind
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from holdfast.redaction import Secret
 
 _HOMES = {
+    "holdfast.engine.atomic": ("workspace_path",),
     "holdfast.engine.command": ("CommandResult", "command"),
     "holdfast.engine.deadline": ("timeout",),
     "holdfast.engine.fanout": ("gather", "parallel"),
@@ -95,9 +101,13 @@ _HOMES = {
         "StepTimeout",
         "StoreError",
         "StoreVanished",
+        "WorkspaceConflict",
+        "WorkspaceError",
     ),
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
+    "holdfast.operations.diffing": ("FileDiff",),
+    "holdfast.operations.files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.journal": ("OperationInfo",),
     "holdfast.operations.rewinding": ("Rewind",),
@@ -115,6 +125,8 @@ __all__ = [
     "Decision",
     "DetachedStep",
     "DivergenceError",
+    "FileDiff",
+    "FilesBack",
     "Fork",
     "GateError",
     "Holdfast",
@@ -145,6 +157,8 @@ __all__ = [
     "StoreError",
     "StoreVanished",
     "Undo",
+    "WorkspaceConflict",
+    "WorkspaceError",
     "__version__",
     "approval",
     "checkpoint",
@@ -162,6 +176,7 @@ __all__ = [
     "uuid",
     "wait_for",
     "workflow",
+    "workspace_path",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
     from holdfast.engine.run import Run
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.journal import OperationInfo
     from holdfast.operations.rewinding import Rewind
@@ -81,21 +82,50 @@ class AsyncHoldfast:
         return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
 
     async def rewind(
-        self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False
+        self,
+        run_id: str,
+        to: str,
+        *,
+        only: Sequence[str] | None = None,
+        theirs: bool = False,
+        files: bool = True,
+        partial: bool = False,
+        git: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
     ) -> Rewind:
-        method = self._holdfast.rewind
-        return await self._call(method, run_id, to, rerun_once=rerun_once, dry_run=dry_run)
+        return await self._call(
+            self._holdfast.rewind, run_id, to, only=only, theirs=theirs, files=files, partial=partial,
+            git=git, rerun_once=rerun_once, dry_run=dry_run,
+        )  # fmt: skip
 
     async def undo(
-        self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False
+        self,
+        operation: str | None = None,
+        *,
+        partial: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
     ) -> Undo:
-        return await self._call(self._holdfast.undo, operation, rerun_once=rerun_once, dry_run=dry_run)
+        return await self._call(
+            self._holdfast.undo, operation, partial=partial, rerun_once=rerun_once, dry_run=dry_run
+        )
 
     async def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         return await self._call(self._holdfast.operations, run_id, limit)
 
-    async def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
-        return await self._call(self._holdfast.fork, run_id, at, into)
+    async def fork(
+        self,
+        run_id: str,
+        at: str,
+        into: str | None = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> Fork:
+        return await self._call(self._holdfast.fork, run_id, at, into, directory=directory)
+
+    async def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
+        return await self._call(self._holdfast.diff, run_id, a, b)
 
     async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         return await self._call(self._holdfast.checkpoints, run_id)

@@ -8,11 +8,14 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
+│   ├── Pushed              going back would drop commits that a remote has
+│   ├── BadWorkspace        a directory that cannot be a workspace, or a path outside it
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
 ├── NotFound                something named is not there
 │   ├── RunNotFound         no run has that id
 │   ├── StepNotFound        the run has no such step
 │   ├── CodeNotFound        the workflow of a run cannot be imported
+│   ├── SnapshotNotFound    no snapshot has that id
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
@@ -29,6 +32,13 @@ HoldfastError
 ├── StepError               a step failed; stands in for a class that cannot be rebuilt
 ├── CommandFailed           a command ended with a code other than 0
 ├── StepTimeout             a step took longer than its limit
+├── WorkspaceError          files could not be saved or put back
+│   ├── ContentsDamaged     a saved content is missing or not what it was
+│   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
+│   ├── GitError            the git repository cannot be moved
+│   │   ├── GitFailed       git ended with an error
+│   │   └── GitBusy         somebody else is at work in the repository
+│   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
 └── StoreError              the store cannot be used
@@ -92,7 +102,7 @@ class OnceAgain(Refused):
         listed = ", ".join(self.steps[:8]) + (f" and {len(steps) - 8} more" if len(steps) > 8 else "")
         super().__init__(
             f"run {run_id} would do again what is to be done once: {listed}; if that is meant, say so with "
-            "--rerun-once (in Python rerun_once=True)"
+            "--rerun-once"
         )
 
 
@@ -100,8 +110,29 @@ class SettingsError(BadInput):
     code = "bad_setting"
 
 
+class BadWorkspace(BadInput):
+    code = "bad_workspace"
+
+
 class WrongColour(BadInput, RuntimeError):
     code = "wrong_colour"
+
+
+class Pushed(Refused):
+    """Going back would drop commits that a remote has."""
+
+    code = "pushed"
+
+    def __init__(self, ref: str, commits: Sequence[str], revert: str) -> None:
+        self.ref = ref
+        self.commits = tuple(commits)
+        self.revert = revert
+        more = f" and {len(self.commits) - 5} more" if len(self.commits) > 5 else ""
+        way = f"`{revert}` takes them back with new commits; " if revert else ""
+        super().__init__(
+            f"{ref} cannot go back: a remote has {', '.join(self.commits[:5])}{more}. Nothing was done; "
+            f"{way}without --git the rewind leaves the repository as it is"
+        )
 
 
 class NotFound(HoldfastError):
@@ -148,6 +179,17 @@ class CodeNotFound(NotFound):
         self.workflow = workflow
         self.why = why
         super().__init__(f"the workflow {workflow} cannot be loaded: {why}")
+
+
+class SnapshotNotFound(NotFound, LookupError):
+    code = "snapshot_not_found"
+
+    def __init__(self, snapshot: str) -> None:
+        self.snapshot = snapshot
+        super().__init__(
+            f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
+            "`holdfast show RUN --events` names those of a run"
+        )
 
 
 class ProgramNotFound(NotFound):
@@ -340,6 +382,75 @@ class StepTimeout(HoldfastError, TimeoutError):
 
     def __str__(self) -> str:
         return f"step {self.step}: the {self.scope} took longer than {self.seconds:g} s"
+
+
+class WorkspaceError(HoldfastError):
+    code = "workspace"
+    exit_code = 8
+
+
+class ContentsDamaged(WorkspaceError):
+    """Saved contents are missing or damaged; nothing was changed on their account."""
+
+    code = "contents_damaged"
+
+    def __init__(self, what: Sequence[str]) -> None:
+        self.what = tuple(what)
+        more = f" and {len(self.what) - 8} more" if len(self.what) > 8 else ""
+        super().__init__(
+            f"saved contents are missing or damaged: {', '.join(self.what[:8])}{more}; "
+            f"`holdfast workspace verify` checks all"
+        )
+
+
+class WorkspaceConflict(WorkspaceError):
+    code = "workspace_conflict"
+
+    def __init__(self, step: str, paths: Sequence[str]) -> None:
+        self.step = step
+        self.paths = tuple(paths)
+        some = ", ".join(self.paths[:5]) + (f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else "")
+        super().__init__(
+            f"step {step} worked in a copy, and somebody else changed the same files meanwhile: {some}; "
+            "nothing of it was brought back: resume the run to do it again"
+        )
+
+
+class GitError(WorkspaceError):
+    code = "git"
+
+
+class GitFailed(GitError):
+    """`output` is what git had printed until then."""
+
+    code = "git_failed"
+
+    def __init__(self, command: str, reason: str, output: bytes = b"") -> None:
+        self.command = command
+        self.reason = reason
+        self.output = output
+        super().__init__(f"git {command} failed: {reason}; put that right and try again")
+
+
+class GitBusy(GitError):
+    """Nothing was changed: it can be tried again."""
+
+    code = "git_busy"
+    exit_code = 4
+
+
+class RestoreUndone(WorkspaceError):
+    code = "restore_undone"
+
+    def __init__(self, why: str, unreachable: Sequence[str] = ()) -> None:
+        self.why = why
+        self.unreachable = tuple(unreachable)
+        rest = (
+            f", except what can no longer be reached: {', '.join(self.unreachable[:8])}"
+            if unreachable
+            else ""
+        )
+        super().__init__(f"the restore failed ({why}); the files are as they were before it{rest}")
 
 
 class NotStorable(HoldfastError, TypeError):

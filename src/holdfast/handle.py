@@ -9,7 +9,7 @@ One open Holdfast is one owner of runs. It belongs to the process that opened it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.engine.workflow import AsyncWorkflow, Workflow
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.journal import OperationInfo
     from holdfast.operations.rewinding import Rewind
@@ -48,23 +49,31 @@ class Holdfast:
     """An open store with its engine; a context manager, sync and async.
 
     home        the store's directory (default: the project's, as the CLI finds it)
+    workspace   the directory whose files runs work on, saved and put back with them (default: the project's
+                root, or none where `home` is given and no setting names one)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
     on_event    called with every event of the runs that this Holdfast executes, once it is in the log,
-                redacted as `events()` gives it
+                redacted as `events()` gives it; those of a run one after the other, in the log's order. It
+                must not wait for its run
     """
 
     def __init__(
         self,
         home: str | os.PathLike[str] | None = None,
         *,
+        workspace: str | os.PathLike[str] | None = None,
         durability: Literal["full", "process"] | None = None,
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         refuse_while_loading()
-        flags = {"home": None if home is None else os.fspath(home), "durability": durability}
-        self._place = wiring.find_place(flags)
+        flags = {
+            "home": None if home is None else os.fspath(home),
+            "workspace": None if workspace is None else os.fspath(workspace),
+            "durability": durability,
+        }
+        self._place = wiring.find_place(flags, project_files=home is None)
         self.home = self._place.home
         self._store = wiring.open_store(self._place)
         try:
@@ -198,26 +207,57 @@ class Holdfast:
 
     # Going back
 
-    def rewind(self, run_id: str, to: str, *, rerun_once: bool = False, dry_run: bool = False) -> Rewind:
+    def rewind(
+        self,
+        run_id: str,
+        to: str,
+        *,
+        only: Sequence[str] | None = None,
+        theirs: bool = False,
+        files: bool = True,
+        partial: bool = False,
+        git: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
+    ) -> Rewind:
         """Go back to the checkpoint or step `to`, which is kept: what was recorded after it no longer counts,
-        and runs again, with other idempotency keys, when the run is resumed. Nothing is lost: `undo`
-        brings it back.
+        and runs again, with other idempotency keys, when the run is resumed. The files of the workspace go
+        back with it, but for what somebody else changed. Nothing is lost: `undo` brings it back.
 
-        Raises `RunHeld` if a live process executes the run. `once` steps that were done after that point
-        run again only with `rerun_once`. With `dry_run` nothing is written, and what would be done returned.
+        only        patterns as in .gitignore: only these files go back, and the run stays where it is
+        theirs      also take back what somebody else changed
+        files       False leaves the files as they are
+        partial     go on without files whose saved content is damaged
+        git         take back what the run did to the git repository, too
+        rerun_once  `once` steps that were done after that point may run again
+        dry_run     nothing is written, and what would be done returned
+
+        Raises `RunHeld` if a live process executes the run.
         """
         refuse_in_loop("hf.rewind() writes to the store", "await hf.aio.rewind(...)")
         known, me = self._engine.known(run_id), user()
         from holdfast.operations.rewinding import rewind
 
-        return rewind(self._engine, known, to, by=me, rerun_once=rerun_once, dry_run=dry_run)
+        return rewind(
+            self._engine, known, to, by=me, only=tuple(only or ()), theirs=theirs, files=files,
+            partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
+        )  # fmt: skip
 
-    def undo(self, operation: str | None = None, *, rerun_once: bool = False, dry_run: bool = False) -> Undo:
-        """Take back an operation, also an undo; without its id, your own last one."""
+    def undo(
+        self,
+        operation: str | None = None,
+        *,
+        partial: bool = False,
+        rerun_once: bool = False,
+        dry_run: bool = False,
+    ) -> Undo:
+        """Take back an operation, also an undo, with its files; without its id, your own last one."""
         refuse_in_loop("hf.undo() writes to the store", "await hf.aio.undo(...)")
         from holdfast.operations.undoing import undo
 
-        return undo(self._engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+        return undo(
+            self._engine, operation, by=user(), partial=partial, rerun_once=rerun_once, dry_run=dry_run
+        )
 
     def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         """What was done to runs and can be taken back, the newest first."""
@@ -226,13 +266,21 @@ class Holdfast:
 
         return journal.log(self._store, run_id=run_id, limit=limit)
 
-    def fork(self, run_id: str, at: str, into: str | None = None) -> Fork:
+    def fork(
+        self,
+        run_id: str,
+        at: str,
+        into: str | None = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> Fork:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
         to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` lets it go on."""
         refuse_in_loop("hf.fork() writes to the store", "await hf.aio.fork(...)")
         from holdfast.operations.forking import fork
 
-        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into)
+        place = None if directory is None else Path(directory)
+        return fork(self._engine, self._engine.known(run_id), at, by=user(), into=into, directory=place)
 
     # Reading
 
@@ -265,6 +313,14 @@ class Holdfast:
         """What the run's commands printed, redacted."""
         refuse_in_loop("hf.logs() reads the store", "await hf.aio.logs(...)")
         return [line for _, line in self._reading.logs(self._engine.known(run_id), step)]
+
+    def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
+        """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step
+        (as it left the files), `before:STEP`, or `disk`."""
+        refuse_in_loop("hf.diff() reads files", "await hf.aio.diff(...)")
+        from holdfast.operations.diffing import diff
+
+        return diff(self._engine, self._engine.known(run_id), a, b)
 
     def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         """The named points to which the run can be rewound, in order."""

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.errors import NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
+from holdfast.errors import BadWorkspace, NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
 
 POINTER_DIRECTORY = ".holdfast"
 CARD_FILE = "project.json"
@@ -406,3 +406,20 @@ def explained(directory: Path) -> Iterator[None]:
             f"the directory {directory} cannot be written ({exc.strerror}: {exc.filename}); "
             "put that right, or name another store with --home or HOLDFAST_HOME"
         ) from exc
+
+
+def checked_workspace(root: Path, directory: Path, home: Path | None = None) -> Path:
+    """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
+    try:
+        real = root.resolve(strict=True)
+    except OSError as exc:
+        raise BadWorkspace(f"the workspace {root} is not there ({exc.strerror})") from exc
+    if not real.is_dir():
+        raise BadWorkspace(f"the workspace {root} is not a directory")
+    homes = {home.resolve()} if home is not None else {Path.home().resolve()}
+    if real == Path(real.anchor) or real in homes:
+        raise BadWorkspace(f"{real} is too much for a workspace; name a directory of a project")
+    inside = directory.resolve()
+    if inside == real or inside in real.parents:
+        raise BadWorkspace(f"the workspace {real} lies in the store's directory {inside}; choose another")
+    return real

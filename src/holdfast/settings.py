@@ -27,6 +27,7 @@ SETTINGS_FILE = "holdfast.toml"
 
 OTHER_VARIABLES: tuple[str, ...] = (
     "HOLDFAST_DEBUG",  # tracebacks instead of one sentence; read by the CLI
+    "HOLDFAST_STEP_ROOT",  # the workspace of the step that a command runs in; set by the engine
 )
 """Variables that begin with `HOLDFAST_` and are no settings, so that they are not taken for misspelt ones."""
 
@@ -66,6 +67,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "and pointed out by `run` and `list`."
         ),
     ] = True
+    workspace: Annotated[
+        _Text | None,
+        Meta(
+            description="The directory whose files runs work on (none: the project's root).",
+            extra=_PATH,
+        ),
+    ] = None
+    save_files: Annotated[
+        bool,
+        Meta(description="Whether the files of the workspace are saved, and put back by `rewind`."),
+    ] = True
+    largest_ignored_mb: Annotated[
+        float, Meta(ge=0, description="Files that git ignores are saved up to this size.")
+    ] = 10.0
+    workspace_quota_mb: Annotated[
+        float,
+        Meta(ge=0, description="What saved files may take on the disk before `gc` is due; 0 for no limit."),
+    ] = 0.0
     checkpoint_every: Annotated[
         int, Meta(ge=0, description="A checkpoint after every so many steps of a run; 0 for none.")
     ] = 0

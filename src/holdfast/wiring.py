@@ -31,15 +31,22 @@ class Place(msgspec.Struct, frozen=True):
     root: Path
     home: Path
     resolved: Resolved
+    workspace: Path | None = None
+    """The directory whose files runs work on; None if there is none."""
 
 
 def find_place(
-    flags: Mapping[str, Any] | None = None, *, create: bool = True, needs_store: bool = True
+    flags: Mapping[str, Any] | None = None,
+    *,
+    create: bool = True,
+    needs_store: bool = True,
+    project_files: bool = True,
 ) -> Place:
     """As the CLI and `Holdfast()` both resolve it, so that both see the same store.
 
     With `create=False` nothing is written; raises `NotFound` if there is no store yet, and without
-    `needs_store` only if nothing says where it would be.
+    `needs_store` only if nothing says where it would be. With `project_files` the project's root is the
+    workspace, unless a setting says otherwise.
     """
     environ = os.environ
     cwd = Path.cwd()
@@ -56,7 +63,17 @@ def find_place(
         home = project.open_project(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
-    return Place(root, home, resolved)
+    return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
+
+
+def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
+    """What the settings name, else `root`."""
+    if not resolved.settings.save_files:
+        return None
+    chosen = resolved.settings.workspace
+    if chosen is not None:
+        return project.expand(chosen, environ=os.environ, cwd=cwd)
+    return root
 
 
 def may_have_store(home: Path) -> bool:
@@ -88,6 +105,7 @@ def open_engine(
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Engine:
     from holdfast.engine.engine import Engine, Options
+    from holdfast.engine.files import Files
 
     settings = place.resolved.settings
     if settings.backup_on_start:
@@ -100,9 +118,24 @@ def open_engine(
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
     )
-    return Engine(
-        store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output
+    files = Files(place.home, place.workspace, int(settings.largest_ignored_mb * 1024 * 1024))
+    engine = Engine(
+        store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output, files
     )
+    if (place.home / "operations").is_dir():
+        from holdfast.operations.performing import recover
+
+        recover(engine)
+    if settings.workspace_quota_mb:
+        from holdfast.operations.keeping import collect_if_over
+
+        collect_if_over(engine, quota_of(place))
+    return engine
+
+
+def quota_of(place: Place) -> int:
+    """What saved files may take, in bytes; 0 for no limit."""
+    return int(place.resolved.settings.workspace_quota_mb * 1024 * 1024)
 
 
 def backup_directory(place: Place) -> Path:

@@ -40,6 +40,13 @@ FLOW = """
         note("slow")
         while not Path("go").exists(): time.sleep(0.01)
         return 1
+    @step
+    def half_a_second(): time.sleep(0.5)
+    @workflow
+    def twice():
+        first = approval("the first").outcome
+        half_a_second()
+        return [first, approval("the second").outcome]
     @workflow
     def slowly(): slow(); note("after"); return send("x")
 """
@@ -235,7 +242,7 @@ def test_pause_and_cancel_of_a_live_run(flow):
     assert (process.returncode, "run x is paused: lunch" in err) == (7, True)
     assert flow("pause", "x").out == "run x is paused; `holdfast resume x` goes on\n"
     assert flow("resume", "x").json() == "sent 1"
-    process = flow.start("run", "--id", "y", "--", "sh", "-c", "touch up; sleep 60")
+    process = flow.start("run", "--id", "y", "--effect", "once", "--", "sh", "-c", "touch up; sleep 60")
     while not (flow.directory / "up").exists():
         time.sleep(0.01)
     told = flow("cancel", "y", "--reason", "enough").out
@@ -310,6 +317,23 @@ def test_somebody_else_decides_first(flow):
     terminal.expect("meanwhile")
     code, text = terminal.end()
     assert (code, '"sent 21"' in text) == (0, True)
+
+
+def test_an_answer_that_was_typed_ahead_decides_nothing(flow):
+    """A key that was pressed twice answers the question that was there, not one that nobody has seen yet."""
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:twice")
+    terminal.expect("later (l)?")
+    terminal.type("a\na\n")
+    terminal.expect("the second")
+    terminal.expect("later (l)?")
+    time.sleep(0.3)
+    first, second = gates(flow, "x")
+    assert (first["outcome"], second["status"]) == ("approved", "open")
+    terminal.type("r\n")
+    terminal.expect("why")
+    terminal.type("\n")
+    assert terminal.end()[0] == 0
+    assert [gate["outcome"] for gate in gates(flow, "x")] == ["approved", "rejected"]
 
 
 def test_two_questions_at_the_terminal(flow):

@@ -125,6 +125,19 @@ def test_replay(ran):
     assert "name one RUN" in ran("replay", code=2).err
 
 
+def test_replay_plays_a_child_with_its_parent(cli):
+    """`--all` names the family once; its calls are those of both."""
+    cli.script("""
+        @workflow
+        def inner(): return approval("ok").outcome
+        @workflow
+        def outer(): checkpoint("begin"); return inner()
+    """)
+    cli("run", "--id", "r", "flow.py:outer", code=5)
+    (one,) = cli("replay", "--all", "--json").json()
+    assert (one["run"], one["verdict"]) == ("r", "matches")
+
+
 def test_checkpoints(ran):
     """Their names, keys, times and data; a run without any says what to do instead."""
     assert ran("checkpoints", "r", "--json").json() == []

@@ -250,10 +250,10 @@ def test_resume_in_its_own_interpreter(cli):
 
 
 def test_owner_takes_its_commands_along(cli, wait_until):
-    """kill -9 of the program ends its command's whole tree within a second; the command is in doubt."""
+    """kill -9 of the program ends its command's whole tree within a second; a `once` one is in doubt."""
     escaped = "(setsid sh -c 'echo $$ >> pids; touch up; exec sleep 61' &)"
     tree = f"echo $$ > pids; sleep 60 & echo $! >> pids; {escaped}; wait"
-    process = cli.start("run", "--id", "t", "--", "sh", "-c", tree)
+    process = cli.start("run", "--id", "t", "--effect", "once", "--", "sh", "-c", tree)
     wait_until((cli.directory / "up").exists, "the command")
     pids = [int(line) for line in (cli.directory / "pids").read_text().split()]
     assert len(pids) == 3

@@ -150,11 +150,13 @@ def test_list_says_how_many_more_there_are(cli, store):
 
 
 def test_interrupted_runs_are_pointed_out(cli, store):
-    """By every list, counted, the newest named, with the command that goes on; children are not."""
+    """By every other list, counted, the newest named, with the command that goes on; children are not."""
     for n in range(5):
         own(store, f"lost{n}", "dead")
     perform(store, "kid", c.CreateRun("kid", e.Code("x"), "d", parent="lost1"), c.ClaimRun("kid", "dead"))
     store.close()
+    for words in (["--resumable"], ["--status", "interrupted"]):
+        assert "goes on" not in cli("list", *words).err, "they are what was listed"
     told = cli("list", "--limit", "1").err
     assert "5 interrupted runs: lost4, lost3, lost2, ...; `holdfast resume ID` goes on" in told
     assert (

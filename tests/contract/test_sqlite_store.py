@@ -148,7 +148,7 @@ def test_a_store_without_steps_that_ran_keeps_its_steps(store, home, tmp_path):
     for table in ("events", "streams", "blobs", "runs", "owners", "meta"):
         db.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
     db.execute("INSERT INTO main.steps SELECT * FROM new.step_rows")
-    assert (db.pragma("user_version"), db.execute("SELECT count(*) FROM main.steps").get) == (1, 11)
+    assert (db.pragma("user_version"), db.execute("SELECT count(*) FROM main.steps").get) == (1, 12)
     db.close()
     opened = SqliteStore(old)
     assert (opened.runs(), opened.steps("r"), opened.steps("s"), whole_feed(opened)) == before

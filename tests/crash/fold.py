@@ -27,11 +27,14 @@ from tests.crash.history import (
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen RunNeedsAttention RunCompleted RunFailed "
-    "RunReleased CancelRequested PauseRequested".split()
+    "RunReleased CancelRequested PauseRequested WaitAbandoned".split()
 )
 """What only the owner writes, or others write to an owner."""
-_AFTER_END = frozenset("StepReopened RunReopened Rewound GenerationRestored StepInDoubt StepSettled".split())
+_AFTER_END = frozenset(
+    "StepReopened RunReopened FilesForgotten Rewound GenerationRestored StepInDoubt StepSettled".split()
+)
 _STARTABLE = ("running", "retrying", "reopened")
+_ENDED_STEPS = ("completed", "failed", "abandoned")
 _GOING = ("pending", "running", "waiting", "sleeping")
 
 
@@ -44,6 +47,8 @@ class Fold:
         self.event = Event(0, 0, "", 0, {}, b"", 0)
         self.copying = False
         """The event is a copy of another run's."""
+        self.saved = ("", "")
+        """Place and key of the last snapshot of its files."""
 
     def fold(self, events: list[Event]) -> RunHistory:
         run = self.run
@@ -220,7 +225,7 @@ class Fold:
         self.require(opened == 1 + max([run.generation, *run.left]), "not the next generation")
         self.require(parent == run.generation, f"from generation {parent}, not from {run.generation}")
         points = [step for step in run.live_steps() if step.version == upto]
-        ended = [step for step in points if step.status in ("completed", "failed")]
+        ended = [step for step in points if step.status in _ENDED_STEPS]
         self.require(ended, f"back to version {upto}, at which no step of this generation ended")
         self.leave()
         for (generation, key), step in list(run.steps.items()):
@@ -248,7 +253,7 @@ class Fold:
         self.require(not run.epochs and not run.forked_from, "it is no new run")
         run.forked_from = payload["origin"]
         run.status, run.reason = "paused", f"forked from {payload['origin']}"
-        open_ones = [step.key for step in run.live_steps() if step.status not in ("completed", "failed")]
+        open_ones = [step.key for step in run.live_steps() if step.status not in _ENDED_STEPS]
         self.require(not open_ones, f"it has steps that had not ended: {open_ones}")
         for step in run.steps.values():
             step.by_body = 0  # by bodies of the other run
@@ -257,6 +262,8 @@ class Fold:
 
     def on_StepStarted(self, payload: dict[str, Any]) -> None:
         key, attempt = payload["key"], payload.get("attempt", 1)
+        if payload.get("effect") == "workspace":
+            self.require(self.saved == ("before", key), f"{key} begins, and its files were not saved before")
         if self.run.step(key) is None:
             self.require(attempt == 1, f"step {key} begins with attempt {attempt}")
             step = self.new_step(
@@ -339,11 +346,38 @@ class Fold:
         if self.run.status in _GOING:
             self.go()
 
+    def on_WaitAbandoned(self, payload: dict[str, Any]) -> None:
+        run, before = self.run, self.run.step(payload["key"])
+        slept = before is not None and before.status == "sleeping"
+        wait = self.step(payload, "sleeping", "waiting", "completed")
+        self.require(wait.kind in ("sleep", "approval", "signal"), f"{wait.key} is a {wait.kind}")
+        wait.status, wait.ended_at, wait.due_at = "abandoned", self.event.time, 0
+        run.sleepers -= slept
+        for at, signal in run.signals.items():
+            if at[0] == run.generation and signal.taken_by == wait.key:
+                run.signals[at] = signal._replace(taken_by="")
+        if run.status in _GOING:
+            self.go()
+
     def on_CheckpointTaken(self, payload: dict[str, Any]) -> None:
         self.generation(payload)
         step = self.new_step(payload["key"], name=payload["name"], kind="checkpoint", status="running")
         self.end(step, "completed", by_body=False)
         step.result_json = self.value(payload, "data")
+
+    def on_FilesSaved(self, payload: dict[str, Any]) -> None:
+        self.generation(payload)
+        known = ("start", "before", "brought", "after", "taken_back", "stop")
+        self.require(payload["place"] in known, f"files saved {payload['place']!r}")
+        self.require(len(bytes.fromhex(payload["snapshot"])) == 32, "a snapshot that is no SHA-256")
+        if payload["place"] == "after":
+            step = self.run.step(payload["key"])
+            running = step is not None and step.status == "running"
+            self.require(running, f"files saved after {payload['key']}, which does not run")
+        self.saved = (payload["place"], payload.get("key", ""))
+
+    def on_FilesForgotten(self, payload: dict[str, Any]) -> None:
+        self.require(self.run.status in ENDED, "files of a run that goes on are forgotten")
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))
@@ -445,24 +479,33 @@ class Fold:
 
 # Operations
 
-_STAGES = ["OperationBegun", "StateApplied", "OperationDone"]
+_STATE = ["OperationBegun", "StateApplied", "OperationDone"]
+_FILES = ["OperationBegun", "FilesPlanned", "FilesApplied", "OperationDone"]
+_BOTH = ["OperationBegun", "FilesPlanned", "FilesApplied", "StateApplied", "OperationDone"]
+_NEITHER = ["OperationBegun", "OperationDone"]
+_DROPPED = ["OperationBegun", "FilesPlanned", "OperationDropped"]
+_STAGES = {"rewind": (_STATE, _BOTH, _DROPPED), "undo": (_STATE, _FILES, _BOTH, _NEITHER, _DROPPED)}
+_STAGES["restore"] = (_FILES, _NEITHER, _DROPPED)
 
 
 def fold_operation(stream: str, events: list[Event]) -> OperationHistory:
-    """An operation on a run's state is one transaction: it has all its stages."""
-    found = [event.type for event in events]
-    require(found == _STAGES, f"operation {stream}: {found}, not {_STAGES}")
-    begun, applied = events[0].payload, events[1].payload
-    require(begun["kind"] in ("rewind", "undo"), f"operation {stream}: of the kind {begun['kind']!r}")
+    """An operation has all its stages when everybody has ended: those on the state alone are one transaction,
+    and what was cut off was finished or dropped by whoever came next."""
+    found = [event.type for event in events if not event.type.startswith("Git")]
+    begun = events[0].payload
+    kind = begun.get("kind", "")
+    require(kind in _STAGES, f"operation {stream}: of the kind {kind!r}")
+    require(found in _STAGES[kind], f"operation {stream}: {found}, of the kind {kind}")
+    applied = next((event.payload for event in events if event.type == "StateApplied"), {})
     return OperationHistory(
-        kind=begun["kind"],
+        kind=kind,
         run=begun["run"],
         person=begun.get("by", ""),
         target=begun.get("to", ""),
         undoes=begun.get("undoes", ""),
-        left_generation=applied["left"],
-        opened_generation=applied["opened"],
-        status="done",
+        left_generation=applied.get("left", -1),
+        opened_generation=applied.get("opened", -1),
+        status="dropped" if found[-1] == "OperationDropped" else "done",
         begun_at=events[0].time,
         id=stream.partition("/")[2],
     )

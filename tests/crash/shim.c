@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { RECORD, BEFORE, AFTER, TORN, FAIL, FULL, SHORT, DELAY };
-enum { WRITE = 1, SYNC = 2, TRUNCATE = 4, CREATE = 8, RENAME = 16, UNLINK = 32, READ = 64 };
+enum { WRITE = 1, SYNC = 2, TRUNCATE = 4, CREATE = 8, RENAME = 16, UNLINK = 32, READ = 64, MODE = 128 };
 enum { OTHER, DATABASE, WAL, SHM, LOCK };
 
 #define MOST_RECORDS 16384
@@ -240,6 +240,7 @@ PREAD(pread64)
     }
 ON_DESCRIPTOR(fsync)
 ON_DESCRIPTOR(fdatasync)
+ON_DESCRIPTOR(syncfs)
 
 #define FTRUNCATE(name)                                                                                        \
     int name(int fd, off_t size) {                                                                             \
@@ -249,6 +250,14 @@ ON_DESCRIPTOR(fdatasync)
 FTRUNCATE(ftruncate)
 FTRUNCATE(ftruncate64)
 
+#define PATH_TRUNCATE(name)                                                                                    \
+    int name(const char *path, off_t size) {                                                                   \
+        NEXT(int, #name, const char *, off_t);                                                                 \
+        PASS(int, path_strikes(TRUNCATE, AT_FDCWD, path), real(path, size));                                   \
+    }
+PATH_TRUNCATE(truncate)
+PATH_TRUNCATE(truncate64)
+
 int rename(const char *from, const char *to) {
     NEXT(int, "rename", const char *, const char *);
     PASS(int, path_strikes(RENAME, AT_FDCWD, to), real(from, to));
@@ -257,6 +266,47 @@ int rename(const char *from, const char *to) {
 int renameat(int from_directory, const char *from, int to_directory, const char *to) {
     NEXT(int, "renameat", int, const char *, int, const char *);
     PASS(int, path_strikes(RENAME, to_directory, to), real(from_directory, from, to_directory, to));
+}
+
+int renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
+    NEXT(int, "renameat2", int, const char *, int, const char *, unsigned);
+    PASS(int, path_strikes(RENAME, to_directory, to), real(from_directory, from, to_directory, to, flags));
+}
+
+/* A second name and a symlink need room, as a new file does. */
+int link(const char *from, const char *to) {
+    NEXT(int, "link", const char *, const char *);
+    PASS(int, path_strikes(CREATE, AT_FDCWD, to), real(from, to));
+}
+
+int linkat(int from_directory, const char *from, int to_directory, const char *to, int flags) {
+    NEXT(int, "linkat", int, const char *, int, const char *, int);
+    PASS(int, path_strikes(CREATE, to_directory, to), real(from_directory, from, to_directory, to, flags));
+}
+
+int symlink(const char *target, const char *path) {
+    NEXT(int, "symlink", const char *, const char *);
+    PASS(int, path_strikes(CREATE, AT_FDCWD, path), real(target, path));
+}
+
+int symlinkat(const char *target, int directory, const char *path) {
+    NEXT(int, "symlinkat", const char *, int, const char *);
+    PASS(int, path_strikes(CREATE, directory, path), real(target, directory, path));
+}
+
+int chmod(const char *path, mode_t mode) {
+    NEXT(int, "chmod", const char *, mode_t);
+    PASS(int, path_strikes(MODE, AT_FDCWD, path), real(path, mode));
+}
+
+int fchmod(int fd, mode_t mode) {
+    NEXT(int, "fchmod", int, mode_t);
+    PASS(int, fd_strikes(MODE, fd, 0), real(fd, mode));
+}
+
+int fchmodat(int directory, const char *path, mode_t mode, int flags) {
+    NEXT(int, "fchmodat", int, const char *, mode_t, int);
+    PASS(int, path_strikes(MODE, directory, path), real(directory, path, mode, flags));
 }
 
 int unlink(const char *path) {

@@ -48,9 +48,10 @@ class Kind(IntFlag):
     RENAME = 16
     UNLINK = 32
     READ = 64
+    MODE = 128
 
 
-CHANGES = Kind.WRITE | Kind.SYNC | Kind.TRUNCATE | Kind.CREATE | Kind.RENAME | Kind.UNLINK
+CHANGES = Kind.WRITE | Kind.SYNC | Kind.TRUNCATE | Kind.CREATE | Kind.RENAME | Kind.UNLINK | Kind.MODE
 FILES = ("other", "database", "wal", "shm", "lock")
 
 

@@ -164,6 +164,43 @@ def test_what_a_fault_does(tmp_path, fault, status, said, left):
     assert under(tmp_path, fault) == (status, said, left)
 
 
+CALLS = {
+    "os.mkdir('d', dir_fd=here)": Kind.CREATE,
+    "os.close(os.open('f', os.O_CREAT | os.O_WRONLY, dir_fd=here))": Kind.CREATE,
+    "os.symlink('f', 's', dir_fd=here)": Kind.CREATE,
+    "os.symlink('f', home / 't')": Kind.CREATE,
+    "os.link('f', 'g', src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)": Kind.CREATE,
+    "os.link(home / 'f', home / 'h')": Kind.CREATE,
+    "os.chmod(home / 'f', 0o600)": Kind.MODE,
+    "os.chmod('f', 0o600, dir_fd=here)": Kind.MODE,
+    "os.fchmod(here, 0o700)": Kind.MODE,
+    "os.truncate(home / 'f', 1)": Kind.TRUNCATE,
+    "os.rename('f', 'e', src_dir_fd=here, dst_dir_fd=here)": Kind.RENAME,
+    "exchange(here, b'd', b'e')": Kind.RENAME,
+    "sync_filesystem(here)": Kind.SYNC,
+    "os.unlink('s', dir_fd=here)": Kind.UNLINK,
+    "os.rmdir('e', dir_fd=here)": Kind.UNLINK,
+    "os.unlink(home / 't')": Kind.UNLINK,
+}
+
+
+def test_every_call_that_changes_something_counts(tmp_path):
+    """By path and by directory, of files, directories, links and modes."""
+    root = Path(__file__).parents[2]
+    script = (
+        "import os, sys; from pathlib import Path; from tests.crash import shim; "
+        "from holdfast.workspace.exchange import exchange; "
+        "from holdfast.workspace.storage import sync_filesystem; "
+        "home = Path(sys.argv[1]); here = os.open(home, os.O_RDONLY); shim.plan(shim.RECORDING, home); "
+        f"shim.arm(); {'; '.join(CALLS)}; shim.disarm(); print([one.kind.value for one in shim.recorded()])"
+    )
+    environment = {**shim.environment(), "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout == f"{[kind.value for kind in CALLS.values()]}\n"
+
+
 def test_only_what_was_armed_is_struck(tmp_path):
     """Files elsewhere, and processes that were not armed, go on."""
     (tmp_path / "here").mkdir()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from holdfast import Retry, StoreError, step, timeout
+from holdfast import Retry, StoreError, approval, step, timeout
 from holdfast.clock import SystemClock
 from holdfast.errors import StepTimeout
 
@@ -129,3 +129,30 @@ def test_a_time_limit_allows_no_retry_after_it(open_hf, act, ran, clock):
     with pytest.raises(ValueError, match="no"):
         open_hf(clock=clock).start(act(plot)).result(PATIENCE_S)
     assert 1 <= len(ran) <= 3
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+def test_a_gate_whose_clock_is_set_back_at_its_end_waits_on(open_hf, act, colour):
+    """By a second, as its time comes: it is not taken for decided, and it is over a second later."""
+
+    class SetBackOnce(SystemClock):
+        back_us = 0
+
+        def now_us(self) -> int:
+            return super().now_us() - self.back_us
+
+        def wait(self, until_us: int) -> float:
+            left = super().wait(until_us)
+            if left <= 0 and not self.back_us:
+                self.back_us = 1_000_000
+            return left
+
+    async def aplot():
+        return (await approval.aio("go", timeout=0.2)).outcome
+
+    hf = open_hf(clock=SetBackOnce())
+    run = hf.with_id("x").start(
+        act((lambda: approval("go", timeout=0.2).outcome) if colour == "def" else aplot)
+    )
+    assert run.result(PATIENCE_S) == "unanswered"
+    assert len(hf.events("x")) < 12

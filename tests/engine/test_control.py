@@ -4,9 +4,13 @@ import asyncio
 import threading
 
 import pytest
+from tests.engine.test_gates import until
 
-from holdfast import DivergenceError, InDoubt, command, now, parallel, sleep, step
-from holdfast.errors import RunInterrupted
+from holdfast import DivergenceError, InDoubt, RunCancelled, RunPaused, command, now, parallel, sleep, step
+from holdfast.engine.control import Control
+from holdfast.engine.parking import Parked
+from holdfast.errors import NeedsAttention, OwnershipLost, RunInterrupted
+from holdfast.kernel import commands as c
 
 
 @step(effect="once", timeout=0.01)
@@ -199,3 +203,47 @@ def test_divergence_outranks_nothing_but_stays(hf, act):
 
     with pytest.raises(InDoubt, match="doubtful#1"):
         hf.run(act(plot))
+
+
+RANKS = [
+    Parked("x", 0),
+    Control(RunInterrupted("x", "closed")),
+    Control(RunPaused("x", "lunch"), [c.PauseRun("x", "lunch")]),
+    Control(NeedsAttention("x", "look"), [c.AttendRun("divergence", "look")]),
+    Control(RunCancelled("x", "enough"), [c.CancelRun("x", "enough")], at_once=True),
+    Control(OwnershipLost("x"), silent=True),
+]
+"""What stops a run, the strongest last."""
+
+
+@pytest.mark.parametrize("strong", range(len(RANKS)))
+@pytest.mark.parametrize("weak", range(len(RANKS)))
+def test_what_stops_a_run_has_ranks(weak, strong):
+    """Each is replaced by what says more, and by nothing else."""
+    assert RANKS[strong].outranks(RANKS[weak]) == (strong > weak)
+
+
+@pytest.mark.parametrize("first", ["pause", "interrupt"])
+def test_a_cancel_follows_what_only_stops_the_run(open_hf, act, first):
+    """A body that a pause, or a process that ends, would have let end is cancelled, and so is the run."""
+    hf, other = open_hf(), open_hf()
+
+    @step
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    async def plot():
+        await long()
+
+    run = hf.with_id("x").start(act(plot))
+    until(lambda: other._store.run("x") and other.steps("x"))
+    execution = hf._engine.live["x"][0]
+    if first == "pause":
+        assert other.pause("x", patience=0) == "running"
+        until(lambda: execution.control is not None)
+    else:
+        execution.interrupt("its process ends")
+    assert other.cancel("x", patience=20) == "cancelled"
+    with pytest.raises(RunCancelled):
+        run.result(20)
+    assert hf.get("x").status == "cancelled"

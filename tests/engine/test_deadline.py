@@ -269,3 +269,17 @@ def test_a_sleep_beyond_the_deadline_ends_there(twice, colour):
     live, replayed = twice(plot if colour == "def" else aplot, clock=clock)
     assert live == replayed == ["sleep#2", "deadline"]
     assert clock.now() - start == timedelta(seconds=60)
+
+
+def test_a_sleep_beyond_the_deadline_is_over_there_for_whoever_goes_on(open_hf, act):
+    """The run is ready at the deadline, not an hour later."""
+    hf = open_hf()
+
+    def plot():
+        with timeout(30):
+            sleep(3600)
+
+    hf.with_id("x").start(act(plot)).rested.wait(30)
+    now = hf._engine.clock.now_us()
+    assert now < hf._store.next_due(now) <= now + 31_000_000
+    assert [run_id for run_id, _ in hf._store.ready_runs(now + 31_000_000)] == ["x"]

@@ -6,7 +6,19 @@ import threading
 import pytest
 from tests.engine.test_gates import until
 
-from holdfast import Retry, StoreError, approval, command, gather, now, parallel, sleep, step, wait_for
+from holdfast import (
+    Retry,
+    RunCancelled,
+    StoreError,
+    approval,
+    command,
+    gather,
+    now,
+    parallel,
+    sleep,
+    step,
+    wait_for,
+)
 from holdfast.testing import FakeClock
 
 
@@ -57,7 +69,7 @@ def test_the_callback_gets_all_events_in_order(open_hf, act, plot):
     hf.with_id("x").run(chosen)
     logged = hf.events("x")
     assert [event.version for event in logged] == list(range(1, len(logged) + 1))
-    assert sorted(told, key=lambda event: event.version) == logged
+    assert told == logged
 
 
 def test_the_callback_is_told_what_every_reader_is_told(open_hf, act):
@@ -179,4 +191,55 @@ def test_the_callback_gets_what_others_write(open_hf, act):
     assert run.result(timeout=20) == ("approved", 1, ["approved", None])
     logged = hf.events("x")
     assert [event.version for event in logged] == list(range(1, len(logged) + 1))
-    assert sorted(told, key=lambda event: event.version) == logged
+    assert told == logged
+
+
+def test_nobody_overtakes_a_thread_that_tells(open_hf, act):
+    """While one thread calls the program for a beginning, another commits the end: it is told after it, and
+    `result()` comes after both."""
+    told = []
+
+    def tell(event):
+        if event.type == "StepStarted":
+            until(lambda: reader.steps("x")[0].status == "completed")
+        told.append(event)
+
+    reader, hf = open_hf(), open_hf(on_event=tell)
+
+    @step
+    def slow() -> None:
+        until(lambda: reader._store.run("x") and reader.steps("x"))
+
+    hf.with_id("x").run(act(lambda: slow()))
+    assert told == hf.events("x")
+
+
+def test_branches_and_others_are_told_in_one_order(open_hf, act):
+    """Several threads of the run commit, and somebody sends it signals: version by version, none twice."""
+    told = []
+    hf, other = open_hf(on_event=told.append), open_hf()
+
+    def branch(name):
+        for n in range(5):
+            wait_for(name)
+            work(f"{name}{n}")
+
+    run = hf.with_id("x").start(act(lambda: parallel(branch, "abc")))
+    until(lambda: other._store.run("x"))
+    for _ in range(5):
+        for name in "abc":
+            other.signal("x", name)
+    run.result(timeout=20)
+    assert told == hf.events("x")
+
+
+def test_what_ends_a_parked_run_is_told(open_hf, act):
+    """Somebody else cancels it: the callback hears of that, too."""
+    told = []
+    hf, other = open_hf(on_event=told.append), open_hf()
+    run = hf.with_id("x").start(act(lambda: approval("go").outcome))
+    until(lambda: other.runs(status="waiting") and other.get("x").owner_pid is None)
+    other.cancel("x")
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    assert told == hf.events("x")

@@ -20,7 +20,11 @@ from holdfast import (
     timeout,
     wait_for,
 )
+from holdfast.engine import launching
+from holdfast.engine.parking import Waiting
 from holdfast.errors import BadInput, Refused, WrongColour
+from holdfast.kernel import commands as c
+from holdfast.testing.histories import CODE, perform
 
 
 class Bodies(list):
@@ -364,6 +368,117 @@ def test_closing_leaves_a_parked_run_where_it_is(open_hf, act):
     with pytest.raises(RunWaiting, match="closed"):
         run.result(timeout=20)
     assert open_hf().get("x").status == "waiting"
+
+
+def test_closing_leaves_a_parked_async_run_where_it_is(open_hf, act):
+    """Whoever waits for it is told, in plain code and in the loop in which it was parked."""
+
+    async def plot():
+        return (await approval.aio("ok")).outcome
+
+    hf = open_hf()
+    run = hf.with_id("x").start(act(plot))
+    parked(hf, "x")
+    hf.close()
+    with pytest.raises(RunWaiting, match="closed"):
+        run.result(timeout=20)
+
+    async def main():
+        async with open_hf() as own:
+            run = own.with_id("y").start(act(plot))
+            await asyncio.to_thread(run.rested.wait, 20)
+        await asyncio.wait_for(run, 20)
+
+    with pytest.raises(RunWaiting, match="closed"):
+        asyncio.run(main())
+    assert {info.status for info in open_hf().runs()} == {"waiting"}
+
+
+def test_a_run_whose_other_owner_died_goes_on_here(open_hf, act, crashes, ran, monkeypatch):
+    """Two wait for it; the one that was faster dies in the next step, and the other takes it over."""
+    first, second = open_hf(), open_hf()
+    go = threading.Event()
+    reclaim = launching._reclaim
+
+    def be_second(engine, run_id):
+        if engine is second._engine:
+            until(lambda: ran)
+        return reclaim(engine, run_id)
+
+    @step
+    def work():
+        ran.append("work")
+        if len(ran) == 1:
+            go.wait(20)
+        return "done"
+
+    first.with_id("x").start(act(lambda: (approval("ok").outcome, work())))
+    parked(first, "x")
+    run = second.resume("x")
+    parked(first, "x")
+    monkeypatch.setattr(launching, "_reclaim", be_second)
+    first.approve("x")
+    until(lambda: ran)
+    crashes.arm(first, 0)
+    go.set()
+    crashes.bury(first)
+    assert run.result(timeout=20) == ("approved", "done")
+    assert ran == ["work", "work"]
+
+
+def test_what_others_write_is_no_reason_to_look_at_all_runs(open_hf, act, monkeypatch):
+    """A follower looks once a second for whatever it may have missed, and when its own runs are concerned."""
+    hf, other = open_hf(), open_hf()
+    run = hf.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(hf, "x")
+    looks, real = [], hf._store.ready_runs
+    monkeypatch.setattr(hf._store, "ready_runs", lambda now: looks.append(now) or real(now))
+    kid = act(lambda: 1, "child")
+    began = time.monotonic()
+    for n in range(40):
+        other.with_id(f"other-{n}").run(kid)
+        time.sleep(0.01)
+    assert len(looks) <= time.monotonic() - began + 2
+    hf.approve("x")
+    assert run.result(timeout=20) == "approved"
+
+
+def test_the_ancestry_of_a_run_is_asked_once(open_hf, act, monkeypatch):
+    """Many children of others that can go on: the next look does not ask for their parents again."""
+    hf = open_hf()
+    for n in range(5):
+        parent, name = f"p{n}", f"c{n}"
+        started = c.StartStep("kid#1", "kid", kind="child", child=name)
+        perform(hf._store, parent, c.CreateRun(parent, CODE, "d"), c.ClaimRun(parent, "me"), started)
+        perform(hf._store, name, c.CreateRun(name, CODE, "d", parent=parent, parent_step="kid#1"))
+    hf.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(hf, "x")
+    hf._engine.follower._go_on(1)
+    asked, real = [], hf._store.run
+    monkeypatch.setattr(hf._store, "run", lambda run_id: asked.append(run_id) or real(run_id))
+    hf._engine.follower._go_on(1)
+    assert not [run_id for run_id in asked if run_id.startswith("p")]
+
+
+def test_an_item_that_can_begin_keeps_the_run_from_being_parked(hf, act, ran, monkeypatch):
+    """A thread between two items of `parallel` is about to begin one, however slow it is."""
+    real = Waiting.end
+
+    def end(self):
+        real(self)
+        if threading.current_thread().name.startswith("holdfast-parallel"):
+            threading.Event().wait(0.02)
+
+    monkeypatch.setattr(Waiting, "end", end)
+
+    def branch(n):
+        return approval("ok").outcome if n == 0 else ran.step(f"s{n}")
+
+    run = hf.with_id("x").start(act(lambda: parallel(branch, range(6), limit=2)))
+    assert run.rested.wait(20)
+    assert sorted(ran) == [f"s{n}" for n in range(1, 6)]
+    hf.approve("x")
+    run.result(timeout=20)
 
 
 def test_a_paused_run_waits_for_resume(hf, act):

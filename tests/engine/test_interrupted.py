@@ -1,14 +1,19 @@
 """Interrupts, lost appends and unreadable results: what stops a run stops it for good."""
 
 import asyncio
+import linecache
 import signal
+import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from tests.engine.test_gates import parked, until
 
-from holdfast import NOT_DONE, Retry, now, parallel, sleep, step
-from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreFull
+from holdfast import NOT_DONE, Retry, RunPaused, StoreError, approval, now, parallel, sleep, step
+from holdfast.engine.step import live_runs
+from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreCorrupt, StoreFull
 from holdfast.kernel import codec
 
 
@@ -174,6 +179,18 @@ def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
     assert hf.resume("x").result(30) == [0, 1]
 
 
+def test_a_gate_is_not_opened_after_a_lost_append(hf, act):
+    """What was lost may be what led to the gate: nobody is to be asked for a decision on it."""
+
+    def plot():
+        hf._engine.live["x"][0]._fate.error = StoreFull("no room")  # of another branch, a moment ago
+        return approval("go").outcome
+
+    with pytest.raises(StoreFull):
+        hf.with_id("x").run(act(plot))
+    assert [event.type for event in hf.events("x")] == ["RunCreated", "RunClaimed", "RunReleased"]
+
+
 def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, ran, monkeypatch):
     """A class that was renamed is not a failure of the step: no other branch of the code is taken."""
 
@@ -214,6 +231,42 @@ def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, 
     assert (hf.get("x").status, ran) == ("needs_attention", ["stop"])
     monkeypatch.undo()
     assert hf.resume("x").result(30) == "done"
+
+
+@pytest.mark.parametrize("error", [StoreError("the disk did not answer"), StoreCorrupt("it was changed")])
+@pytest.mark.parametrize("what", ["the result", "the arguments"])
+def test_only_a_value_that_is_damaged_is_for_a_person(hf, act, monkeypatch, what, error):
+    """A store that cannot be read for a moment stops the execution: the run is let go, and goes on later."""
+    big = "x" * 100_000
+
+    @step
+    def fetch() -> str:
+        return big
+
+    def plot(*args):
+        fetched = fetch() if what == "the result" else args[0]
+        approval("go")
+        return len(fetched)
+
+    run = hf.with_id("x").start(act(plot), *([big] if what == "the arguments" else []))
+    parked(hf, "x")
+    hf.pause("x")
+    with pytest.raises(RunPaused):
+        run.result(30)
+
+    def fails(hash):
+        raise error
+
+    monkeypatch.setattr(hf._store, "blob", fails)
+    damaged = isinstance(error, StoreCorrupt)
+    with pytest.raises(NeedsAttention if damaged else StoreError, match=str(error)):
+        hf.resume("x").result(30)
+    assert hf.get("x").status == ("needs_attention" if damaged else "waiting")
+    assert hf.get("x").owner_pid is None
+    monkeypatch.undo()
+    again = hf.resume("x")
+    hf.approve("x")
+    assert again.result(30) == 100_000
 
 
 @dataclass
@@ -289,3 +342,78 @@ def test_a_callback_may_use_the_store(open_hf, act, ran):
         return "done"
 
     assert hf.run(act(lambda: [slow() for _ in range(3)])) == ["done"] * 3
+
+
+# Ctrl-C between any two lines
+
+CLAIMS = ("claim.py", "turns.py", "launching.py", "lifecycle.py")
+
+
+class CtrlC:
+    """Falls on the `n`-th line that this thread executes of the modules that claim and drive runs."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+        self.fell = False
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _call(self, frame, event, arg):
+        path = Path(frame.f_code.co_filename)
+        return self._line if path.parent.name == "engine" and path.name in CLAIMS else None
+
+    def _line(self, frame, event, arg):
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        # Where a `with` is left, Python itself may lose the lock to a Ctrl-C.
+        if event == "line" and not self.fell and not text.startswith(("with ", "finally", "try", "@")):
+            self.left -= 1
+            if self.left == 0:
+                self.fell = True
+                raise KeyboardInterrupt
+        return self._line
+
+
+def run_here(hf, flow, run_id):
+    return hf.with_id(run_id).run(flow)
+
+
+def start(hf, flow, run_id):
+    return hf.with_id(run_id).start(flow).result(20)
+
+
+@pytest.mark.parametrize("way", [run_here, start])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_interrupt_on_any_line_leaves_the_run_free(open_hf, act, way, nested):
+    """No thread of this process has it then, in whatever way, and any other process can go on with it."""
+    hf, other = open_hf(), open_hf()
+
+    @step
+    def work() -> str:
+        return "done"
+
+    kid = act(lambda: work(), "child")
+    flow = act((lambda: kid()) if nested else (lambda: work()))
+    n = 0
+    while True:
+        n += 1
+        ctrl_c, run_id = CtrlC(n), f"r{n}"
+        try:
+            with ctrl_c:
+                way(hf, flow, run_id)
+        except KeyboardInterrupt:
+            pass
+        if not ctrl_c.fell:
+            break
+        until(lambda: not hf._engine.live)
+        assert hf._engine.turns._threads == {}, f"line {n}"
+        assert not [one for one in live_runs if one.engine is hf._engine], f"line {n}"
+        for row in other._store.runs():
+            assert not row.owner, f"line {n}: {row.id} is {row.status}"
+        if other._store.run(run_id) is not None:
+            assert other.resume(run_id).result(20) == "done"
+    assert n > 40

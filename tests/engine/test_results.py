@@ -113,7 +113,8 @@ def test_a_result_that_cannot_be_stored_fails_the_step(hf, act, ran):
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_lock_as_a_result_fails_the_step_once(open_hf, act, ran, slow):
     """Whether the log has the beginning already or not: the body ran once, and its failure replays."""
-    hf = open_hf()
+    begun = threading.Event()
+    hf = open_hf(on_event=lambda event: begun.set() if event.type == "StepStarted" else None)
     hf._engine.flusher._after_s = 0.001 if slow else 60.0
 
     @step
@@ -123,8 +124,6 @@ def test_a_lock_as_a_result_fails_the_step_once(open_hf, act, ran, slow):
             assert begun.wait(30)
         return threading.Lock()
 
-    begun = threading.Event()
-    hf._engine.on_event = lambda event: begun.set() if event.type == "StepStarted" else None
     told = []
 
     def plot():

@@ -120,7 +120,13 @@ def test_a_real_process_killed_in_its_sleep(lab):
 def test_several_branches_sleep_at_once(open_hf, act):
     """The status stays `sleeping` while any branch sleeps."""
     clock = FakeClock(jump=False)
-    hf = open_hf(clock=clock)
+    worked = []
+
+    def tell(event):
+        if event.type in ("StepRan", "StepCompleted"):
+            worked.append(event.data["key"])
+
+    hf = open_hf(clock=clock, on_event=tell)
 
     @step
     async def work() -> None: ...
@@ -133,10 +139,6 @@ def test_several_branches_sleep_at_once(open_hf, act):
         await asyncio.gather(nap(10), nap(20))
 
     run = hf.with_id("x").start(act(plot))
-    worked = []
-    hf._engine.on_event = lambda event: (
-        worked.append(event.data["key"]) if event.type in ("StepRan", "StepCompleted") else None
-    )
     while len([info for info in hf.steps("x") if info.kind == "sleep"]) < 2:
         clock.until_asleep()
     clock.advance(10)

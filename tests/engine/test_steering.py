@@ -14,11 +14,14 @@ from holdfast import (
     RunPaused,
     StoreError,
     approval,
+    checkpoint,
     command,
+    gather,
     parallel,
     sleep,
     step,
 )
+from holdfast.engine import child, lifecycle
 from holdfast.errors import Refused
 
 
@@ -130,6 +133,33 @@ def test_a_live_child_is_cancelled_with_its_parent(hf, act, tmp_path):
     assert {info.status for info in hf.runs()} == {"cancelled"}
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_owner_cancels_what_nobody_owns(open_hf, act, ran, is_async):
+    """Whoever asked is gone when the owner comes to it: a child that waits ends all the same, and its own."""
+    hf, other = open_hf(), open_hf()
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    deep = act(lambda: approval("ok").outcome, "grandchild")
+
+    async def awaits():
+        return (await approval.aio("ok")).outcome
+
+    async def plot():
+        await gather(kid(), long.aio())
+
+    kid = act(awaits if is_async else (lambda: deep()), "child")
+    flow = act(plot if is_async else lambda: parallel(lambda one: one(), [kid, long]))
+    run = hf.with_id("x").start(flow)
+    until(lambda: ran and len(other.runs(status="waiting")) == (1 if is_async else 2))
+    until(lambda: all(info.owner_pid is None for info in other.runs(status="waiting")))
+    assert other.cancel("x", "enough", patience=0) == "running"
+    until(lambda: hf._engine.live["x"][0].control is not None)
+    go.set()
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    assert {(info.status, info.reason) for info in other.runs()} == {("cancelled", "enough")}
+
+
 def test_a_cancelled_run_can_be_resumed(hf, act, ran):
     """`resume` takes it up where it was."""
 
@@ -175,6 +205,32 @@ def test_pause_of_a_sleeping_run(hf, act):
     assert hf.pause("x") == "paused"
     with pytest.raises(RunPaused):
         run.result(timeout=20)
+
+
+@pytest.mark.parametrize("halt", ["pause", "rewind"])
+def test_a_parked_parent_is_told_that_its_child_was_halted(open_hf, act, halt):
+    """Somebody pauses or rewinds the child alone: the parent cannot go on, and whoever waits hears why."""
+    hf, other = open_hf(), open_hf()
+
+    def waits():
+        checkpoint("begin")
+        return approval("ok").outcome
+
+    kid = act(waits, "child")
+    run = hf.with_id("x").start(act(lambda: kid()))
+    parked(hf, "x")
+    (child_id,) = [info.id for info in other.runs() if info.parent]
+    if halt == "pause":
+        other.pause(child_id)
+    else:
+        other.rewind(child_id, "begin")
+    with pytest.raises(RunPaused, match=f"its child run {child_id} is paused"):
+        run.result(timeout=20)
+    assert {info.status for info in other.runs()} == {"paused"}
+    again = hf.resume("x")
+    parked(hf, child_id)
+    other.approve(child_id)
+    assert again.result(timeout=20) == "approved"
 
 
 def test_fast_steps_hear_of_a_cancel(hf, act, ran):
@@ -230,6 +286,95 @@ def test_a_request_in_the_moment_of_parking(open_hf, act, steer, is_async):
     assert hf.get("x").status == status
 
 
+def test_a_request_between_the_claim_and_the_first_step(open_hf, act, ran, monkeypatch):
+    """The follower has passed it when the run comes to be among those it tells: the run hears of it."""
+    hf, other = open_hf(), open_hf()
+    real = lifecycle._enlist
+
+    def enlist(engine, run, claimed, **options):
+        if run.id == "x":
+            assert other.cancel("x", patience=0) == "running"
+            cursor = hf._engine.follower._cursor
+            until(lambda: hf._engine.follower._cursor != cursor)
+        return real(engine, run, claimed, **options)
+
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    busy = hf.with_id("busy").start(act(lambda: long(), "child"))  # keeps the follower awake
+    until(lambda: ran and hf._engine.follower._cursor)
+
+    @step
+    def tick():
+        ran.append("tick")
+        threading.Event().wait(0.01)
+
+    monkeypatch.setattr(lifecycle, "_enlist", enlist)
+    run = hf.with_id("x").start(act(lambda: [tick() for _ in range(10_000)]))
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    go.set()
+    busy.result(timeout=20)
+
+
+def test_a_child_that_is_claimed_while_its_parent_is_cancelled(open_hf, act, ran, monkeypatch):
+    """It ends with it: no step of it begins."""
+    hf, other = open_hf(), open_hf()
+    real = child.claim
+
+    def claim(engine, *args, **options):
+        claimed = real(engine, *args, **options)
+        assert other.cancel("x", patience=0) == "running"
+        until(lambda: hf._engine.live["x"][0].control is not None)
+        return claimed
+
+    @step
+    def work():
+        ran.append("work")
+
+    monkeypatch.setattr(child, "claim", claim)
+    kid = act(lambda: work(), "child")
+    run = hf.with_id("x").start(act(lambda: kid()))
+    until(lambda: "x" in hf._engine.live)
+    hf._engine.follower.ensure()
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    assert ran == []
+    until(lambda: {info.status for info in other.runs()} == {"cancelled"})
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_once_step_whose_intent_is_written_is_not_begun_after_a_cancel(open_hf, act, ran, is_async):
+    """What is asked for between the intent and the body keeps the body from beginning."""
+
+    def tell(event):
+        if event.type == "StepStarted":
+            asking.start()
+            execution = hf._engine.live["x"][0]
+            hf._engine.follower.ensure()
+            until(lambda: execution.control is not None)
+
+    hf, other = open_hf(on_event=tell), open_hf()
+    asking = threading.Thread(target=other.cancel, args=("x",))
+
+    @step(effect="once")
+    def pay():
+        ran.append("pay")
+
+    @step(effect="once")
+    async def apay():
+        ran.append("pay")
+
+    async def plot():
+        await apay()
+
+    run = hf.with_id("x").start(act(plot if is_async else lambda: pay()))
+    with pytest.raises(RunCancelled):
+        run.result(timeout=20)
+    asking.join(20)
+    assert ran == []
+    assert [one.status for one in hf.steps("x")] == ["in_doubt"]
+
+
 @pytest.mark.parametrize("steer", STOPPED)
 def test_a_stop_that_could_not_be_written_is_not_told_as_done(open_hf, act, crashes, ran, steer):
     """The caller gets the store's error: the run is not paused, and not cancelled."""
@@ -248,13 +393,15 @@ def test_a_stop_that_could_not_be_written_is_not_told_as_done(open_hf, act, cras
     assert other.get("x").status == "running"
 
 
-def dead_while_asked(open_hf, crashes, flow, ran, steer):
+def dead_while_asked(open_hf, crashes, flow, ran, go, steer):
     """A run whose owner died in a step and had not heard what it was asked for; another Holdfast."""
     dead, other = open_hf(), open_hf()
     dead.with_id("x").start(flow)
     until(lambda: ran)
     dead._engine.follower.close()  # it hears nothing
     assert getattr(other, steer)("x", "enough", by="ann", patience=0) == "running"
+    crashes.arm(dead, 0)
+    go.set()
     crashes.bury(dead)
     return other
 
@@ -274,25 +421,23 @@ def test_a_cancel_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
     go = threading.Event()
     long = a_long_step(ran, go)
     kid = act(lambda: long(), "child")
-    other = dead_while_asked(open_hf, crashes, act(lambda: kid()), ran, "cancel")
+    other = dead_while_asked(open_hf, crashes, act(lambda: kid()), ran, go, "cancel")
     with pytest.raises(RunCancelled, match="enough"):
         other.resume("x").result(timeout=20)
     assert ran == ["began"]
     assert {(info.status, info.reason) for info in other.runs()} == {("cancelled", "enough")}
     assert types(other, "x")[-2:] == ["CancelRequested", "RunCancelled"]
-    go.set()
 
 
 def test_a_pause_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
     """Programs that go on with runs unasked pause it; a person's resume goes on."""
     go = threading.Event()
     long = a_long_step(ran, go)
-    other = dead_while_asked(open_hf, crashes, act(lambda: long()), ran, "pause")
+    other = dead_while_asked(open_hf, crashes, act(lambda: long()), ran, go, "pause")
     (run,) = other.recover()
     with pytest.raises(RunPaused, match="enough"):
         run.result(timeout=20)
     assert (other.get("x").status, ran) == ("paused", ["began"])
-    go.set()
     assert other.resume("x").result(timeout=20) == "end"
 
 

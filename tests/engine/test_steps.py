@@ -368,7 +368,7 @@ def test_secret_results_are_not_stored(twice, open_hf, ran):
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        ({"effect": "twice"}, "use 'idempotent' or 'once'"),
+        ({"effect": "twice"}, "use 'idempotent', 'once' or 'workspace'"),
         ({"verify": lambda: None}, "only a step with effect='once'"),
         ({"effect": "once", "secret": True}, "run again on replay"),
         ({"timeout": 0}, "more than 0 seconds"),

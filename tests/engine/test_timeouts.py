@@ -45,10 +45,12 @@ def test_a_sync_attempt_that_takes_too_long_fails(hf, act):
 
 def test_the_next_sync_attempt_waits_for_the_overdue_one(open_hf, act, ran):
     """A thread cannot be killed: two attempts of one step never run at the same time."""
-    hf = open_hf(clock=FakeClock())
     overdue = threading.Event()
     failed_once = threading.Event()
-    hf._engine.on_event = lambda event: failed_once.set() if event.type == "StepAttemptFailed" else None
+    hf = open_hf(
+        clock=FakeClock(),
+        on_event=lambda event: failed_once.set() if event.type == "StepAttemptFailed" else None,
+    )
 
     @step(timeout=0.02, retry=Retry(attempts=2, initial=0))
     def ask() -> int:

@@ -141,6 +141,7 @@ def test_what_the_state_says_of_itself_holds(operations):
 
 # Events
 
+STOOD = e.GitPosition("5d", "c0ffee", "refs/heads/main", "5e", 7, "merge")
 EXAMPLES = {
     "StreamCreated": e.StreamCreated("r", "run"),
     "StreamArchived": e.StreamArchived("r", 7, "00ff", "runs.jsonl.gz"),
@@ -172,13 +173,21 @@ EXAMPLES = {
     "ValueRecorded": e.ValueRecorded("now#1", 1, ONE),
     "GateOpened": e.GateOpened("send#1", 1, "approval", "send", "d", ONE, "blob", 99, 1),
     "GateDecided": e.GateDecided("send#1", "approved", "ann", "fine", ONE, "blob", 7, 1),
-    "CheckpointTaken": e.CheckpointTaken("half#1", 1, "half", ONE, "blob", 1),
+    "CheckpointTaken": e.CheckpointTaken("half#1", 1, "half", ONE, "blob", 1, "5a", "/w", STOOD),
+    "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD),
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
+    "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OperationBegun": e.OperationBegun("undo", "r", "ann", "a#1", "op"),
+    "FilesPlanned": e.FilesPlanned("/w", "5a", "5b", "5c", 9, ("*.py",), True, True),
+    "FilesForgotten": e.FilesForgotten(),
+    "GitPlanned": e.GitPlanned("/w", STOOD, STOOD, STOOD),
+    "GitApplied": e.GitApplied("/w", STOOD, STOOD),
+    "FilesApplied": e.FilesApplied("/w", "5a", "5b", "5c"),
     "StateApplied": e.StateApplied(0, 1),
     "OperationDone": e.OperationDone(),
+    "OperationDropped": e.OperationDropped("the run has gone on"),
 }
 
 

@@ -181,3 +181,46 @@ def test_what_is_recorded_once_is_not_recorded_again():
     for command in once:
         with pytest.raises(Refused, match="is recorded already"):
             history.do(command)
+
+
+# Giving up
+
+
+def test_a_wait_that_was_given_up_holds_nothing_up():
+    """Neither the run, nor anybody who would decide; a second time changes nothing."""
+    history = waiting(c.StartSleep("sleep#1", 2, 99), c.AbandonWait("send#1"))
+    assert (history.state.status, gate(history).status, gate(history).due_at) == ("sleeping", "abandoned", 0)
+    assert history.do(c.AbandonWait("send#1")) == []
+    history.do(c.AbandonWait("sleep#1"))
+    assert (history.state.status, history.state.sleepers, history.state.waiters) == ("running", 0, 0)
+    with pytest.raises(GateError, match=r"gate send#1 of run r was given up"):
+        history.do(APPROVE)
+
+
+def test_a_decided_gate_can_be_given_up():
+    """The decision came, and the code did not wait to hear of it: a replay must not hear of it either."""
+    history = waiting(APPROVE, c.AbandonWait("send#1"))
+    assert (gate(history).status, gate(history).outcome) == ("abandoned", "approved")
+    assert (history.state.status, history.state.waiters) == ("running", 0)
+
+
+def test_the_signal_of_a_gate_that_was_given_up_is_free():
+    """It goes to a gate that waits for it, or to the next one that is opened."""
+    one = c.SendSignal("r", "go", msgspec.Raw(b"1"))
+    history = History(CREATE, CLAIM, WAIT, one, c.AbandonWait("go#1"))
+    history.do(c.OpenGate("go#2", 3, "signal", "go"))
+    assert (gate(history, "go#2").outcome, gate(history, "go#2").result) == ("received", msgspec.Raw(b"1"))
+    both = History(CREATE, CLAIM, WAIT, c.OpenGate("go#2", 3, "signal", "go"), one)
+    assert [e.type_of(event) for event in both.do(c.AbandonWait("go#1"))] == ["WaitAbandoned", "GateDecided"]
+    assert (gate(both, "go#2").outcome, both.state.signals[5].taken_by) == ("received", "go#2")
+
+
+def test_only_waits_are_given_up():
+    """By their owner."""
+    history = History(CREATE, CLAIM, OPEN, c.StartStep("a#1", "a"))
+    for key in ("a#1", "nothing#1"):
+        with pytest.raises(Refused, match="neither a gate nor a sleep"):
+            history.do(c.AbandonWait(key))
+    history.do(c.ReleaseRun("r", "ann"))
+    with pytest.raises(Refused, match="no owner"):
+        history.do(c.AbandonWait("send#1"))

@@ -36,6 +36,7 @@ WRITER = "tests/contract/test_one_writer.py::"
 ENGINE = "tests/engine/"
 KERNEL = "tests/kernel/"
 CRASH = "tests/crash/"
+FILES = "tests/acceptance/test_files.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -95,8 +96,8 @@ MUTANTS = (
         CRASH + "test_power.py::test_sample[post]",
         (
             "engine/lifecycle.py",
-            "            entry = execution.entry(ending.commands, blobs=ending.blobs)\n",
-            "            entry = execution.entry(ending.commands, blobs=ending.blobs, durable=False)\n",
+            "                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)\n",
+            "                entry = execution.entry((*saved, *ending.commands), durable=False)\n",
         ),
     ),
     mutant(
@@ -198,8 +199,8 @@ MUTANTS = (
         SQLITE + "test_a_changed_history_is_not_loaded",
         (
             "store/sqlite/store.py",
-            "if version != expected or hash != link(previous, name, version, type, at, payload):",
-            "if version != expected:",
+            "sound = version == expected and hash == link(previous, name, version, type, at, payload)",
+            "sound = version == expected",
         ),
     ),
     mutant(
@@ -273,8 +274,8 @@ MUTANTS = (
         ),
         (
             "kernel/decide.py",
-            '        if step.status in ("completed", "failed", "in_doubt", "sleeping", "waiting"):\n',
-            '        if step.status in ("completed", "failed", "sleeping", "waiting"):\n',
+            '        if step.status not in ("running", "retrying", "reopened"):\n',
+            '        if step.status not in ("running", "retrying", "reopened", "in_doubt"):\n',
         ),
     ),
     mutant(
@@ -282,7 +283,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/perform.py",
-            '        self.intent_first = intent_first or effect == "once"\n',
+            '        self.intent_first = intent_first or effect != "idempotent"\n',
             "        self.intent_first = intent_first\n",
         ),
     ),
@@ -291,7 +292,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/perform.py",
-            'yield run.append(events, durable=spec.effect == "once")',
+            'yield run.append(events, durable=spec.effect != "idempotent")',
             "yield run.append(events, durable=False)",
         ),
     ),
@@ -309,7 +310,7 @@ MUTANTS = (
         ENGINE + "test_steps.py::test_a_slow_step_is_in_the_log_before_it_ends",
         (
             "engine/flusher.py",
-            "            if age >= self._after_s and not one.taken:\n",
+            "            if now - one.since >= self._after_s and not one.taken:\n",
             "            if False:\n",
         ),
     ),
@@ -349,7 +350,11 @@ MUTANTS = (
     mutant(
         "a rewind keeps what was recorded after the point",
         ENGINE + "test_rewind.py::test_a_rewound_run_does_again_what_came_after_the_point_and_nothing_else",
-        ("kernel/generations.py", "            if step.version <= event.version\n", ""),
+        (
+            "kernel/generations.py",
+            "for key, step in steps.items() if step.version <= version}",
+            "for key, step in steps.items()}",
+        ),
     ),
     mutant(
         "a restored generation has the signals of the one that was left",
@@ -373,10 +378,41 @@ MUTANTS = (
         "a rewind is done without a record of it",
         ENGINE + "test_rewind.py::test_undo_brings_the_old_generation_back_and_can_be_undone",
         (
-            "operations/journal.py",
-            "Decision([new_event(one, at) for one in stages], kind=KIND)\n",
-            "Decision()\n",
+            "operations/performing.py",
+            "Decision(events, epoch), Decision([new_event(one, at) for one in ends], kind=KIND)\n",
+            "Decision(events, epoch), Decision()\n",
         ),
+    ),
+    # Files
+    mutant(
+        "what a cut-off command did is left for the next attempt",
+        FILES + "test_a_command_killed_half_way_is_as_if_it_had_run_once",
+        ("engine/atomic.py", "        if not began:\n            return ()\n", "        return ()\n"),
+    ),
+    mutant(
+        "what a person changes after a crash counts as the run's",
+        FILES + "test_edits_between_kill_and_resume_stay",
+        ("engine/files.py", "status is None or status.st_ctime_ns <= until_ns", "True"),
+    ),
+    mutant(
+        "what a person changed while the run waited is taken back",
+        ENGINE + "test_files.py::test_what_a_person_changed_in_a_gap_stays",
+        ("kernel/files.py", 'if later.place == "start" and', 'if later.place == "nowhere" and'),
+    ),
+    mutant(
+        "a rewind that is cut off is not finished",
+        FILES + "test_a_rewind_that_is_killed_is_finished",
+        ("wiring.py", '    if (place.home / "operations").is_dir():\n', "    if False:\n"),
+    ),
+    mutant(
+        "two workspace steps work on one root at once",
+        ENGINE + "test_files.py::test_many_at_once_take_turns",
+        ("workspace/workspace.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
+    ),
+    mutant(
+        "contents that a snapshot needs are removed by gc",
+        FILES + "test_du_gc_verify",
+        ("operations/keeping.py", '"FilesSaved", "CheckpointTaken"', '"CheckpointTaken"'),
     ),
     mutant(
         "an archived run can be started again",

@@ -11,8 +11,10 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli import app
+from holdfast.cli.terminal import err
 from holdfast.engine.reading import Reading
 from holdfast.errors import NotFound, RunNotFound
+from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -52,6 +54,16 @@ def open_to_read(place: wiring.Place | None = None) -> Iterator[Opened]:
         store.close()
 
 
+def _show_scan(entries: int, size: int) -> None:
+    err.offer(f"\r\x1b[Klooking at the files: {entries:,} ({amount(size)} read)")
+
+
+def clear_progress() -> None:
+    """Nothing is drawn any more: what comes next begins at the left."""
+    if err.is_live:
+        err.offer("\r\x1b[K")
+
+
 @contextmanager
 def open_to_execute(
     *,
@@ -65,9 +77,13 @@ def open_to_execute(
     store = wiring.open_store(place)
     try:
         engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output)
+        if on_event is None and err.is_live:  # nobody else draws there
+            engine.files.on_progress = _show_scan
         try:
             yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
         finally:
             engine.close()
+            if on_event is None:
+                clear_progress()
     finally:
         store.close()

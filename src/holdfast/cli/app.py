@@ -51,6 +51,7 @@ SECTIONS = {
     "Going back": {
         "checkpoints": _Entry("checkpoints", "List the named points of a run."),
         "rewind": _Entry("rewinding", "Go back to a checkpoint or step of a run."),
+        "diff": _Entry("diffing", "Show what changed in the files between two moments of a run."),
         "undo": _Entry("undoing", "Take back a rewind, or an undo."),
         "op": _Entry("operations", "List what was done to runs and can be taken back.", only="log"),
         "fork": _Entry("forking", "Make a new run from another one's past."),
@@ -60,12 +61,15 @@ SECTIONS = {
         "doctor": _Entry("doctor", "Check the store and the machine under it."),
         "audit": _Entry("audit", "Check the log against its hashes.", only="verify"),
         "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
+        "workspace": _Entry("workspace", "Show what is saved of the files, check it, put it back."),
+        "du": _Entry("keeping", "Show what the store takes on the disk."),
+        "gc": _Entry("keeping", "Remove saved files that nothing needs."),
         "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
         "archive": _Entry("archiving", "Move runs that ended into a file."),
         "config": _Entry("config", "Show the settings and where each came from.", only="show"),
     },
     "First steps": {
-        "demo": _Entry("demo", "Kill a run in the middle and watch it go on."),
+        "demo": _Entry("demo", "Kill a run in the middle, take an agent's edit back."),
         "completion": _Entry("completion", "Print the script that completes in your shell."),
     },
 }

@@ -13,9 +13,9 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import access, app, moments
-from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, Piece, clean, err, out, say
 from holdfast.errors import BadInput, HoldfastError, NotFound, StoreHeld
+from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.backup import Backup, Progress

@@ -28,6 +28,7 @@ from holdfast.cli.steps import tree
 from holdfast.cli.terminal import Line, Piece, complain, fit, out, wrap
 
 RUN = "demo"
+AGENT = "agent"
 SCRIPT = "demo_workflow.py"
 MIDDLE = "write_report"
 _PATIENCE_S = 20.0
@@ -46,7 +47,8 @@ BODIES = {
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Keep the directory with the script, the store and the side file.")
 def demo_command(keep: bool) -> int:
-    """Kill a run in the middle with SIGKILL, resume it, and prove that nothing was done twice."""
+    """Kill a run in the middle with SIGKILL, resume it, and prove that nothing was done twice; then take back
+    what an agent did to files."""
     import tempfile
 
     directory = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
@@ -68,6 +70,7 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._side = directory / "side.txt"
+        self._project = directory / "project"
         shutil.copyfile(Path(__file__).with_name(SCRIPT), directory / SCRIPT)
         self._place = wiring.Place(
             directory, directory / "home", settings.load(root=directory, environ={}, flags={})
@@ -83,7 +86,10 @@ class Demo:
         recorded = self._show_interrupted()
         if not self._resume():
             return False
-        return self._prove(before, recorded)
+        proven = self._prove(before, recorded)
+        taken_back = self._take_back_an_edit()
+        out.line([("\ndone", "bold"), f" in {duration(time.monotonic() - self._began)}"])
+        return proven and taken_back
 
     # The acts
 
@@ -164,25 +170,68 @@ class Demo:
             ),
         ]
         out.line()
+        held = self._judge(verdicts)
+        self._act(6, "timeline", f"holdfast show {RUN} --events")
+        for line in list(timeline(events))[1:]:
+            out.line(line)
+        return held and bool(recorded)
+
+    def _take_back_an_edit(self) -> bool:
+        """An agent's bad edit goes in one command, and the person's own edit stays."""
+        self._project.mkdir()
+        files = {name: self._project / name for name in ("report.md", "sources.md", "diary.md")}
+        for name, path in files.items():
+            path.write_text(f"# {name}, as it was\n")
+        self._act(7, "edit", f"holdfast run {SCRIPT}:revise")
+        if not self._done("run", "--id", AGENT, f"../{SCRIPT}:revise"):
+            return False
+        files["diary.md"].write_text("# written by you, after the agent\n")
+        self._tell("the agent has rewritten report.md and deleted sources.md; you have edited diary.md")
+        self._act(8, "rewind", f"holdfast rewind {AGENT} --to before-the-agent")
+        told = self._done("rewind", AGENT, "--to", "before-the-agent")
+        if not told:
+            return False
+        for line in told.splitlines():
+            if line.startswith(("files", "  ", "kept")):
+                out.line(f"    {fit(line, max(min(out.width, 100) - 4, 20))}")
+        back = all(
+            files[name].exists() and files[name].read_text() == f"# {name}, as it was\n"
+            for name in ("report.md", "sources.md")
+        )
+        mine = files["diary.md"].read_text() == "# written by you, after the agent\n"
+        gone = not (self._project / "scratch.tmp").exists()
+        out.line()
+        return self._judge(
+            [(back and gone, "what the agent did is taken back"), (mine, "what you wrote is still there")]
+        )
+
+    # Its tools
+
+    @staticmethod
+    def _judge(verdicts: list[tuple[bool, str]]) -> bool:
+        """Say each, with a mark; whether all hold."""
         for holds, words in verdicts:
             first, *more = wrap(words, max(min(out.width, 100) - 6, 20))
             out.line(["    ", ("✓", "green") if holds else ("✗", "red"), f" {first}"])
             for line in more:
                 out.line(f"      {line}")
-        self._act(6, "timeline", f"holdfast show {RUN} --events")
-        for line in list(timeline(events))[1:]:
-            out.line(line)
-        out.line([("\ndone", "bold"), f" in {duration(time.monotonic() - self._began)}"])
-        return all(holds for holds, _ in verdicts) and bool(recorded)
+        return all(holds for holds, _ in verdicts)
 
-    # Its tools
+    def _done(self, *words: str) -> str:
+        """What it printed; empty, with a complaint, if it did not do it."""
+        child = self._holdfast(*words, directory=self._project)
+        printed, complaints = child.communicate(timeout=_PATIENCE_S)
+        if child.returncode != 0:
+            complain(f"{' '.join(words)} ended with code {child.returncode}: {complaints.decode().strip()}")
+            return ""
+        return printed.decode()
 
-    def _holdfast(self, *words: str) -> subprocess.Popen[bytes]:
+    def _holdfast(self, *words: str, directory: Path | None = None) -> subprocess.Popen[bytes]:
         # Without the person's own settings: the demo must not depend on them, nor touch their store.
         env = {name: text for name, text in os.environ.items() if not name.startswith("HOLDFAST_")}
         return subprocess.Popen(
             [sys.executable, "-m", "holdfast", "--home", str(self._place.home), *words],
-            cwd=self._directory,
+            cwd=directory or self._directory,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

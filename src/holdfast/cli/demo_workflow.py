@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast import Retry, parallel, step, workflow
+from holdfast import Retry, checkpoint, parallel, step, workflow, workspace_path
 
 
 def note(side: str, what: str) -> int:
@@ -64,3 +64,20 @@ def story(side: str) -> str:
     summary = ask_model(", ".join(notes), side)
     size = write_report(summary, side)
     return publish(size, side)
+
+
+@step(effect="workspace")
+def rewrite_all() -> str:
+    """An agent that means well: it rewrites a file that it should not, and throws another away."""
+    files = workspace_path()
+    (files / "report.md").write_text("# TODO: rewrite everything\n")
+    (files / "sources.md").unlink()
+    (files / "scratch.tmp").write_text("thinking\n")
+    return "much better now"
+
+
+@workflow
+def revise() -> str:
+    """A checkpoint, then the agent."""
+    checkpoint("before-the-agent")
+    return rewrite_all()

@@ -75,6 +75,7 @@ class Detail:
     def _gate(self, step: StepState) -> GateView:
         opening = self._openings[step.key, step.digest]
         redact = self._redactor.redact
+        outcome = "abandoned" if step.status == "abandoned" else step.outcome
         return GateView(
             self.info.id,
             step.key,
@@ -83,8 +84,8 @@ class Detail:
             step.digest,
             self._data(opening.show, opening.blob),
             instant(step.started_at),
-            _at(opening.until if step.outcome else step.due_at),
-            step.outcome,
+            _at(opening.until if outcome else step.due_at),
+            outcome,
             redact(step.by),
             redact(step.comment),
             _at(step.ended_at),
@@ -141,7 +142,7 @@ class Detail:
                 else "runs the workflow again, with the recorded steps as they are",
             )
         elif status == "needs_attention":
-            yield resume, "once the code matches the history again"
+            yield resume, "once that is put right"
         elif status == "waiting":
             gates = self.open_gates()
             for gate in gates[:_NAMED]:

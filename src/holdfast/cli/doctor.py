@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 
 from holdfast.cli import access
-from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Piece, clean, out
 from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
+from holdfast.sizes import amount
 from holdfast.version import __version__
 
 if TYPE_CHECKING:

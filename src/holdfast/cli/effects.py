@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast.cli.terminal import Line, clean, out, wrap
+
+if TYPE_CHECKING:
+    from holdfast.operations.files import FilesBack
+    from holdfast.operations.repositories import GitBack
 
 _INDENT = 11
 _MOST = 12
@@ -26,6 +33,60 @@ def names(name: str, items: Sequence[str], note: str = "", style: str = "") -> I
     yield from row(name, f"{listed}{more}" + (f": {note}" if note else ""), style)
 
 
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "modified": ("~", "yellow")}
+_COUNTED = ("modified", "added", "removed", "mode", "type")
+
+
+def files(back: FilesBack | None) -> Iterator[Line]:
+    """What becomes of the files: how many, then one line for each, and what stays."""
+    if back is None:
+        return
+    counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
+    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    yield from row("files", f"{told or 'nothing to change'} in {clean(back.root)}, {clean(back.as_of)}")
+    for one in back.changes[:_MOST]:
+        yield from _file(one.change, one.path)
+    if len(back.changes) > _MOST:
+        yield [" " * _INDENT, (f"and {len(back.changes) - _MOST:,} more (--json has all)", "dim")]
+    for n, kept in enumerate(back.kept[:_MOST]):
+        name = ("kept" if n == 0 else "").ljust(_INDENT)
+        yield [(name, "dim"), (clean(kept.path), "cyan"), (f"  {kept.why}", "dim")]
+    if len(back.kept) > _MOST:
+        yield [" " * _INDENT, (f"and {len(back.kept) - _MOST:,} more (--json has all)", "dim")]
+    if back.rescued:
+        yield from row("rescued", f"written while this ran: holdfast workspace restore {back.rescued[:12]}")
+
+
+def _file(change: str, path: str) -> Iterator[Line]:
+    sign, style = _SIGNS.get(change, ("~", "yellow"))
+    yield [" " * _INDENT, (f"{sign} {clean(path)}", style), (f"  {change}", "dim")]
+
+
+def git(back: GitBack | None) -> Iterator[Line]:
+    """What becomes of the repository: a line for each ref, and what stays."""
+    if back is None:
+        return
+    told = [f"{len(back.moves)} refs"] if back.moves else []
+    told += ["the index"] if back.index == "back" else []
+    told += [f"{back.stash} stash entries"] if back.stash else []
+    yield from row("git", f"{', '.join(told)} go back" if told else "nothing to change")
+    for one in back.moves[:_MOST]:
+        before, after = (_commit(text) for text in (one.before, one.after))
+        yield [" " * _INDENT, (clean(one.ref), "yellow"), (f"  {before} → {after}", "dim")]
+    for kept in back.kept[:_MOST]:
+        yield [" " * _INDENT, (clean(kept.ref), "cyan"), (f"  stays: {clean(kept.why)}", "dim")]
+
+
+def _commit(text: str) -> str:
+    """A commit's first letters, or a branch; none."""
+    return (text if text.startswith("refs/") else text[:10]) or "none"
+
+
+def git_fields(back: GitBack | None) -> dict[str, Any] | None:
+    fields: dict[str, Any] | None = None if back is None else msgspec.to_builtins(back)
+    return fields
+
+
 def ways(*commands: tuple[str, str]) -> Iterator[Line]:
     """The commands that go on from here, each with what it does."""
     widest = max(len(command) for command, _ in commands)
@@ -39,3 +100,18 @@ def ways(*commands: tuple[str, str]) -> Iterator[Line]:
 
 def show(lines: Iterator[Line]) -> None:
     out.text("".join(out.paint(line) + "\n" for line in lines))
+
+
+def files_fields(back: FilesBack | None) -> dict[str, Any] | None:
+    """The same for `--json`."""
+    if back is None:
+        return None
+    return {
+        "root": back.root,
+        "snapshot": back.snapshot,
+        "as_of": back.as_of,
+        "changes": [{"path": one.path, "change": one.change} for one in back.changes],
+        "kept": [{"path": one.path, "why": one.why} for one in back.kept],
+        "before": back.before or None,
+        "rescued": back.rescued or None,
+    }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from holdfast.cli import access, effects
 from holdfast.cli.terminal import Line, Piece, clean, out
@@ -18,9 +20,16 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.option("--at", "step", required=True, metavar="POINT", help="A step, or a checkpoint's name.")
 @click.option("--into", metavar="ID", help="The new run's id (default: a new one).")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    help="Let it work in this new directory, on the files of that point.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def fork_command(run: str, step: str, into: str | None, dry_run: bool, as_json: bool) -> None:
+def fork_command(
+    run: str, step: str, into: str | None, directory: Path | None, dry_run: bool, as_json: bool
+) -> None:
     """Make a new run from RUN: what that had done before POINT counts as done in it.
 
     A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
@@ -31,7 +40,7 @@ def fork_command(run: str, step: str, into: str | None, dry_run: bool, as_json: 
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        made = fork(engine, run_id, step, by=user(), into=into, dry_run=dry_run)
+        made = fork(engine, run_id, step, by=user(), into=into, directory=directory, dry_run=dry_run)
     if as_json:
         out.json(_fields(made, dry_run))
     else:
@@ -46,6 +55,7 @@ def _fields(made: Fork, dry_run: bool) -> dict[str, Any]:
         "kept": made.kept,
         "once": made.once,
         "made": not dry_run,
+        "files": None if made.files is None else msgspec.to_builtins(made.files),
     }
 
 
@@ -58,5 +68,8 @@ def _describe(made: Fork, dry_run: bool) -> Iterator[Line]:
     else:
         yield from effects.row("has", "nothing: all of it runs", "dim")
     yield from effects.names("once", made.once, f"done in {made.origin}, and run again", "yellow")
+    if made.files is not None:
+        told = f"{made.files.count:,} files {made.files.as_of}, in {made.files.directory}"
+        yield from effects.row("files", told)
     if not dry_run:
         yield from effects.ways((f"holdfast resume {made.id}", "lets it go on"))

@@ -87,7 +87,8 @@ def list_command(
             if page.total > len(page.runs):
                 more = f"{page.total - len(page.runs):,} more"
                 say([(f"{more}, {page.total:,} in all; --all lists them, --limit N so many", "dim")])
-            point_out_interrupted(opened)
+            if not resumable and "interrupted" not in status:  # they are what was listed
+                point_out_interrupted(opened)
     except NotFound as error:
         if parent is not None:
             raise

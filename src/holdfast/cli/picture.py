@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _TAIL_CHARS = 2000
 
 
+_NO_STEPS = frozenset({"OutputCaptured", "ValueRecorded", "PatchSeen", "FilesSaved"})
+
+
 class Picture:
     """The steps of a run and of its child runs, and what they emit. Not thread-safe."""
 
@@ -40,7 +43,7 @@ class Picture:
             self._emit(event.data["name"], event.data["value"])
             return None
         key = event.data.get("key")
-        if key is None or event.type in ("OutputCaptured", "ValueRecorded", "PatchSeen"):
+        if key is None or event.type in _NO_STEPS:
             return None
         steps = self._runs.setdefault(event.run_id, {})
         step = steps.setdefault(key, StepView(key))
@@ -85,9 +88,24 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> Non
     elif kind == "GateDecided":
         step.status, step.ended, step.due, step.outcome = "completed", at, None, data["outcome"]
         step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
+    elif kind == "WaitAbandoned":
+        step.status, step.ended, step.due = "abandoned", at, None
     elif kind == "CheckpointTaken":
         step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
         step.started = step.ended = at
+
+
+def taken_back(data: dict[str, Any]) -> str:
+    """What was done to the files before a step that was cut off began again; empty if that was nothing."""
+    changed, kept = data.get("changes", 0), data.get("kept", ())
+    if data["place"] != "taken_back" or not (changed or kept):
+        return ""
+    many = "1 change" if changed == 1 else f"{changed:,} changes"
+    text = (
+        f"{data['key']}: {many} of the earlier attempt taken back; "
+        f"`holdfast workspace restore {data['instead_of'][:12]}` brings them back"
+    )
+    return text + (f"; kept, because somebody else changed it: {', '.join(kept)}" if kept else "")
 
 
 def error_text(error: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.cli.moments import between, duration, stamp
-from holdfast.cli.picture import Picture
+from holdfast.cli.picture import Picture, taken_back
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import Line, clean, err, fit, out, say, wrap
 
@@ -61,8 +61,14 @@ class Progress:
                 self._take(event)
             else:
                 self._early.append(event)
+        if event.type == "FilesSaved" and (text := taken_back(event.data)):
+            self.note(clean(text))
         if event.type == "RunReleased" and self.on_release is not None:
             self.on_release()
+
+    def note(self, text: str) -> None:
+        """Say something that is worth a line of its own."""
+        say(f"  {text}")
 
     def _take(self, event: LogEvent) -> None:
         step = self._picture.see(event)
@@ -137,6 +143,9 @@ class LiveProgress(Progress):
         from rich.text import Text
 
         self._console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        self._console.print(f"  {text}", soft_wrap=True)
 
     def close(self, *, stopped: bool = True) -> None:
         self._live.stop()

@@ -42,7 +42,9 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
         if run is not None:
             ids = [opened.reading.find(run)]
         else:
-            ids = [row.id for row in reversed(opened.store.runs(status=IN_FLIGHT))]
+            rows = opened.store.runs(status=IN_FLIGHT)
+            there = {row.id for row in rows}
+            ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
         found = list(_replay(engine, ids))
     if as_json:
         out.json([_fields(one) for one in found])

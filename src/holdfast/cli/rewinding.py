@@ -17,14 +17,37 @@ if TYPE_CHECKING:
 @click.command("rewind")
 @click.argument("run")
 @click.option("--to", "step", required=True, metavar="POINT", help="A checkpoint's name, or a step.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these files go back, as in .gitignore; the run stays where it is.",
+)
+@click.option("--theirs", is_flag=True, help="Take back what somebody else changed, too.")
+@click.option("--no-files", is_flag=True, help="Leave the files as they are.")
+@click.option("--git", is_flag=True, help="Take back what the run did to the git repository, too.")
+@click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
 @click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done after it run again.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def rewind_command(run: str, step: str, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
-    """Go back in RUN to a checkpoint or step, which is kept. The run is paused after.
+def rewind_command(
+    run: str,
+    step: str,
+    only: tuple[str, ...],
+    theirs: bool,
+    no_files: bool,
+    git: bool,
+    partial: bool,
+    rerun_once: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Go back in RUN to a checkpoint or step, which is kept, with its files. The run is paused after.
 
     What was recorded after that point no longer counts, decisions and signals too: when the run is
-    resumed, it runs again, with other idempotency keys. Nothing is lost: `holdfast undo` brings it back.
+    resumed, it runs again, with other idempotency keys. Files that the run changed since go back; what
+    somebody else changed stays, and is named. HEAD, refs and the index of git stay, unless --git takes back
+    what the run did to them. Nothing is lost: `holdfast undo` brings it back.
 
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
     """
@@ -33,11 +56,14 @@ def rewind_command(run: str, step: str, rerun_once: bool, dry_run: bool, as_json
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        done = rewind(engine, run_id, step, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+        done = rewind(
+            engine, run_id, step, by=user(), only=only, theirs=theirs, files=not no_files, partial=partial,
+            git=git, rerun_once=rerun_once, dry_run=dry_run,
+        )  # fmt: skip
     if as_json:
         out.json(_fields(done))
     else:
-        effects.show(_describe(done, rerun_once))
+        effects.show(_describe_files(done) if only else _describe(done, rerun_once))
 
 
 def _fields(done: Rewind) -> dict[str, Any]:
@@ -50,7 +76,18 @@ def _fields(done: Rewind) -> dict[str, Any]:
         "once": done.once,
         "children": done.children,
         "operation": done.operation or None,
+        "files": effects.files_fields(done.files),
+        "git": effects.git_fields(done.git),
     }
+
+
+def _describe_files(done: Rewind) -> Iterator[Line]:
+    verb = "went back" if done.operation else "would go back"
+    yield ["files of run ", (done.run_id, "bold"), f" {verb} to ", (clean(done.to), "bold")]
+    yield from effects.files(done.files)
+    yield from effects.git(done.git)
+    if done.operation:
+        yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
 
 
 def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
@@ -72,6 +109,8 @@ def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
     else:
         yield from effects.names("once", done.once, "done before; only with --rerun-once", "yellow")
     yield from effects.names("children", done.children, "begin anew, under other ids")
+    yield from effects.files(done.files)
+    yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways(
             (f"holdfast resume {done.run_id}", "goes on from there"),

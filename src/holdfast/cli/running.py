@@ -12,7 +12,9 @@ from holdfast.cli.foreground import execute
 from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
+from holdfast.engine.atomic import check_files
 from holdfast.errors import BadInput
+from holdfast.kernel.events import Effect
 
 _DASHES = "holdfast.dashes"
 
@@ -45,8 +47,14 @@ class _RunCommand(click.Command):
 @click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
 @click.option(
     "--effect",
-    type=click.Choice(["once", "idempotent"]),
-    help="For a command: what a crash in the middle means (default: once).",
+    type=click.Choice(["workspace", "once", "idempotent"]),
+    help="For a command: what a crash in the middle means. workspace: its changes to the files are taken "
+    "back and it runs again (default, where there is a workspace); once: somebody must look; idempotent: it "
+    "runs again.",
+)
+@click.option("--isolate", is_flag=True, help="For a command: let it work in a copy of the workspace.")
+@click.option(
+    "--writes", multiple=True, metavar="GLOB", help="For a command: what it writes; other changes are yours."
 )
 @click.option(
     "--timeout",
@@ -61,7 +69,9 @@ def run_command(
     words: tuple[str, ...],
     run_id: str | None,
     named: tuple[str, ...],
-    effect: str | None,
+    effect: Effect | None,
+    isolate: bool,
+    writes: tuple[str, ...],
     timeout: float | None,
     as_json: bool,
 ) -> int:
@@ -76,9 +86,13 @@ def run_command(
         if named:
             raise BadInput("--arg is for functions; a command takes its arguments as words")
         target.check_program(found)
-        return _run_program(found, run_id, effect or "once", timeout, as_json)
-    if effect is not None or timeout is not None:
-        raise BadInput("--effect and --timeout are for commands; a function says it in @step(...)")
+        check_files("holdfast run", effect or "workspace", writes, "copy" if isolate else None)
+        how = (timeout, effect, writes, "copy" if isolate else None)
+        return _run_program(found, run_id, how, as_json)
+    if effect is not None or timeout is not None or writes or isolate:
+        raise BadInput(
+            "--effect, --isolate, --writes and --timeout are for commands; a function says it in @step(...)"
+        )
     workflow = target.load(found)
     args, kwargs = target.arguments(rest, named)
     return _run_function(workflow, args, kwargs, run_id, as_json)
@@ -103,9 +117,7 @@ def _run_function(
         )
 
 
-def _run_program(
-    command: target.Command, run_id: str | None, effect: str, timeout: float | None, as_json: bool
-) -> int:
+def _run_program(command: target.Command, run_id: str | None, how: tuple[object, ...], as_json: bool) -> int:
     from holdfast.engine.command import run_command as workflow
     from holdfast.kernel.events import Code
 
@@ -121,7 +133,7 @@ def _run_program(
             opened,
             engine,
             progress,
-            lambda: engine.start(workflow, (command.argv, cwd, timeout, effect), {}, run_id, code),
+            lambda: engine.start(workflow, (command.argv, cwd, *how), {}, run_id, code),
             lambda started: (f"run {started}: {clean(command.line)}", None),
             as_json=as_json,
         )

@@ -176,6 +176,7 @@ def _about(event: LogEvent) -> str:
         return str(data["code"].get("name", ""))
     error = data.get("error") or {}
     told = (
+        data.get("place") if event.type == "FilesSaved" else "",
         data.get("key") or data.get("step"),
         f"attempt {data['attempt']}" if data.get("attempt", 1) > 1 else "",
         data.get("outcome"),
@@ -185,6 +186,7 @@ def _about(event: LogEvent) -> str:
         f"owner {data['owner']}" if data.get("owner") else "",
         "by force" if data.get("forced") else "",
         f"took over from {data['took_over']}" if data.get("took_over") else "",
+        f"files {data['snapshot'][:12]}" if data.get("snapshot") else "",
     )
     return "  ".join(str(part) for part in told if part)
 

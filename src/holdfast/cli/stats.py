@@ -11,8 +11,8 @@ import click
 from holdfast.cli import access, moments
 from holdfast.cli.listing import STYLES
 from holdfast.cli.selection import read_since
-from holdfast.cli.sizes import amount
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
+from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened

@@ -59,6 +59,7 @@ _GLYPHS = {
     "reopened": ("○", "o", "yellow"),
     "running": ("▶", ">", "cyan"),
     "sleeping": ("◷", "z", "blue"),
+    "abandoned": ("–", "-", "dim"),
     "completed": ("✓", "+", "green"),
 }
 _FLAG = ("⚑", "#", "blue")

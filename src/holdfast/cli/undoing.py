@@ -16,20 +16,24 @@ if TYPE_CHECKING:
 
 @click.command("undo")
 @click.argument("operation", required=False)
+@click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
 @click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def undo_command(operation: str | None, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
+def undo_command(
+    operation: str | None, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool
+) -> None:
     """Take back OPERATION, also an undo; without it, your own last one.
 
-    The run is again what it was: its steps, decisions and signals, its status and its result. What it
-    did since is put aside, and another undo brings that back. `holdfast op log` lists operations.
+    The run is again what it was: its steps, decisions and signals, its status, its result and its files.
+    What somebody else changed in these since stays, and is named. What the run did since is put aside,
+    and another undo brings that back. `holdfast op log` lists operations.
     """
     from holdfast.engine.steering import user
     from holdfast.operations.undoing import undo
 
     with access.open_to_execute() as (_, engine):
-        done = undo(engine, operation, by=user(), rerun_once=rerun_once, dry_run=dry_run)
+        done = undo(engine, operation, by=user(), partial=partial, rerun_once=rerun_once, dry_run=dry_run)
     if as_json:
         out.json(_fields(done))
     else:
@@ -46,6 +50,8 @@ def _fields(done: Undo) -> dict[str, Any]:
         "left": done.left,
         "once": done.once,
         "operation": done.operation or None,
+        "files": effects.files_fields(done.files),
+        "git": effects.git_fields(done.git),
     }
 
 
@@ -54,7 +60,7 @@ def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
     yield [
         f"{done.kind} {done.undoes} of run ",
         (done.run_id, "bold"),
-        f" {verb}: it is {done.status.replace('_', ' ')} again",
+        f" {verb}: it is {done.status.replace('_', ' ')}" + (" again" if done.kind != "restore" else ""),
         (f", in generation {done.generation}", "dim"),
     ]
     yield from effects.names("put aside", done.left)
@@ -62,5 +68,7 @@ def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
         yield from effects.names("once", done.once, "done since, and run again", "yellow")
     else:
         yield from effects.names("once", done.once, "done since; only with --rerun-once", "yellow")
+    yield from effects.files(done.files)
+    yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back in turn"))

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine import drive as sync_driver
+from holdfast.engine.bell import Bell
 from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
 from holdfast.errors import NotStorable, StepTimeout
+from holdfast.kernel import commands as c
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -110,12 +112,23 @@ async def drive(call: Call, past: StepState | None) -> Any:
     run.steps_begun += 1
     try:
         if past is None and call.is_straight():
-            return await _go_straight(run, call)
-        return await _drive(run, call, perform(call, past))
+            value = await _go_straight(run, call)
+        else:
+            value = await _drive(run, call, perform(call, past))
+        if run.checkpoint_every:
+            from holdfast.engine.marks import take_due_soon
+
+            await take_due_soon(run)
+        return value
     finally:
-        run.under_way -= 1
-        if run.all_ended is not None and not run.under_way:
-            run.all_ended.finish()
+        end_call(run)
+
+
+def end_call(run: Execution) -> None:
+    """One call fewer is under way: a function that has ended may wait for the last one."""
+    run.under_way -= 1
+    if run.all_ended is not None and not run.under_way:
+        run.all_ended.finish()
 
 
 async def _go_straight(run: Execution, call: Call) -> Any:
@@ -162,6 +175,8 @@ async def _drive(
                 await pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
+    finally:
+        performing.close()
     if cancelled is not None:
         raise cancelled
     if outcome.error is not None:
@@ -182,7 +197,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
     cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
-    if run.engine.on_event is not None:
+    if run.engine.teller is not None:
         run.engine.tell(append)
     return cancelled
 
@@ -252,15 +267,64 @@ def _cancel_when_stopped(
 
 async def in_store(run: Execution, work: Callable[[], T]) -> T:
     """Do what waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
+    done, cancelled = await _in_store(run, work)
+    if cancelled is not None:
+        raise cancelled
+    return done
+
+
+async def in_store_to_the_end(run: Execution, work: Callable[[], T]) -> T:
+    """The same for the end of a run, which a cancel must not keep from being written."""
+    return (await _in_store(run, work))[0]
+
+
+async def _in_store(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
     loop = asyncio.get_running_loop()
     waiter = Waiter(loop)
     doing = loop.run_in_executor(run.engine.claimers(), work)
     doing.add_done_callback(waiter.finish)
     cancelled = await waiter.wait()
-    done = doing.result()
-    if cancelled is not None:
-        raise cancelled
-    return done
+    return doing.result(), cancelled
+
+
+async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
+    """What the gate or the sleep `key` gives. If the code gives it up (a race, a TaskGroup, a plain timeout),
+    that is recorded before the cancel goes on: whatever comes to it later, every replay goes the same way."""
+    try:
+        return await wait()
+    except asyncio.CancelledError:
+        # What stops the run as a whole gives up nothing: it will wait again when it goes on.
+        step = run.state.steps.get(key)
+        if run.control is None and not run.over and step and step.status != "abandoned":
+            await _abandon(run, step)
+        raise
+
+
+async def _abandon(run: Execution, step: StepState) -> None:
+    command = c.AbandonWait(step.key)
+    if step.kind == "sleep":
+        run.note(command)
+        return
+    # In the store at once: nobody is to be asked for a decision that nobody waits for, and what a gate has
+    # taken may be what another one waits for.
+    run.under_way += 1
+    try:
+        await in_store(run, partial(run.transact, lambda: [command]))
+        run.wake()
+    finally:
+        end_call(run)
+
+
+async def until_stopped(run: Execution) -> NoReturn:
+    """Wait for nothing. Raises what stops the run."""
+    bell = Bell(asyncio.get_running_loop())
+    run.on_stop.append(bell.ring)
+    try:
+        while run.control is None:
+            await bell.wait(60.0)
+    finally:
+        run.on_stop.remove(bell.ring)
+    raise run.control
 
 
 async def in_thread(work: Callable[[], None]) -> None:
@@ -304,23 +368,15 @@ async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None
     """As `drive.pause`, without blocking the loop."""
     clock = run.engine.clock
     ends = clock.monotonic() + most_s
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(stopped.set)
-
-    run.on_stop.append(wake)
+    bell = Bell(asyncio.get_running_loop())
+    run.on_stop.append(bell.ring)
     waited = False
     try:
         while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
             waited = True
-            try:
-                await asyncio.wait_for(stopped.wait(), min(left, 60.0))
-            except TimeoutError:
-                pass
+            await bell.wait(min(left, 60.0))
     finally:
-        run.on_stop.remove(wake)
+        run.on_stop.remove(bell.ring)
     if waited and run.control is None:
         await in_thread(partial(sync_driver.look_for_takeover, run))
     if run.control is not None:

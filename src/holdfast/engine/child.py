@@ -164,8 +164,8 @@ def _run_child(
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
         parks: list[Parked] = []
-        claimed = make_claim()
-        with _stopped_with_parent(call):
+        with lifecycle.in_one_piece(engine, handle), _stopped_with_parent(call):
+            claimed = make_claim()
             lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline)
             while parks:
                 with _parked(call, parks.pop()) as wait:

@@ -7,17 +7,17 @@ one process, one gets the run and the other is attached to it.
 
 from __future__ import annotations
 
-import threading
+import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership, steering
+from holdfast.engine.files import BEAT_S
 from holdfast.engine.missing import missing
-from holdfast.engine.treelock import drop_lock, stop_tree, wait_until_dead
-from holdfast.errors import HoldfastError, RunHeld, StoreError
+from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
+from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError
 from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
@@ -53,6 +53,8 @@ class Claimed(NamedTuple):
     attached: Run[Any] | None = None
     forced: bool = False
     """The claim may take the run, and so its children, from a live owner."""
+    robbed: bool = False
+    """It did: until a moment ago somebody worked in it."""
 
 
 def claim(
@@ -66,21 +68,23 @@ def claim(
     durable: bool = True,
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
-    `force` takes it from a live owner."""
+    `force` takes it from a live owner. It is this thread's turn until the run is live."""
+    if reopen:
+        _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
-    attached = _enter(engine, owner, run_id, create)
-    if attached is not None:
-        return attached
-    claimed = None
+    live = engine.turns.take(run_id, lambda: engine.live.get(run_id))
+    if live is not None:
+        if create is not None:
+            decide(live[0].state, create)  # RunExists, if these are other arguments
+        return Claimed(live[0].state, live[1])
     try:
         claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
-        return claimed
-    except BaseException as error:
-        _drop_if_interrupted(engine, run_id, error)
+    except Exception:
+        engine.turns.leave(run_id)
         raise
-    finally:
-        if claimed is None or claimed.state.ended:
-            leave(engine, run_id)
+    if claimed.state.ended:
+        engine.turns.leave(run_id)
+    return claimed
 
 
 # A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
@@ -88,12 +92,13 @@ def claim(
 
 def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> Claimed:
     claimed, append = begin(engine, create, blobs)
+    engine.turns.take(create.run_id, lambda: None)
     try:
         engine.store.append(append)
-        engine.tell(append)
-    except BaseException as error:
-        _drop_if_interrupted(engine, create.run_id, error)
+    except Exception:
+        engine.turns.leave(create.run_id)
         raise
+    engine.tell(append)
     return claimed
 
 
@@ -105,8 +110,10 @@ async def claim_fresh_soon(
     from holdfast.engine.aio import submit
 
     claimed, append = begin(engine, create, blobs)
+    engine.turns.take(create.run_id, lambda: None)
     cancelled = await submit(engine, engine.mailbox(), append)
     if append.error is not None:
+        engine.turns.leave(create.run_id)
         raise append.error
     engine.tell(append)
     if cancelled is not None:
@@ -129,33 +136,6 @@ def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]
     return Claimed(state), append
 
 
-# Threads of one process: a run is claimed by one at a time, until it is among the engine's live ones.
-
-_claiming: set[tuple[str, str]] = set()
-_changed = threading.Condition()
-_PATIENCE_S = 10.0
-
-
-def _enter(engine: Engine, owner: str, run_id: str, create: c.CreateRun | None) -> Claimed | None:
-    """Begin to claim, unless another thread executes the run already: then what it has claimed."""
-    with _changed:
-        _changed.wait_for(lambda: (owner, run_id) not in _claiming, _PATIENCE_S)
-        live = engine.live.get(run_id)
-        if live is None:
-            _claiming.add((owner, run_id))
-            return None
-    if create is not None:
-        decide(live[0].state, create)  # RunExists, if these are other arguments
-    return Claimed(live[0].state, live[1])
-
-
-def leave(engine: Engine, run_id: str) -> None:
-    """The claim has failed, or the run is among the engine's live ones now."""
-    with _changed:
-        _claiming.discard((engine.owner_id, run_id))
-        _changed.notify_all()
-
-
 def _claim(
     engine: Engine,
     owner: str,
@@ -171,17 +151,25 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        if state is not None and state.cancel is not None and not state.ended:
+            # Its last owner did not come to it. Children first: if this process dies too, the next does it.
+            steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by, 0.0)
+        ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
-            wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force)
+            ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
+        if state is not None and state.files:
+            _refuse_pending(engine, run_id)
+        alive = force and dead != "" and ownership.is_alive(engine.home, dead)
+        seen_at = 0
+        if state is not None and state.files and not alive:
+            seen_at = last_seen_us(engine, dead, ended_at)
+        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at, alive)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
             attempt.tell(version)
             if dead:
                 ownership.bury(engine.home, engine.store, dead)
-            if attempt.cancelled is not None:
-                steering.cancel_children(engine, run_id, attempt.cancelled.reason, attempt.cancelled.by, 0.0)
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
@@ -211,7 +199,7 @@ def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
     released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
     events = [new_event(event, engine.clock.now_us()) for event in released]
     engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.flusher.written)
-    leave(engine, run_id)
+    engine.turns.leave(run_id)
 
 
 def release(engine: Engine, owner: str, run_id: str) -> None:
@@ -233,10 +221,19 @@ def release_quietly(engine: Engine, run_id: str) -> None:
         pass
 
 
-def _drop_if_interrupted(engine: Engine, run_id: str, error: BaseException) -> None:
-    """Ctrl-C as the claim was written: the run may be ours, and nobody will execute it."""
-    if not isinstance(error, Exception):
-        release_quietly(engine, run_id)
+def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
+    """Before this process writes anything: an owner that was stopped in the middle of a write lets nobody
+    write. Without force that is told, not waited for; with it, that write ends first."""
+    row = engine.store.run(run_id)
+    if row is None or not row.owner or engine.owns(row.owner):
+        return
+    owner = engine.store.owner(row.owner)
+    if not ownership.is_alive(engine.home, row.owner):
+        return
+    if not force:
+        raise RunHeld(run_id, owner.pid if owner else 0, owner.host if owner else "?")
+    if owner is not None and (owner.host, owner.boot) == (os.uname().nodename, ownership.boot_id()):
+        engine.store.pass_by(owner.pid)
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:
@@ -264,6 +261,8 @@ class _Attempt:
         blobs: Sequence[tuple[str, bytes]],
         reopen: bool,
         force: bool,
+        seen_at: int,
+        alive: bool,
     ) -> None:
         self._engine = engine
         self._owner = owner
@@ -274,9 +273,9 @@ class _Attempt:
         self._blobs = blobs
         self._reopen = reopen
         self._force = force
+        self._seen_at = seen_at
+        self._alive = alive
         self.claimed: Claimed | None = None
-        self.cancelled: e.RunCancelled | None = None
-        """What the run's last owner was asked for, and this claim has done."""
         self._events: list[NewEvent] = []
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
@@ -291,8 +290,6 @@ class _Attempt:
             for event in decide(state, command):
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(new_event(event, at))
-                if isinstance(event, e.RunCancelled):
-                    self.cancelled = event
 
         created = state is None
         if self._create is not None:
@@ -301,8 +298,9 @@ class _Attempt:
             do(c.ReopenRun(self._run_id))
         assert state is not None
         if not state.ended:
-            do(c.ClaimRun(self._run_id, self._owner, self._dead, self._force and state.owner != ""))
-        self.claimed = Claimed(state, forced=self._force)
+            forced = self._force and state.owner != ""
+            do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
+        self.claimed = Claimed(state, forced=self._force, robbed=self._alive)
         return Decision(events, state.epoch, self._blobs if created else ())
 
     def tell(self, version: int) -> None:
@@ -317,16 +315,43 @@ def command_locks(home: Path, run_id: str) -> Path:
     return home / "commands" / run_id
 
 
-def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> None:
+def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> int:
     """A dead owner's command dies within a second; until its whole tree is dead nobody goes on.
 
-    Only commands of `epoch` and before: one of a later owner is that owner's own.
+    Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
+    them was dead, in microseconds; 0 if none says so.
     """
     deadline = time.monotonic() + _TREE_PATIENCE_S
+    ended_at = 0
     for lock in _locks(locks, epoch):
         if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):
             raise CommandStillEnding(run_id, whose)
+        stamp = read_stamp(lock)
+        ended_at = max(ended_at, stamp.ended_at_ns // 1000 if stamp is not None else 0)
         drop_lock(lock)
+    return ended_at
+
+
+def _refuse_pending(engine: Engine, run_id: str) -> None:
+    """Files on their way back must arrive before the run goes on upon them."""
+    for row in engine.store.operations(run=run_id, limit=1):
+        if row.status == "begun":
+            raise Refused(
+                f"{row.kind} {row.id} of run {run_id} is under way, or was cut off; the next command that "
+                "opens the store finishes it: try again"
+            )
+
+
+def last_seen_us(engine: Engine, dead: str, ended_at: int) -> int:
+    """When a dead owner, or a command of it that lived longer, can last have changed files; 0 if there is no
+    dead owner. A sign of life is as old as the time between two of them, at most."""
+    if not dead:
+        return 0
+    row = engine.store.owner(dead)
+    if row is not None and row.boot != ownership.boot_id():  # it died with the machine, if not before
+        return max(ended_at, ownership.booted_at_us())
+    seen = ownership.last_seen_us(engine.home, dead)
+    return max(ended_at, seen + int(BEAT_S * 1e6) if seen and not ended_at else seen)
 
 
 def _locks(locks: Path, epoch: int) -> list[Path]:

@@ -1,7 +1,8 @@
 """`command`: a program as a step, its whole process tree under a supervisor.
 
-Its effect is `once`: a command that was cut off is in doubt, because nobody knows what it did to
-the world. Say `effect="idempotent"` for one that may run again.
+Its effect is `workspace`: what a command that was cut off did to the files is taken back, and it runs again.
+Where there is no workspace, or the command runs outside it, it is `once`: nobody knows what it did to the
+world. Say `effect="idempotent"` for one that may run again as it is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import os
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.engine.arguments import Signature
+from holdfast.engine.atomic import check_files
 from holdfast.engine.claim import command_locks
 from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
@@ -24,11 +26,14 @@ from holdfast.engine.process import Exit, Process
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
-from holdfast.errors import BadInput, CommandFailed, StepTimeout, StoreError, WrongColour
+from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
-from holdfast.kernel.events import Effect
+from holdfast.kernel.events import Effect, Isolate
 from holdfast.kernel.identity import check_step_name, name_of_program
 from holdfast.project import explained
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
 
 _GRACE_S = 2.0
 _HURRY_S = 0.4
@@ -65,8 +70,10 @@ class CommandStep:
         stdin: str | None = None,
         timeout: Seconds | None = None,
         retry: Retry | None = None,
-        effect: Effect = "once",
+        effect: Effect | None = None,
         check: bool = True,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -75,11 +82,13 @@ class CommandStep:
                  this process's
         stdin    text for its standard input; without it there is none
         timeout  seconds; then the whole tree is ended
-        retry    only with effect="idempotent"
-        effect   "once" or "idempotent"
+        retry    not with effect="once"
+        effect   "workspace" (the default where there is a workspace), "once" or "idempotent"
         check    raise `CommandFailed` when it ends with a code other than 0
+        writes   patterns of what it writes; what else changes meanwhile is not its own
+        isolate  "copy": it works in a copy of the workspace, beside others
         """
-        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check)
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
         if call.execution.is_async:
@@ -97,13 +106,15 @@ class CommandStep:
         stdin: str | None = None,
         timeout: Seconds | None = None,
         retry: Retry | None = None,
-        effect: Effect = "once",
+        effect: Effect | None = None,
         check: bool = True,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine import aio
 
-        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check)
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
         return aio.perform_call(call)
@@ -117,15 +128,14 @@ class CommandStep:
         stdin: str | None,
         timeout: Seconds | None,
         retry: Retry | None,
-        effect: Effect,
+        effect: Effect | None,
         check: bool,
+        writes: Sequence[str],
+        isolate: Isolate | None,
     ) -> Call | None:
         if isinstance(argv, str) or not argv:
             raise BadInput("command() takes a list: the program and its arguments, ['git', 'status']")
-        if effect == "once" and retry is not None:
-            raise BadInput(
-                'command(retry=...): a command that failed may have happened; say effect="idempotent"'
-            )
+        check_files("command()", effect or "workspace", writes, isolate)
         scope = current.get()
         if isinstance(scope, InsideStep) or scope is None:
             return None
@@ -133,17 +143,40 @@ class CommandStep:
             raise WrongColour("command() was called on another thread than the one of its scope")
         words = tuple(os.fspath(word) for word in argv)
         where = None if cwd is None else os.fspath(cwd)
+        effect = effect or _effect(scope.execution, where, bool(writes or isolate))
+        if effect == "once" and retry is not None:
+            raise BadInput(
+                'command(retry=...): a command that failed may have happened; say effect="idempotent"'
+            )
         digested = _SIGNATURE.digest((words, where, dict(env) if env else None), {})
         title = check_step_name(name) if name else name_of_program(words[0])
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
-        spec = Spec(title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True)
+        spec = Spec(
+            title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True,
+            writes=writes, isolate=isolate,
+        )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
         spec.body = lambda: _run(call, words, where, env, stdin, limit, check)
         return call
 
 
 _SIGNATURE = Signature(_parameters, "command")
+
+
+def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
+    """What a command promises that says nothing: its files can be taken back if it works in the workspace.
+    Raises `BadWorkspace` if it is `needed`."""
+    files = run.engine.files
+    where = cwd or run.state.code.cwd or os.getcwd()
+    root = files.root_of(run.state)
+    if root is not None and Path(where).resolve().is_relative_to(root):
+        return "workspace"
+    why = f"{where} is not in the workspace {root}" if root is not None else files.why_none
+    if needed:
+        raise BadWorkspace(f"command(writes=..., isolate=...): {why}")
+    files.say_once(f"commands have the effect `once`: {why}")
+    return "once"
 
 
 def _run(
@@ -167,8 +200,8 @@ def _run(
             locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = Process.start(
             argv,
-            cwd=cwd or run.state.code.cwd or os.getcwd(),
-            env={**os.environ, **(env or {})},
+            cwd=_directory(call, cwd),
+            env={**os.environ, **({} if call.guard is None else call.guard.environment), **(env or {})},
             lock_path=lock,
             stdin=None if stdin is None else stdin.encode(),
             on_output=output.take,
@@ -198,6 +231,13 @@ def _run(
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
     return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _directory(call: Call, cwd: str | None) -> str:
+    """Where it runs; an isolated one in the same place of its copy."""
+    run = call.execution
+    where = cwd or run.state.code.cwd or os.getcwd()
+    return where if call.guard is None else call.guard.inside(where)
 
 
 def _clear(lock: Path) -> None:
@@ -298,10 +338,16 @@ class _Output:
 
 @workflow
 def run_command(
-    argv: tuple[str, ...], cwd: str, timeout_s: float | None = None, effect: Effect = "once"
+    argv: tuple[str, ...],
+    cwd: str,
+    timeout_s: float | None = None,
+    effect: Effect | None = None,
+    writes: tuple[str, ...] = (),
+    isolate: Isolate | None = None,
 ) -> int:
-    """The workflow of `holdfast run "echo hello"`: one command."""
-    result = command(argv, cwd=cwd, timeout=timeout_s, effect=effect)
+    """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
+    was started, counts for its identity."""
+    result = command(argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate)
     return result.exit_code
 
 

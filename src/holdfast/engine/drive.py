@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
-    if past is None and call.is_straight():
-        return _go_straight(call)
-    return _drive(call, perform(call, past))
+    straight = past is None and call.is_straight()
+    value = _go_straight(call) if straight else _drive(call, perform(call, past))
+    if call.execution.checkpoint_every:
+        from holdfast.engine.marks import take_due
+
+        take_due(call.execution)
+    return value
 
 
 def _go_straight(call: Call) -> Any:
@@ -71,6 +75,8 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
                 pause(run, *request)
     except StopIteration as stop:
         outcome: Outcome = stop.value
+    finally:
+        performing.close()
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
@@ -86,7 +92,7 @@ def commit(run: Execution, append: Append) -> None:
     except BaseException as error:
         run.interrupted(error)
         raise
-    if engine.on_event is not None:
+    if engine.teller is not None:
         engine.tell(append)
 
 

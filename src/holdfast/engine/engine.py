@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -14,27 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.clock import Clock, instant
+from holdfast.clock import Clock
 from holdfast.engine import code as codes
 from holdfast.engine import launching, recovery
+from holdfast.engine.ancestry import Ancestry
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
+from holdfast.engine.files import Files, Heart
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
+from holdfast.engine.lifecycle import in_one_piece
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
+from holdfast.engine.teller import Teller
+from holdfast.engine.turns import Turns
 from holdfast.errors import RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
-from holdfast.store.port import Append, NewEvent, Recorded, Store, new_event
-
-logger = logging.getLogger("holdfast")
+from holdfast.store.port import Append, Store
 
 if TYPE_CHECKING:
     from holdfast.engine.aio import Mailbox
@@ -66,18 +68,23 @@ class Engine:
         options: Options,
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
+        files: Files | None = None,
     ) -> None:
         self.store = store
         self.home = home
         self.clock = clock
         self.redactor = redactor
         self.options = options
-        self.on_event = on_event
+        self.teller = None if on_event is None else Teller(self, on_event)
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
+        self.files = files or Files(home, None)
+        self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
+        self.turns = Turns()
+        self.ancestry = Ancestry(self)
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -87,8 +94,6 @@ class Engine:
         self._closed = False
         self.closing = ""
         """Why runs may not go on, once they may not."""
-        self._released: dict[str, int] = {}
-        """Run → its version when it was released here, if somebody is told of events."""
         self._pid = os.getpid()
 
     # Starting
@@ -129,14 +134,15 @@ class Engine:
         if attached is not None:
             return attached.result()
         birth: Append | None = None
-        if run_id is None:
-            claimed, birth = begin(self, create, blobs)
-        else:
-            # This commit need not wait for the disk: nobody knows of the run before its result, and the
-            # first commit that does wait takes this one with it.
-            claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
         run: Run[Any] = Run(self, create.run_id)
-        launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
+        with in_one_piece(self, run):
+            if run_id is None:
+                claimed, birth = begin(self, create, blobs)
+            else:
+                # This commit need not wait for the disk: nobody knows of the run before its result, and the
+                # first commit that does wait takes this one with it.
+                claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
+            launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
         try:
             return run.result()
         except RunInterrupted as error:
@@ -215,6 +221,15 @@ class Engine:
                 owner = self._owner
         return owner.id
 
+    def owns(self, owner_id: str) -> bool:
+        """Whether that owner is this process, which may not have been born as one."""
+        return self._owner is not None and self._owner.id == owner_id
+
+    def beat(self) -> None:
+        """Say that this owner is alive."""
+        if self._owner is not None:
+            self._owner.beat()
+
     # Finding runs
 
     def known(self, run_id: str) -> str:
@@ -226,45 +241,14 @@ class Engine:
     # Telling
 
     def tell(self, append: Append) -> None:
-        """Hand acknowledged events to the program's callback, redacted as for every reader."""
-        if self.on_event is not None:
-            self.flusher.tell_of(append.stream)
-            self.tell_now(append)
+        """The append was acknowledged: the program's callback hears of it."""
+        if self.teller is not None:
+            self.teller.tell(append)
 
-    def tell_now(self, append: Append) -> None:
-        """The same, whatever is still to be told of what was before."""
-        if self.on_event is None:
-            return
-        first = append.version - len(append.events) + 1
-        self._tell_since_release(append.stream, first)
-        for n, event in enumerate(append.events):
-            self._tell_one(append.stream, first + n, event)
-        if append.events and append.events[-1].type == "RunReleased":
-            self._released[append.stream] = append.version
-
-    def _tell_since_release(self, run_id: str, before: int) -> None:
-        """A run that was parked goes on: first what others have written to it meanwhile."""
-        since = self._released.pop(run_id, None)
-        if since is None or before == since + 1:
-            return
-        for entry in self.store.entries(run_id, after=since):
-            if entry.version < before:
-                self._tell_one(run_id, entry.version, NewEvent(entry.type, entry.at, entry.payload))
-
-    def tell_heard(self, run_id: str, heard: Sequence[Recorded]) -> None:
-        """The same for what others have written to a live run."""
-        if self.on_event is not None:
-            for event, version, at in heard:
-                self._tell_one(run_id, version, new_event(event, at))
-
-    def _tell_one(self, run_id: str, version: int, event: NewEvent) -> None:
-        assert self.on_event is not None
-        data = self.redactor.redact_value(msgspec.json.decode(event.payload))
-        try:
-            self.on_event(LogEvent(run_id, version, event.type, instant(event.at), data))
-        except Exception:
-            # The event is durable: a mistake in the callback is not a failure of the run.
-            logger.exception("on_event raised for %s of run %s", event.type, run_id)
+    def tell_up_to(self, run_id: str, version: int) -> None:
+        """And of what others have written to a run of this process."""
+        if self.teller is not None:
+            self.teller.tell_up_to(run_id, version)
 
     # Threads and loops
 
@@ -352,6 +336,7 @@ class Engine:
             self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
+        self.files.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from holdfast.engine.control import Control
 from holdfast.engine.parking import Parked, Waiting
@@ -22,9 +24,9 @@ from holdfast.errors import (
     RunCancelled,
     RunInterrupted,
     RunPaused,
+    StoreCorrupt,
     StoreError,
 )
-from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -87,6 +89,8 @@ class Execution:
         self.thread = threading.get_ident()
         self.forced = False
         """Taken from a live owner by force: what it left half done is taken the same way."""
+        self.robbed = False
+        """Taken from a live owner, which worked in it until a moment ago."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()
@@ -103,6 +107,8 @@ class Execution:
         self.steps_begun = 0
         self.tasks = 0
         """Tasks of an async run beside the one of its function."""
+        self.unsaved = False
+        """A body has begun since the last snapshot of the run's files."""
         self.introduced = False
         """Whether the follower has told it what was written before it was live."""
         self.over = False
@@ -118,9 +124,9 @@ class Execution:
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
-        self._checkpoint_every = engine.options.checkpoint_every
-        self._checkpoint_due = ""
-        self._steps_done = 0 if not self._checkpoint_every else _count_done(state)
+        self.checkpoint_every = engine.options.checkpoint_every
+        self._checkpoint_taken = ""
+        self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
 
     @property
     def waiting(self) -> Waiting:
@@ -143,7 +149,7 @@ class Execution:
         events = decide(state, command)
         for event in events:
             evolve(state, event, state.version, at)
-        if self._checkpoint_every and type(command) in _DONE:
+        if self.checkpoint_every and type(command) in _DONE:
             self._steps_done += 1
         return events
 
@@ -186,13 +192,14 @@ class Execution:
         before: a gate and what comes to it, for one, must not miss each other. Waits for the disk."""
         store = self.engine.store
         written: list[NewEvent] = []
-        heard: list[Recorded] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
             at = self.engine.clock.now_us()
-            heard[:] = self.hear(recorded)
+            self.hear(recorded)
             if self.control is not None and self.control.silent:
                 raise self.control.error
+            if self._fate.error is not None:  # an append before this one was lost: nothing builds on it
+                raise self._fate.error
             written[:] = [event for command in make() for event in self.record(command, at)]
             return Decision(written, None, blobs)
 
@@ -203,22 +210,24 @@ class Execution:
                 self.engine.tell(riding)
             version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
         except Exception as error:
+            self._fate.error = self._fate.error or error
             raise self.lose(error) from None
-        self.engine.tell_heard(self.id, heard)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
 
-    def release_parked(self, parked: Parked) -> Control:
+    def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
         """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
         Returns what stopped it: a cancel or a pause that came until now is carried out instead."""
 
         def release() -> Sequence[c.Command]:
+            now = self.engine.clock.now_us()
             steps = self.state.steps
+            over = [_ending(step, now) for step in steps.values() if _is_due(step, now)]
             decided = any(steps[key].status != "waiting" for key in parked.gates)
-            waits: e.Waits = "pending" if decided else parked.waits
+            waits: e.Waits = "pending" if decided or 0 < parked.until <= now else parked.waits
             asked = () if self.control is None else self.control.commands
-            return (*asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
+            return (*saved, *over, *asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release)
         return self.control or parked
@@ -241,8 +250,6 @@ class Execution:
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
-        if self._checkpoint_every and self.state.owner:
-            self._take_checkpoint_if_due()
         if self._riding:
             with self._lock:
                 riding, self._riding = self._riding, []
@@ -253,29 +260,36 @@ class Execution:
             append.begins, append.events = first.begins, (*first.events, *append.events)
             append.blobs = (*first.blobs, *append.blobs)
 
-    def _take_checkpoint_if_due(self) -> None:
-        """After every so many steps. The append that is sealed now may hold the last of them: the checkpoint
-        goes with the next one."""
+    def due_checkpoint(self) -> str:
+        """The key of the checkpoint that is due after so many steps, given out once; empty if none is."""
         with self._lock:
-            due, self._checkpoint_due = self._checkpoint_due, ""
-            if due:
-                at = self.engine.clock.now_us()
-                taken = self._record(c.TakeCheckpoint(due, 0, "auto"), at)
-                self._riding += [new_event(event, at) for event in taken]
-            number = self._steps_done // self._checkpoint_every
-            key = f"auto@{number * self._checkpoint_every}"
-            if number and key not in self.state.steps:
-                self._checkpoint_due = key
+            number = self._steps_done // self.checkpoint_every
+            key = f"auto@{number * self.checkpoint_every}"
+            if not number or key == self._checkpoint_taken or key in self.state.steps:
+                return ""
+            self._checkpoint_taken = key
+            return key
 
     # Values
 
     def value_of(self, step: StepState) -> Any:
         """The recorded value; one that cannot be read stops the run, whatever its code catches."""
+        return self._read(f"the recorded result of {step.key}", step.result, step.blob, step.key)
+
+    def arguments(self) -> Any:
+        """What the run was started with: (args, kwargs)."""
+        return self._read("what it was started with", self.state.args, self.state.args_blob)
+
+    def _read(self, what: str, inline: msgspec.Raw, blob: str, step: str = "") -> Any:
+        """A value that is damaged, or of a class that is gone, is for a person to look at. A store that
+        cannot be read just now is not: the run is let go as it is."""
         try:
-            return codec.decode(self.engine.store.blob(step.blob) if step.blob else step.result)
+            return self.engine.load_value(inline, blob)
         except HoldfastError as error:
-            reason = f"the recorded result of {step.key} cannot be read: {error}"
-            attend = c.AttendRun(error.code, reason, step.key)
+            if isinstance(error, StoreError) and not isinstance(error, StoreCorrupt):
+                raise self.lose(error) from None
+            reason = f"{what} cannot be read: {error}"
+            attend = c.AttendRun(error.code, reason, step)
             raise self.stop(Control(NeedsAttention(self.id, reason), [attend])) from None
 
     # History
@@ -314,6 +328,17 @@ class Execution:
             self._diverge(f"{key} with other arguments", f"{key} with arguments of digest {digest[:8]}", key)
         return past
 
+    async def give_up_again(self, key: str) -> NoReturn:  # noqa: ARG002
+        """The code gave up this wait when it was executed before: wait until it does so again."""
+        from holdfast.engine.aio import until_stopped
+
+        await until_stopped(self)
+
+    def refuse_given_up(self, key: str) -> None:
+        """Code that no longer runs in tasks cannot give up a wait."""
+        if self.state.steps[key].status == "abandoned":
+            self._diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
+
     def check_all_visited(self, counters: Counters) -> None:
         """At the end of the function, or of a branch: the history must not hold a call that it never made."""
         ordinal = counters.ordinal + 1
@@ -329,12 +354,10 @@ class Execution:
 
     # Others
 
-    def hear(self, recorded: Sequence[Recorded]) -> list[Recorded]:
-        """Take in what others have written; returns what of it is news. What was heard before, and what is
-        its own, changes nothing."""
-        news = []
+    def hear(self, recorded: Sequence[Recorded]) -> None:
+        """Take in what others have written. What was heard before, and what is its own, changes nothing."""
         for one in recorded:
-            event, before = one.event, self.control
+            event = one.event
             if type(event) is e.RunClaimed:
                 if event.epoch > self.epoch:
                     self.lose(OwnershipLost(self.id))
@@ -342,29 +365,25 @@ class Execution:
                 self.cancel(event.reason, event.by)
             elif type(event) is e.PauseRequested:
                 self.pause(event.reason, event.by)
-            elif self._take_in(*one):
-                news.append(one)
-            if self.control is not before:
-                news.append(one)
+            else:
+                self._take_in(*one)
         self.wake()
-        return news
 
     def wake(self) -> None:
         """Whoever waits in this run looks again."""
         for wake in list(self.on_heard):
             wake()
 
-    def _take_in(self, event: e.Event, version: int, at: int) -> bool:
+    def _take_in(self, event: e.Event, version: int, at: int) -> None:
         with self._lock:
             state = self.state
             if type(event) is e.GateDecided:
                 gate = state.steps.get(event.key)
                 if gate is None or gate.status != "waiting" or event.generation != state.generation:
-                    return False
+                    return
             elif type(event) is not e.SignalReceived or version in state.signals:
-                return False
+                return
             evolve(state, event, version, at)
-            return True
 
     def stop_with(self, parent: Control) -> None:
         """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""
@@ -425,6 +444,16 @@ class Execution:
         error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
         error.__cause__ = by
         return self.stop(Control(error))
+
+
+def _is_due(step: StepState, now: int) -> bool:
+    """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
+    would make the run ready as soon as it is released, over and over."""
+    return step.status in ("waiting", "sleeping") and 0 < step.due_at <= now
+
+
+def _ending(step: StepState, now: int) -> c.Command:
+    return c.EndSleep(step.key) if step.status == "sleeping" else c.ExpireGate(step.key, now)
 
 
 def _count_done(state: RunState) -> int:

@@ -9,7 +9,6 @@ tells them what others write to them.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,8 +51,6 @@ class Flusher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._written: deque[Append] = deque()
-        """What was flushed and the program's callback is still to be told of."""
 
     def watch(self, one: Beginning) -> None:
         self._watched[id(one)] = one
@@ -62,6 +59,10 @@ class Flusher:
 
     def unwatch(self, one: Beginning) -> None:
         self._watched.pop(id(one), None)
+
+    def is_busy(self, run: Execution, but: Beginning | None) -> bool:
+        """Whether something of this run goes on now, beside one thing."""
+        return any(one.execution is run and one is not but for one in list(self._watched.values()))
 
     def close(self) -> None:
         self._closing.set()
@@ -85,7 +86,7 @@ class Flusher:
             ticks += 1
             if ticks >= _FOLLOW_TICKS and self._engine.live:
                 self._engine.follower.ensure()
-            if self._watched or self._written:
+            if self._watched or self._has_noted():
                 idle = 0
                 self._tick()
             elif idle < _IDLE_TICKS:
@@ -119,25 +120,15 @@ class Flusher:
 
     def written(self, append: Append) -> None:
         """What the program's callback is to be told of soon. Waits for nothing."""
-        if self._engine.on_event is not None:
-            self._written.append(append)
-
-    def tell_of(self, run_id: str) -> None:
-        """Tell what is still to be told of this run: something later is about to be."""
-        for append in [one for one in self._written if one.stream == run_id]:
-            try:
-                self._written.remove(append)
-            except ValueError:
-                continue  # another thread tells it
-            self._engine.tell_now(append)
+        if self._engine.teller is not None:
+            self._engine.teller.note(append)
 
     def _tell(self) -> None:
-        while self._written:
-            try:
-                append = self._written.popleft()
-            except IndexError:
-                return
-            self._engine.tell_now(append)
+        if self._engine.teller is not None:
+            self._engine.teller.tell_noted()
+
+    def _has_noted(self) -> bool:
+        return self._engine.teller is not None and bool(self._engine.teller.noted)
 
 
 class _Told:

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.engine import steering
 from holdfast.engine.execution import HEARD, Execution
-from holdfast.errors import Resync, StoreVanished
+from holdfast.errors import Refused, Resync, StoreVanished
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
 from holdfast.store.port import Entry, Recorded
@@ -25,15 +26,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _AGAIN_S = 1.0
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
-_STOPS = (
-    *_ENDS,
-    "RunPaused",
-    "RunNeedsAttention",
-    "RunReleased",
-    "Rewound",
-    "GenerationRestored",
-)
-_TYPES = (*HEARD, *_STOPS)
+_HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
+_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased")
 
 logger = logging.getLogger("holdfast")
 
@@ -166,43 +160,53 @@ class Follower:
     def _look(self) -> None:
         store = self._engine.store
         self._introduce()
-        changed = (pulse := store.pulse()) != self._pulse
-        if changed:
+        concerned = False
+        if (pulse := store.pulse()) != self._pulse:
             self._pulse = pulse
-            self._hear()
+            concerned = self._hear()
         with self._lock:
             new, self._new = self._new, []
         for run_id in new:
             self._check(run_id)
         now = self._engine.clock.now_us()
-        if self._parked and (changed or new or 0 < self._next <= now):
+        if self._parked and (concerned or new or 0 < self._next <= now):
             self._go_on(now)
         if self._parked and self._engine.clock.monotonic() >= self._again:
             self._again = self._engine.clock.monotonic() + _AGAIN_S
             self._go_on(now)
             self._look_for_dead()
 
-    def _hear(self) -> None:
+    def _hear(self) -> bool:
+        """Take in what the log has since the last look; whether parked runs, or descendants of theirs, are
+        among what it is about. What others write about their own runs is no reason to look at all."""
         try:
             page = self._engine.store.feed(self._cursor, types=_TYPES)
         except Resync:  # the store was restored from a backup
             self._begin()
-            return
+            return True
         self._cursor = page.cursor
         if page.entries:
             self._pulse = None  # there may be more
         heard: dict[str, list[Entry]] = {}
+        concerned = False
         for entry in page.entries:
             if entry.stream in self._engine.live:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
+                concerned = True
+                self._engine.tell_up_to(entry.stream, entry.version)
                 self._check(entry.stream)
-            elif entry.type in _ENDS and self._parked and (holder := self._holder(entry.stream)):
-                self._go(holder)  # a child that somebody else brought to its end
+            elif self._parked and (holder := self._holder(entry.stream)):
+                concerned = True
+                if entry.type in _ENDS:
+                    self._go(holder)  # a child that somebody else brought to its end
+                elif entry.type in _HALTS:
+                    self._halt(holder, entry.stream)
         for run_id, entries in heard.items():
             live = self._engine.live.get(run_id)
             if live is not None:
                 self._tell(live[0], entries)
+        return concerned
 
     def _tell(self, execution: Execution, entries: list[Entry]) -> None:
         recorded = [
@@ -211,7 +215,8 @@ class Follower:
             if one.type in HEARD
         ]
         if recorded:
-            self._engine.tell_heard(execution.id, execution.hear(recorded))
+            execution.hear(recorded)
+            self._engine.tell_up_to(execution.id, recorded[-1].version)
 
     # Going on
 
@@ -232,8 +237,7 @@ class Follower:
     def _holder(self, run_id: str) -> str:
         """The nearest of the run and its ancestors that is parked here."""
         while run_id and run_id not in self._parked:
-            row = None if run_id in self._engine.live else self._engine.store.run(run_id)
-            run_id = row.parent if row is not None else ""
+            run_id = "" if run_id in self._engine.live else self._engine.ancestry.parent(run_id)
         return run_id
 
     def _check(self, run_id: str) -> None:
@@ -241,6 +245,20 @@ class Follower:
         row = self._engine.store.run(run_id)
         if row is None or row.status in ENDED or row.status in ("paused", "needs_attention"):
             self._go(run_id)
+
+    def _halt(self, run_id: str, child: str) -> None:
+        """A run cannot go on whose child somebody has halted by itself: it is paused, as it would be if it
+        were executed now, and whoever waits for it is told."""
+        store = self._engine.store
+        row, halted = store.run(run_id), store.run(child)
+        if row is None or row.owner or halted is None or halted.status not in ("paused", "needs_attention"):
+            return
+        if not store.strays([child]):
+            what = "is paused" if halted.status == "paused" else "needs attention"
+            try:
+                steering.pause(self._engine, run_id, f"its child run {child} {what}", "", 0.0)
+            except Refused:
+                pass  # it has ended meanwhile
 
     def _look_for_dead(self) -> None:
         """Go on with the runs that another process took, and did not live to bring to an end."""

@@ -8,6 +8,8 @@ content they have seen, and another one is refused. A gate whose time is over is
     if decision.outcome == "approved": ...
 
     payment = wait_for("paid", timeout=3600)
+
+In async code a gate whose task is cancelled is given up: that is recorded, and nothing comes to it any more.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Approval:
 
     @staticmethod
     async def _decide(gate: _Gate) -> Decision:
-        return _decision(await _pass_async(gate))
+        from holdfast.engine.aio import abandonable
+
+        return _decision(await abandonable(gate.run, gate.key, partial(_pass_async, gate)))
 
 
 class WaitFor:
@@ -76,12 +80,9 @@ class WaitFor:
 
     @staticmethod
     async def _receive(gate: _Gate) -> Any:
-        passed = await _pass_async(gate)
-        if passed.blob:
-            import asyncio
+        from holdfast.engine.aio import abandonable
 
-            return await asyncio.to_thread(_value, gate, passed)
-        return _value(gate, passed)
+        return await abandonable(gate.run, gate.key, partial(_value_async, gate))
 
 
 class _Gate(NamedTuple):
@@ -163,6 +164,7 @@ def _pass(gate: _Gate) -> StepState:
     """Open the gate if it is new, wait until it is decided, and give how."""
     if gate.past is None:
         _open(gate)
+    gate.run.refuse_given_up(gate.key)
     step = gate.run.state.steps[gate.key]
     while step.status == "waiting":  # the clock that it waits by may be set back when its time is over
         gate.run.waiting.wait(_wait(gate, step))
@@ -177,6 +179,8 @@ async def _pass_async(gate: _Gate) -> StepState:
     if gate.past is None:
         await in_store(gate.run, partial(_open, gate))
     step = gate.run.state.steps[gate.key]
+    if step.status == "abandoned":
+        await gate.run.give_up_again(gate.key)
     while step.status == "waiting":
         await gate.run.waiting.wait_async(_wait(gate, step))
         if step.status == "waiting":
@@ -213,6 +217,15 @@ def _value(gate: _Gate, step: StepState) -> Any:
         waited = (step.ended_at - step.first_started_at) / 1e6
         raise StepTimeout(gate.key, gate.timeout_s if gate.timeout_s is not None else waited)
     return gate.run.value_of(step)
+
+
+async def _value_async(gate: _Gate) -> Any:
+    passed = await _pass_async(gate)
+    if passed.blob:
+        import asyncio
+
+        return await asyncio.to_thread(_value, gate, passed)
+    return _value(gate, passed)
 
 
 approval = Approval()

@@ -7,9 +7,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.claim import Claimed, claim, give_back, leave, release_quietly
+from holdfast.engine.claim import Claimed, claim, give_back, release_quietly
 from holdfast.engine.follower import Parking
-from holdfast.engine.lifecycle import Arguments, OnPark, ended, execute, execute_async, follow_handle
+from holdfast.engine.lifecycle import (
+    Arguments,
+    OnPark,
+    ended,
+    execute,
+    execute_async,
+    follow_handle,
+    in_one_piece,
+)
 from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run, in_loop
@@ -48,20 +56,34 @@ def launch(
         live = engine.live.get(run.id)
     if live is not None:
         return live[1]
-    claimed = claim_it()
-    if claimed.attached is not None:
-        return claimed.attached
-    if claimed.state.ended:
-        run.finish(ended(engine, run.id, claimed.state))
-        return run
-    found = workflow[0] if isinstance(workflow, list) else workflow
-    if found.is_async:
-        on_park = _park_async(engine, run, found, arguments) if stay else partial(_leave_parked, run)
-        engine.loop_thread().spawn(execute_async(engine, run, found, arguments, claimed, on_park))
-    else:
-        on_park = _park_in_thread(engine, run, found, arguments) if stay else partial(_leave_parked, run)
-        _execute_in_thread(engine, run, found, arguments, claimed, on_park)
+    with in_one_piece(engine, run):
+        claimed = claim_it()
+        if claimed.attached is not None:
+            return claimed.attached
+        if claimed.state.ended:
+            run.finish(ended(engine, run.id, claimed.state))
+            return run
+        found = workflow[0] if isinstance(workflow, list) else workflow
+        if found.is_async:
+            on_park = _park_async(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+            engine.loop_thread().spawn(_take_over(engine, run, found, arguments, claimed, on_park))
+        else:
+            on_park = _park_in_thread(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+            _execute_in_thread(engine, run, found, arguments, claimed, on_park)
     return run
+
+
+async def _take_over(
+    engine: Engine,
+    run: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    on_park: OnPark,
+) -> None:
+    """Execute what another thread has claimed, unless Ctrl-C has cut that off meanwhile."""
+    if engine.turns.take_over(run.id):
+        await execute_async(engine, run, workflow, arguments, claimed, on_park)
 
 
 def _leave_parked(run: Run[Any], parked: Parked) -> None:
@@ -118,17 +140,17 @@ def _execute_in_thread(
     on_park: OnPark,
 ) -> None:
     """A thread of its own: a run that computes for long must not take one that others need."""
-    thread = threading.Thread(
-        target=execute,
-        args=(engine, run, workflow, arguments, claimed, on_park),
-        name=f"holdfast-run-{run.id}",
-        daemon=True,
-    )
+
+    def take_over() -> None:
+        if engine.turns.take_over(run.id):  # unless Ctrl-C has cut off the thread that claimed it
+            execute(engine, run, workflow, arguments, claimed, on_park)
+
+    thread = threading.Thread(target=take_over, name=f"holdfast-run-{run.id}", daemon=True)
     try:
         thread.start()
-    except BaseException:  # no thread is left, or Ctrl-C: the run goes to whoever has one
+    except Exception:  # no thread is left: the run goes to whoever has one
         release_quietly(engine, run.id)
-        leave(engine, run.id)
+        engine.turns.leave(run.id)
         raise
 
 
@@ -189,9 +211,10 @@ def _spawn(
 ) -> None:
     import asyncio
 
-    task = asyncio.get_running_loop().create_task(
-        _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
-    )
+    from holdfast.engine.runtask import RunTask
+
+    going = _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
+    task = RunTask(going, loop=asyncio.get_running_loop())
     _keep(task)
     task.add_done_callback(partial(_finish_cancelled, run))
 

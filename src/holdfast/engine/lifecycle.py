@@ -8,13 +8,16 @@ is parked is handed to the follower, which lets it be claimed and executed again
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
+from holdfast.engine import files, steering
 from holdfast.engine import step as steps
-from holdfast.engine.claim import Claimed, give_back, leave, release_quietly
+from holdfast.engine.claim import Claimed, give_back, release_quietly
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.parking import Parked
@@ -44,6 +47,11 @@ class Ending(NamedTuple):
     blobs: Sequence[tuple[str, bytes]] = ()
     final: bool = False
     """The run ends or is paused with this: if it cannot be written, it is not."""
+
+    @property
+    def cancel(self) -> c.CancelRun | None:
+        """The cancel that ends it, if one does."""
+        return next((one for one in self.commands if isinstance(one, c.CancelRun)), None)
 
     def unwritten(self, error: BaseException) -> Outcome:
         """The outcome when writing failed. What stopped a run says more than that its release failed."""
@@ -82,6 +90,11 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
 
 
+def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
+    """Before the run ends: if this process dies in between, it is still to be cancelled, and they with it."""
+    steering.cancel_children(engine, cancel.run_id, cancel.reason, cancel.by, 0.0)
+
+
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
     """The outcome of a run that has ended before."""
     alias = codes.enter(state.code)
@@ -100,7 +113,7 @@ def _enlist(
     engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool, birth: Append | None = None
 ) -> Execution:
     execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
-    execution.forced = claimed.forced
+    execution.forced, execution.robbed = claimed.forced, claimed.robbed
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing
@@ -110,7 +123,9 @@ def _enlist(
     if parent is not None and parent[0].control is not None:
         execution.stop_with(parent[0].control)
     steps.live_runs.add(execution)
-    leave(engine, run.id)
+    engine.turns.leave(run.id)
+    if engine.teller is not None:
+        engine.teller.begin(run.id, claimed.state.version if birth is None else 0)
     if execution.birth is not None:
         engine.flusher.watch(execution.birth)
     return execution
@@ -122,12 +137,14 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 
 
 def _dismiss(engine: Engine, run_id: str) -> None:
-    leave(engine, run_id)
-    with engine.lock:
-        live = engine.live.pop(run_id, None)
+    """Nobody executes the run here any more. Can be repeated: the run is live until all else is done."""
+    engine.turns.leave(run_id)
+    live = engine.live.get(run_id)
     if live is not None:
         live[0].forget_birth()
         steps.live_runs.discard(live[0])
+    with engine.lock:
+        engine.live.pop(run_id, None)
 
 
 def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
@@ -141,11 +158,21 @@ def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
     return Outcome(None, error)
 
 
-def _arguments(engine: Engine, arguments: Arguments | None, state: RunState) -> Arguments:
-    if arguments is not None:
-        return arguments
-    args, kwargs = engine.load_value(state.args, state.args_blob)
-    return args, kwargs
+@contextmanager
+def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
+    """Around a claim and the execution that follows it in this thread. Ctrl-C can fall between any two lines
+    of them: wherever it does, the run is released, and nobody here takes it for being claimed or executed."""
+    try:
+        yield
+    except BaseException as error:
+        live = engine.live.get(run.id)
+        executes = live is not None and live[0].mailbox is None and live[0].thread == threading.get_ident()
+        if engine.turns.cut_off(run.id) or executes:
+            outcome = _cut_off(engine, run.id, error)
+            _dismiss(engine, run.id)
+            if not run.done():
+                run.finish(outcome)
+        raise
 
 
 # Synchronous
@@ -180,43 +207,61 @@ def execute(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
-        _finish(run, outcome, on_park)
+        _finish(engine, run, outcome, on_park)
 
 
-def _finish(run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
+def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
     if isinstance(outcome.error, Parked):
         on_park(outcome.error)
         run.rested.set()
-    else:
+    elif engine.teller is None:
         run.finish(outcome)
+    else:
+        engine.teller.when_told(run.id, partial(run.finish, outcome))
 
 
 def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
     engine = execution.engine
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
-    token = current.set(scope)
     try:
-        args, kwargs = _arguments(engine, arguments, execution.state)
-        outcome = Outcome(workflow.fn(*args, **kwargs))
+        # In a context of its own: wherever Ctrl-C falls, this thread is outside the run again.
+        outcome = Outcome(copy_context().run(_play, scope, workflow, arguments))
     except BaseException as error:
         outcome = Outcome(None, error)
-    finally:
-        current.reset(token)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
-    if isinstance(parked, Parked):
-        try:
-            return _stopped(execution.release_parked(parked))
-        except Control as control:
-            return Outcome(None, control.error)
-    elif ending.commands:
-        try:
-            entry = execution.entry(ending.commands, blobs=ending.blobs)
-            engine.store.append(entry)
-            engine.tell(entry)
-        except HoldfastError as error:
-            return ending.unwritten(error)
+    with files.stopping(execution) as saved:
+        if isinstance(parked, Parked):
+            try:
+                return _stopped(_release(execution, parked, saved))
+            except Control as control:
+                return Outcome(None, control.error)
+        if ending.commands:
+            try:
+                if ending.cancel is not None:
+                    _cancel_descendants(engine, ending.cancel)
+                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)
+                engine.store.append(entry)
+                engine.tell(entry)
+            except HoldfastError as error:
+                return ending.unwritten(error)
     return ending.outcome
+
+
+def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -> Control:
+    """Let go of a parked run, and end its descendants if it is cancelled just then."""
+    control = execution.release_parked(parked, saved)
+    for command in control.commands:
+        if isinstance(command, c.CancelRun):
+            _cancel_descendants(execution.engine, command)
+    return control
+
+
+def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
+    current.set(scope)
+    files.begin(scope.execution)
+    args, kwargs = arguments or scope.execution.arguments()
+    return workflow.fn(*args, **kwargs)
 
 
 def _stopped(control: Control) -> Outcome:
@@ -239,6 +284,7 @@ async def execute_async(
     """The same in the running event loop, which never waits for the disk."""
     import asyncio
 
+    from holdfast.engine.runtask import RunTask
     from holdfast.engine.scope import install_task_factory
 
     state = claimed.state
@@ -252,6 +298,9 @@ async def execute_async(
     outcome, alias = Outcome(None, HoldfastError("the driver died")), None
     try:
         execution = _enlist(engine, run, claimed, is_async=True)
+        driver = asyncio.current_task()
+        if isinstance(driver, RunTask):
+            driver.execution = execution
         alias = codes.enter(state.code)
         outcome = await _execute_async(execution, workflow, arguments, deadline)
     except BaseException:
@@ -260,7 +309,7 @@ async def execute_async(
     finally:
         codes.leave(alias)
         _dismiss(engine, run.id)
-        _finish(run, outcome, on_park)
+        _finish(engine, run, outcome, on_park)
 
 
 async def _execute_async(
@@ -271,7 +320,9 @@ async def _execute_async(
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     token = current.set(scope)
     try:
-        args, kwargs = _arguments(execution.engine, arguments, execution.state)
+        if execution.state.files:
+            await aio.in_store(execution, partial(files.begin, execution))
+        args, kwargs = arguments or execution.arguments()
         outcome = Outcome(await workflow.fn(*args, **kwargs))
     except BaseException as error:
         outcome = Outcome(None, error)
@@ -280,14 +331,26 @@ async def _execute_async(
     await aio.settle_down(execution)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
-    if isinstance(parked, Parked):
-        try:
-            return _stopped(await aio.in_store(execution, partial(execution.release_parked, parked)))
-        except Control as control:
-            return Outcome(None, control.error)
-    elif ending.commands:
-        try:
-            await aio.commit(execution, execution.entry(ending.commands, blobs=ending.blobs))
-        except Control as control:
-            return ending.unwritten(control.error)
+    with ExitStack() as held:
+        saved: list[c.Command] = []
+        if execution.state.files:
+            stopping = files.stopping(execution)
+            saved.extend(await aio.in_store_to_the_end(execution, partial(held.enter_context, stopping)))
+        if isinstance(parked, Parked):
+            try:
+                release = partial(_release, execution, parked, saved)
+                return _stopped(await aio.in_store(execution, release))
+            except Control as control:
+                return Outcome(None, control.error)
+        if ending.commands:
+            try:
+                if ending.cancel is not None:
+                    end = partial(_cancel_descendants, execution.engine, ending.cancel)
+                    await aio.in_store(execution, end)
+                commands = (*saved, *ending.commands)
+                await aio.commit(execution, execution.entry(commands, blobs=ending.blobs))
+            except Control as control:
+                return ending.unwritten(control.error)
+            except HoldfastError as error:
+                return ending.unwritten(error)
     return ending.outcome

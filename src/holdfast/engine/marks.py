@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.engine import drive
+from holdfast.engine import drive, files
 from holdfast.engine.execution import Execution
 from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.errors import WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel.events import GitPosition
 from holdfast.kernel.identity import check_step_name
 from holdfast.store.port import Append
 
@@ -32,7 +34,7 @@ class Checkpoint:
             )
         taken = _take(scope, name, data)
         if taken is not None:
-            drive.commit(taken.run, taken.append)
+            taken.write()
 
     def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
@@ -41,18 +43,46 @@ class Checkpoint:
 
     @staticmethod
     async def _write(taken: _Taken | None) -> None:
-        if taken is None:
-            return
-        from holdfast.engine import aio
-
-        cancelled = await aio.commit(taken.run, taken.append)
-        if cancelled is not None:
-            raise cancelled
+        if taken is not None:
+            await taken.write_soon()
 
 
 class _Taken(NamedTuple):
+    """A checkpoint that is not in the log yet. The snapshot of the files goes there with it."""
+
     run: Execution
-    append: Append
+    command: c.TakeCheckpoint
+    blobs: Sequence[tuple[str, bytes]] = ()
+
+    def write(self) -> None:
+        with files.at_checkpoint(self.run) as saved:
+            drive.commit(self.run, self._append(*saved))
+
+    async def write_soon(self) -> None:
+        from holdfast.engine import aio
+
+        with ExitStack() as held:
+            saved = await aio.in_store(self.run, lambda: held.enter_context(files.at_checkpoint(self.run)))
+            cancelled = await aio.commit(self.run, self._append(*saved))
+        if cancelled is not None:
+            raise cancelled
+
+    def _append(self, snapshot: str, root: str, git: GitPosition | None, mark: str) -> Append:
+        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git, mark=mark)
+        return self.run.entry([command], blobs=self.blobs)
+
+
+def take_due(run: Execution) -> None:
+    """After a step: the checkpoint that the setting `checkpoint_every` wants, if one is due."""
+    key = run.due_checkpoint()
+    if key:
+        _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write()
+
+
+async def take_due_soon(run: Execution) -> None:
+    key = run.due_checkpoint()
+    if key:
+        await _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
 
 
 def _take(scope: Scope, name: str, data: dict[str, Any]) -> _Taken | None:
@@ -63,7 +93,7 @@ def _take(scope: Scope, name: str, data: dict[str, Any]) -> _Taken | None:
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
         return None
     value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return _Taken(run, run.entry([c.TakeCheckpoint(key, ordinal, name, value, blob)], blobs=blobs))
+    return _Taken(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
 
 
 def emit(name: str, value: object) -> None:

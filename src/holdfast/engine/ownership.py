@@ -41,6 +41,14 @@ class Owner:
             self._drop()
             raise
 
+    def beat(self) -> None:
+        """A sign of life, which stays when this owner dies."""
+        if self._fd >= 0:
+            try:
+                os.utime(self._fd)
+            except OSError:
+                pass  # then it is as old as the last one
+
     def close(self) -> None:
         """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
         if self._fd < 0:
@@ -76,6 +84,14 @@ def is_alive(home: Path, owner_id: str) -> bool:
     return is_held(lock_path(home, owner_id))
 
 
+def last_seen_us(home: Path, owner_id: str) -> int:
+    """The last sign of life of an owner, by the wall clock; 0 if there is none left."""
+    try:
+        return os.stat(lock_path(home, owner_id)).st_mtime_ns // 1000
+    except OSError:
+        return 0
+
+
 def bury(home: Path, store: Store, owner_id: str) -> None:
     """Remove what a dead owner left behind, once nothing refers to it. What cannot be removed now can wait
     for the next birth, and what is wrong with the store, the next commit says."""
@@ -105,6 +121,17 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def booted_at_us() -> int:
+    """When this machine was started; 0 if nobody says."""
+    try:
+        for line in Path("/proc/stat").read_text().splitlines():
+            if line.startswith("btime "):
+                return int(line.split()[1]) * 1_000_000
+    except OSError:
+        pass
+    return 0
 
 
 _held: weakref.WeakSet[Owner] = weakref.WeakSet()

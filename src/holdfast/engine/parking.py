@@ -135,20 +135,16 @@ class Waiting:
         """The same in an event loop."""
         import asyncio
 
+        from holdfast.engine.bell import Bell
+
         run, clock = self._run, self._run.engine.clock
         run.engine.follower.ensure()
-        loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(woken.set)
-
+        bell = Bell(asyncio.get_running_loop())
         self._waits.append(wait)
-        run.on_stop.append(wake)
-        run.on_heard.append(wake)
+        run.on_stop.append(bell.ring)
+        run.on_heard.append(bell.ring)
         try:
             while run.control is None and not wait.is_over():
-                woken.clear()
                 left = clock.wait(wait.until) if wait.until else _LOOK_S
                 if left <= 0:
                     break
@@ -157,15 +153,13 @@ class Waiting:
                 if run.stopping.is_set():
                     break
                 seen = run.steps_begun
-                try:
-                    await asyncio.wait_for(woken.wait(), min(left, _GRACE_S))
-                except TimeoutError:
-                    if not run.under_way and run.steps_begun == seen:
-                        self._park_unless_soon()
+                rung = await bell.wait(min(left, _GRACE_S))
+                if not rung and not run.under_way and run.steps_begun == seen:
+                    self._park_unless_soon()
         finally:
             self._waits.remove(wait)
-            run.on_stop.remove(wake)
-            run.on_heard.remove(wake)
+            run.on_stop.remove(bell.ring)
+            run.on_heard.remove(bell.ring)
         if run.control is not None:
             raise run.control
 

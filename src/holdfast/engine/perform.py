@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
+from holdfast.engine.files import unusable
 from holdfast.engine.policy import ONCE, Retry, seconds
 from holdfast.engine.scope import NEVER, Deadline, InsideStep
-from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
+from holdfast.errors import BadInput, HoldfastError, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.events import Effect, Failure, StepKind
+from holdfast.kernel.events import Effect, Failure, Isolate, StepKind
 from holdfast.kernel.failure import STEP_MARK, capture, rebuild, round_trips
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
     from holdfast.engine.arguments import Digested
+    from holdfast.engine.atomic import Guard
 
 _NO_KWARGS: dict[str, Any] = {}
 
@@ -46,6 +48,7 @@ class Spec:
         "effect",
         "intent_first",
         "is_async",
+        "isolate",
         "kind",
         "name",
         "retry",
@@ -53,6 +56,7 @@ class Spec:
         "straight",
         "timeout",
         "verify",
+        "writes",
     )
 
     def __init__(
@@ -69,6 +73,8 @@ class Spec:
         child: str = "",
         intent_first: bool = False,
         is_async: bool = False,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
     ) -> None:
         self.name = name
         self.body = body
@@ -80,7 +86,9 @@ class Spec:
         self.verify = verify
         self.secret = secret
         self.child = child
-        self.intent_first = intent_first or effect == "once"
+        self.writes = tuple(writes)
+        self.isolate = isolate
+        self.intent_first = intent_first or effect != "idempotent"
         self.straight = timeout is None and not self.intent_first
 
 
@@ -96,6 +104,7 @@ class Call(InsideStep):
         "at",
         "deadline",
         "digested",
+        "guard",
         "kwargs",
         "ordinal",
         "overdue",
@@ -131,12 +140,15 @@ class Call(InsideStep):
         """Whether the log has the attempt, or will have it by somebody else's append."""
         self.overdue: Any = None
         """The thread of an attempt that took too long and has not returned yet."""
+        self.guard: Guard | None = None
+        """Of a `workspace` step under way: what keeps its files."""
 
     def begin(self) -> None:
         clock = self.execution.engine.clock
         self.at = clock.now_us()
         self.since = clock.monotonic()
         self.taken = False
+        self.execution.unsaved = True
 
     def take(self) -> Sequence[NewEvent]:
         """The events that say that the attempt began, nothing if that is said. The caller holds
@@ -225,23 +237,26 @@ def _perform(
     while True:
         if run.control is not None and tried is None:
             raise run.control
-        outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
-        tried = None
-        if failed is None:
-            return outcome
-        failures += 1
-        retry_at = _next_try(call, outcome.error, failures)
-        if retry_at and call.spec.effect == "once":
-            # It failed, but it may have happened: only its verify hook can tell.
-            not_done = c.FailAttempt(call.key, failed, retry_at)
-            known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
-            if known is not None:
-                return known
-            yield _until_due(run.state.steps[call.key])
-            continue
-        yield run.entry([c.FailAttempt(call.key, failed, retry_at)], before=began)
-        if not retry_at:
-            return outcome
+        try:
+            outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
+            tried = None
+            if failed is None:
+                return outcome
+            failures += 1
+            retry_at = _next_try(call, outcome.error, failures)
+            if retry_at and call.spec.effect == "once":
+                # It failed, but it may have happened: only its verify hook can tell.
+                not_done = c.FailAttempt(call.key, failed, retry_at)
+                known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
+                if known is not None:
+                    return known
+            else:
+                yield run.entry([*_left(call), c.FailAttempt(call.key, failed, retry_at)], before=began)
+                if not retry_at:
+                    return outcome
+        finally:
+            if call.guard is not None:
+                call.guard.close()
         yield _until_due(run.state.steps[call.key])
 
 
@@ -271,16 +286,27 @@ def _attempt(
     spec = call.spec
     late = False
     if outcome is None:
+        saved: Sequence[c.Command] = ()
+        in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
+        if spec.effect == "workspace" and in_time:
+            saved = yield from _guarded(call)
         with run.taking:
             call.begin()
             late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
-            events = call.take() if not late and (spec.intent_first or not new) else ()
+            events: Sequence[NewEvent] = ()
+            if not late and (spec.intent_first or not new):
+                before = [event for one in saved for event in run.record(one, call.at)]
+                events = [*before, *call.take()]
         if late:
             outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+            if call.guard is not None:
+                call.guard.saved = list(saved)
         else:
             if events:
                 call.attempt = run.state.steps[call.key].attempt
-                yield run.append(events, durable=spec.effect == "once")
+                yield run.append(events, durable=spec.effect != "idempotent")
+                if call.guard is not None:
+                    call.guard.begun()
                 if run.control is not None and run.control.at_once:
                     raise run.control
             run.engine.flusher.watch(call)
@@ -288,6 +314,8 @@ def _attempt(
                 outcome = yield _body(call)
             finally:
                 run.engine.flusher.unwatch(call)
+            if call.guard is not None and outcome is not None:
+                outcome = yield from _look_at_files(call, call.guard, outcome)
     assert outcome is not None
     if outcome.error is None:
         try:
@@ -323,7 +351,62 @@ def completion(call: Call, value: Any) -> Append:
                 result, blob, run.state.generation, spec.secret,
             )
         )  # fmt: skip
-    return run.append(run.record(command, run.engine.clock.now_us()), blobs=blobs)
+    at = run.engine.clock.now_us()
+    if call.guard is None:
+        return run.append(run.record(command, at), blobs=blobs)
+    commands = (*call.guard.saved, command)
+    return run.append([event for one in commands for event in run.record(one, at)], blobs=blobs)
+
+
+# Files
+
+
+def _guarded(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
+    """Before a `workspace` step: have its files alone, as an earlier attempt found them."""
+    from holdfast.engine.atomic import Guard
+
+    run = call.execution
+    try:
+        guard = call.guard = Guard(call)
+        if not guard.isolated or call.key in {saved.key for saved in run.state.files}:
+            yield from _alone(call, guard)
+        entered = yield Body(lambda *_, **__: guard.enter(), None)
+    except HoldfastError as error:
+        raise run.stop(unusable(run, error)) from None
+    assert entered is not None
+    if isinstance(entered.error, HoldfastError):
+        raise run.stop(unusable(run, entered.error)) from None
+    if entered.error is not None:
+        raise entered.error
+    saved: Sequence[c.Command] = entered.value
+    return saved
+
+
+def _alone(call: Call, guard: Guard) -> Generator[Request, Outcome | None, None]:
+    """Wait until nobody else works on the files, without holding a thread."""
+    from holdfast.engine.atomic import LOCK_AT_FIRST_S, LOCK_AT_MOST_S
+
+    clock = call.execution.engine.clock
+    began, pause = clock.monotonic(), LOCK_AT_FIRST_S
+    while not guard.lock(clock.monotonic() - began):
+        yield Pause(clock.now_us() + int(pause * 1e6), pause)
+        pause = min(pause * 1.5, LOCK_AT_MOST_S)
+
+
+def _look_at_files(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
+    """After its body, however that ended: what it has made of the files."""
+    if isinstance(outcome.error, Control) or not isinstance(outcome.error, (Exception, type(None))):
+        return outcome  # the run stops, and says what the files are then
+    if guard.isolated and outcome.error is None:
+        yield from _alone(call, guard)
+    failed = outcome.error is not None
+    left = yield Body(lambda *_, **__: guard.leave(failed), None)
+    assert left is not None
+    return outcome if left.error is None or failed else left
+
+
+def _left(call: Call) -> Sequence[c.Command]:
+    return () if call.guard is None else call.guard.saved
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]:

@@ -39,7 +39,9 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
 def ready(engine: Engine) -> list[str]:
     """The runs that nobody owns and that can go on, the oldest first; of a family, only its eldest."""
     found = engine.store.ready_runs(engine.clock.now_us())
-    return list(dict.fromkeys(eldest(engine, parent) if parent else run_id for run_id, parent in found))
+    return list(
+        dict.fromkeys(engine.ancestry.eldest(parent) if parent else run_id for run_id, parent in found)
+    )
 
 
 def orphans(engine: Engine) -> list[str]:
@@ -49,14 +51,7 @@ def orphans(engine: Engine) -> list[str]:
     rows = engine.store.find_runs(RunFilter(orphaned=_OPEN, live=("", *living)))
     strays = set(engine.store.strays([row.id for row in rows if row.parent]))
     found = [row for row in reversed(rows) if row.id not in strays]
-    return list(dict.fromkeys(eldest(engine, row.parent) if row.parent else row.id for row in found))
-
-
-def eldest(engine: Engine, run_id: str) -> str:
-    """The run at the root of a family: its children go on inside it."""
-    while (row := engine.store.run(run_id)) is not None and row.parent:
-        run_id = row.parent
-    return run_id
+    return list(dict.fromkeys(engine.ancestry.eldest(row.parent) if row.parent else row.id for row in found))
 
 
 def check_unasked(engine: Engine, run_id: str) -> None:

@@ -7,6 +7,7 @@ in which nothing else happens is parked meanwhile: it holds no thread.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast.engine import drive
@@ -36,6 +37,7 @@ class Sleep:
         key, ordinal, past = _recall(scope)
         if past is None:
             drive.commit(run, run.entry([_start(run, key, ordinal, duration, scope.deadline)]))
+        run.refuse_given_up(key)
         sleeping = run.state.steps[key]
         if sleeping.status != "completed":
             until = _end(sleeping, scope.deadline)
@@ -53,7 +55,12 @@ class Sleep:
             import asyncio
 
             return asyncio.sleep(_checked(duration))
-        return _sleep_async(scope.execution, duration, scope.deadline, *_recall(scope))
+        from holdfast.engine.aio import abandonable
+
+        run = scope.execution
+        key, ordinal, past = _recall(scope)
+        wait = partial(_sleep_async, run, duration, scope.deadline, key, ordinal, past)
+        return abandonable(run, key, wait)
 
     @staticmethod
     def _scope() -> Scope | None:
@@ -75,6 +82,8 @@ async def _sleep_async(
         if cancelled is not None:
             raise cancelled
     sleeping = run.state.steps[key]
+    if sleeping.status == "abandoned":
+        await run.give_up_again(key)
     if sleeping.status != "completed":
         until = _end(sleeping, deadline)
         if run.engine.clock.wait(until) <= IN_PLACE_S:

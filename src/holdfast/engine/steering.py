@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import GateError
+from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -95,10 +95,13 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
 
 
 def cancel_children(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> None:
-    """End what is left of the children of a run that was cancelled."""
+    """End what is left of the children of a run that was cancelled, or is about to be."""
     for child in engine.store.runs(parent=run_id):
         if child.status not in ENDED:
-            cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
+            try:
+                cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
+            except Refused:
+                pass  # it has ended meanwhile
         else:
             cancel_children(engine, child.id, reason, by, patience_s)
 

@@ -13,16 +13,17 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from inspect import iscoroutinefunction
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from holdfast.engine.arguments import Signature
+from holdfast.engine.atomic import check_files
 from holdfast.engine.drive import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Call, Spec
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
 from holdfast.engine.scope import InsideStep, Scope, current
 from holdfast.errors import BadInput, DetachedStep, WrongColour
-from holdfast.kernel.events import Effect
+from holdfast.kernel.events import Effect, Isolate
 from holdfast.kernel.identity import check_step_key, check_step_name
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class StepBase(Generic[P, R]):
         verify: Callable[..., Any] | None = None,
         ignore: Sequence[str] = (),
         secret: bool = False,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
     ) -> None:
         self.fn = fn
         self.name = check_step_name(name or fn.__name__)
@@ -66,13 +69,15 @@ class StepBase(Generic[P, R]):
             verify=verify,
             secret=secret,
             is_async=self.is_async,
+            writes=writes,
+            isolate=isolate,
         )
         self._ignore = tuple(ignore)
         self._signature: Signature | None = None
         self._bound_key: str | None = None
         self._options: dict[str, Any] = {
             "name": name, "key": key, "retry": retry, "timeout": timeout, "effect": effect,
-            "verify": verify, "ignore": ignore, "secret": secret,
+            "verify": verify, "ignore": ignore, "secret": secret, "writes": writes, "isolate": isolate,
         }  # fmt: skip
         _check_options(self.spec)
         self.__name__ = fn.__name__
@@ -227,8 +232,9 @@ def _call_async(step: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Corou
 
 
 def _check_options(step: Spec) -> None:
-    if step.effect not in ("idempotent", "once"):
-        raise BadInput(f"@step(effect={step.effect!r}): use 'idempotent' or 'once'")
+    if step.effect not in get_args(Effect):
+        raise BadInput(f"@step(effect={step.effect!r}): use 'idempotent', 'once' or 'workspace'")
+    check_files(f"@step on {step.name}", step.effect, step.writes, step.isolate)
     if step.verify is not None and step.effect != "once":
         raise BadInput(f"@step(verify=...) on {step.name}: only a step with effect='once' can be in doubt")
     if step.effect == "once" and step.retry.attempts > 1 and step.verify is None:
@@ -236,6 +242,8 @@ def _check_options(step: Spec) -> None:
             f"@step(effect='once', retry=...) on {step.name}: a failed attempt may have happened; "
             "give a verify hook or drop the retry"
         )
+    if step.secret and step.effect == "workspace":
+        raise BadInput(f"@step(secret=True, effect='workspace') on {step.name}: it would run again on replay")
     if step.secret and step.effect == "once":
         raise BadInput(f"@step(secret=True, effect='once') on {step.name}: it would run again on replay")
     if step.timeout is not None and step.timeout <= 0:
@@ -271,6 +279,8 @@ def step(
     verify: Callable[..., Any] | None = None,
     ignore: Sequence[str] = (),
     secret: bool = False,
+    writes: Sequence[str] = (),
+    isolate: Isolate | None = None,
 ) -> _Decorator: ...
 def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a step.
@@ -279,11 +289,14 @@ def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     key      a function of the arguments that gives the call's identity, where order cannot
     retry    `Retry(...)`: try again after a failure; attempts survive a crash
     timeout  seconds for one attempt
-    effect   `idempotent` (runs again after a crash) or `once` (never runs again by itself)
+    effect   `idempotent` (runs again after a crash), `once` (never runs again by itself) or `workspace`
+             (alone on the files of the workspace; what a cut-off attempt did to them is taken back first)
     verify   for `once`: called with the same arguments after a crash; returns the result if it
              happened, `NOT_DONE` if it did not, raises if it cannot tell
     ignore   names of parameters that are not recorded (a client, `self`)
     secret   the result is not stored; the step runs again on replay
+    writes   for `workspace`: patterns, as in .gitignore, of what it writes; other changes are not its own
+    isolate  for `workspace`: "copy" lets it work in a copy (`workspace_path()`), beside others
     """
     if fn is None:
         return _Decorator(**options)

@@ -11,8 +11,10 @@ from holdfast.kernel.events import (
     Code,
     Effect,
     Failure,
+    FilesPlace,
     GateKind,
     GateOutcome,
+    GitPosition,
     StepKind,
     StepRan,
     Waits,
@@ -34,12 +36,14 @@ class CreateRun(Command, frozen=True, gc=False):
 
 
 class ClaimRun(Command, frozen=True, gc=False):
-    """Take the run. `dead` is the owner found dead; `force` goes past a live one."""
+    """Take the run. `dead` is the owner found dead, last seen alive at `seen_at`; `force` goes past a live
+    one."""
 
     run_id: str
     owner: str
     dead: str = ""
     force: bool = False
+    seen_at: int = 0
 
 
 class ReleaseRun(Command, frozen=True, gc=False):
@@ -219,6 +223,12 @@ class ExpireGate(Command, frozen=True, gc=False):
     now: int
 
 
+class AbandonWait(Command, frozen=True, gc=False):
+    """The code no longer waits for the gate or the sleep."""
+
+    key: str
+
+
 class SendSignal(Command, frozen=True, gc=False):
     run_id: str
     name: str
@@ -233,6 +243,22 @@ class TakeCheckpoint(Command, frozen=True, gc=False):
     name: str
     data: msgspec.Raw = NOTHING
     blob: str = ""
+    snapshot: str = ""
+    root: str = ""
+    git: GitPosition | None = None
+    mark: str = ""
+
+
+class SaveFiles(Command, frozen=True, gc=False):
+    snapshot: str
+    place: FilesPlace
+    root: str
+    key: str = ""
+    instead_of: str = ""
+    changes: int = 0
+    kept: tuple[str, ...] = ()
+    git: GitPosition | None = None
+    mark: str = ""
 
 
 class Emit(Command, frozen=True, gc=False):

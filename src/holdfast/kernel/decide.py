@@ -54,7 +54,7 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
         return _cancelled(state, state.cancel.reason, state.cancel.by)
     if state.owner == command.owner:
         return []
-    return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force)]
+    return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force, command.seen_at)]
 
 
 def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
@@ -82,7 +82,7 @@ def _start_step(state: RunState, command: c.StartStep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     attempt = 1
     if step is not None:
-        if step.status in ("completed", "failed", "in_doubt", "sleeping", "waiting"):
+        if step.status not in ("running", "retrying", "reopened"):
             raise Refused(f"step {command.key} is {step.status}; it cannot start again")
         attempt = step.attempt + 1
     return (
@@ -250,6 +250,8 @@ def _not_ended(state: RunState, run_id: str, what: str) -> None:
 
 # Gates and signals
 
+_WAITS = ("approval", "signal", "sleep")
+
 
 def _open_gate(state: RunState, command: c.OpenGate) -> Sequence[e.Event]:
     _owned(state)
@@ -279,6 +281,8 @@ def _received(state: RunState, key: str, value: msgspec.Raw, blob: str, version:
 def _decide_gate(state: RunState, command: c.DecideGate) -> Sequence[e.Event]:
     _not_ended_at_gate(state, command.run_id)
     gate = _the_gate(state, command)
+    if gate.status == "abandoned":
+        raise GateError(f"gate {gate.key} of run {command.run_id} was given up: the run went on without it")
     if gate.status != "waiting":
         raise GateError(
             f"gate {gate.key} of run {command.run_id} was decided before: {gate.outcome}"
@@ -325,16 +329,33 @@ def _expire_gate(state: RunState, command: c.ExpireGate) -> Sequence[e.Event]:
     return [e.GateDecided(command.key, "unanswered", generation=state.generation)]
 
 
+def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
+    _owned(state)
+    wait = state.steps.get(command.key)
+    if wait is None or wait.kind not in _WAITS:
+        raise Refused(f"{command.key} is neither a gate nor a sleep")
+    if wait.status == "abandoned":
+        return []
+    abandoned = e.WaitAbandoned(command.key, state.generation)
+    for version, signal in state.signals.items():
+        if signal.taken_by == command.key and (heir := _waits_for(state, signal.name)) is not None:
+            return [abandoned, _received(state, heir.key, signal.value, signal.blob, version)]
+    return [abandoned]
+
+
+def _waits_for(state: RunState, signal: str) -> StepState | None:
+    """The open gate that gets the next signal of this name."""
+    gates = (gate for gate in state.open_gates() if gate.kind == "signal" and gate.name == signal)
+    return next(gates, None)
+
+
 def _send_signal(state: RunState, command: c.SendSignal) -> Sequence[e.Event]:
     _not_ended(state, command.run_id, "signal")
     received = e.SignalReceived(command.name, command.value, command.blob, command.by)
-    for gate in state.open_gates():
-        if gate.kind == "signal" and gate.name == command.name:
-            return [
-                received,
-                _received(state, gate.key, command.value, command.blob, state.version + 1),
-            ]
-    return [received]
+    gate = _waits_for(state, command.name)
+    if gate is None:
+        return [received]
+    return [received, _received(state, gate.key, command.value, command.blob, state.version + 1)]
 
 
 def _new(state: RunState, key: str, what: str) -> None:
@@ -347,7 +368,34 @@ def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.E
     _new(state, command.key, "checkpoint")
     return [
         e.CheckpointTaken(
-            command.key, command.ordinal, command.name, command.data, command.blob, state.generation
+            command.key,
+            command.ordinal,
+            command.name,
+            command.data,
+            command.blob,
+            state.generation,
+            command.snapshot,
+            command.root,
+            command.git,
+            command.mark,
+        )
+    ]
+
+
+def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
+    _owned(state)
+    return [
+        e.FilesSaved(
+            command.snapshot,
+            command.place,
+            command.root,
+            command.key,
+            state.generation,
+            command.instead_of,
+            command.changes,
+            command.kept,
+            command.git,
+            command.mark,
         )
     ]
 
@@ -398,8 +446,10 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.OpenGate: _open_gate,
     c.DecideGate: _decide_gate,
     c.ExpireGate: _expire_gate,
+    c.AbandonWait: _abandon_wait,
     c.SendSignal: _send_signal,
     c.TakeCheckpoint: _take_checkpoint,
+    c.SaveFiles: _save_files,
     c.Emit: _emit,
     c.SeePatch: _see_patch,
 }

@@ -20,7 +20,9 @@ StepKind = Literal[
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
-OperationKind = Literal["rewind", "undo"]
+OperationKind = Literal["rewind", "undo", "restore"]
+Isolate = Literal["copy"]
+FilesPlace = Literal["start", "before", "brought", "after", "taken_back", "stop"]
 
 NOTHING: Final = msgspec.Raw(b"")
 """An absent value; `None` is a value like any other and is stored as `null`."""
@@ -75,6 +77,29 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     interpreter: str = ""
 
 
+class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a git repository stood: `head` is a commit ("" before the first one), `branch` the ref that HEAD
+    is at ("" if detached), `busy` what was in progress ("rebase", "merge", ...).
+
+    `refs` (all refs and the stash) and `index` (the index file, "" if there was none) are contents of the
+    workspace's content store: a repository can have thousands of refs, and an event names them all in 64
+    characters. `index_time` is when the index file was written (nanoseconds): git judges by it whether the
+    times inside can be trusted.
+    """
+
+    refs: str
+    head: str = ""
+    branch: str = ""
+    index: str = ""
+    index_time: int = 0
+    busy: str = ""
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """What must stay in the content store as long as this position can be gone back to."""
+        return (self.refs, self.index) if self.index else (self.refs,)
+
+
 # The store's own stream
 
 
@@ -114,6 +139,8 @@ class RunClaimed(Event, frozen=True, gc=False):
     epoch: int
     took_over: str = ""
     forced: bool = False
+    seen_at: int = 0
+    """The last sign of life of the one that it was taken over from, in microseconds; 0 if not known."""
 
 
 class RunReleased(Event, frozen=True, gc=False):
@@ -364,6 +391,32 @@ class CheckpointTaken(Event, frozen=True, gc=False):
     data: msgspec.Raw = NOTHING
     blob: str = ""
     generation: int = 0
+    snapshot: str = ""
+    root: str = ""
+    git: GitPosition | None = None
+    mark: str = ""
+
+
+class FilesSaved(Event, frozen=True, gc=False):
+    """A snapshot of the files beneath `root`. What lies between a snapshot and the `start` after it was
+    changed by somebody else, all other differences by the run. `key` is the step that it was taken for."""
+
+    snapshot: str
+    place: FilesPlace
+    root: str
+    key: str = ""
+    generation: int = 0
+    instead_of: str = ""
+    """Of what was taken back: the snapshot just before that, how many paths it was, and which were kept."""
+    changes: int = 0
+    kept: tuple[str, ...] = ()
+    git: GitPosition | None = None
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
+
+
+class FilesForgotten(Event, frozen=True, gc=False):
+    """The snapshots that this run names so far are not kept any more: it has ended, and there was no room."""
 
 
 class Emitted(Event, frozen=True, gc=False):
@@ -397,6 +450,15 @@ class OutputCaptured(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class WaitAbandoned(Event, frozen=True, gc=False):
+    """The code gave up a gate or a sleep, also one that was over and not heard of yet: its task was
+    cancelled. Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that
+    it had taken is free."""
+
+    key: str
+    generation: int = 0
+
+
 # An operation
 
 
@@ -411,6 +473,49 @@ class OperationBegun(Event, frozen=True, gc=False):
     undoes: str = ""
 
 
+class FilesPlanned(Event, frozen=True, gc=False):
+    """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
+    `version` is the run's when that was planned; `point` is `to` without what somebody else did since. With
+    `died` the run's history does not have `left`: its owner did not live to say so."""
+
+    root: str
+    to: str
+    left: str
+    now: str
+    version: int
+    only: tuple[str, ...] = ()
+    theirs: bool = False
+    partial: bool = False
+    point: str = ""
+    died: bool = False
+
+
+class FilesApplied(Event, frozen=True, gc=False):
+    """The files were moved: they were `before` and are `after`. `rescued` is what somebody wrote then."""
+
+    root: str
+    before: str
+    after: str
+    rescued: str = ""
+
+
+class GitPlanned(Event, frozen=True, gc=False):
+    """The repository of `root` goes back to `to` in what was done until `left`; it stands at `now`."""
+
+    root: str
+    to: GitPosition
+    now: GitPosition
+    left: GitPosition | None = None
+
+
+class GitApplied(Event, frozen=True, gc=False):
+    """The repository was moved: it stood at `before` and stands at `after`."""
+
+    root: str
+    before: GitPosition
+    after: GitPosition
+
+
 class StateApplied(Event, frozen=True, gc=False):
     """The run's state was moved, in this same transaction: its live generation was `left` and is `opened`."""
 
@@ -420,6 +525,12 @@ class StateApplied(Event, frozen=True, gc=False):
 
 class OperationDone(Event, frozen=True, gc=False):
     """Nothing of it is left to do."""
+
+
+class OperationDropped(Event, frozen=True, gc=False):
+    """It could not be done, and nothing of it is left."""
+
+    reason: str = ""
 
 
 TYPES: Final[dict[str, type[Event]]] = {
@@ -456,12 +567,20 @@ TYPES: Final[dict[str, type[Event]]] = {
         GateOpened,
         GateDecided,
         CheckpointTaken,
+        FilesSaved,
+        FilesForgotten,
         Emitted,
         PatchSeen,
         OutputCaptured,
+        WaitAbandoned,
         OperationBegun,
+        FilesPlanned,
+        FilesApplied,
+        GitPlanned,
+        GitApplied,
         StateApplied,
         OperationDone,
+        OperationDropped,
     )
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import RunState, RunStatus, Signal, StepState
+from holdfast.kernel.state import RunState, RunStatus, Saved, Signal, StepState
 
 
 class Impossible(Exception):
@@ -58,6 +58,7 @@ def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> Non
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
     state.pause = None
+    state.seen_at = state.seen_at or event.seen_at
 
 
 def _going(state: RunState) -> RunStatus:
@@ -73,7 +74,7 @@ _GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
-    state.owner = ""
+    state.owner, state.let_go_at = "", at
     if event.waits and (state.status in ("pending", "running") or event.waits == "pending"):
         state.status = event.waits
     # A release is a driver that lived to say so: not what a crash loop looks like.
@@ -91,15 +92,17 @@ def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, 
 
 def _completed(state: RunState, event: e.RunCompleted, version: int, at: int) -> None:
     state.status, state.result, state.blob, state.owner = "completed", event.result, event.blob, ""
+    state.let_go_at = at
 
 
 def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.owner = "failed", event.error, event.steps, ""
+    state.let_go_at = at
 
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
-    state.cancel = None
+    state.cancel, state.let_go_at = None, at
 
 
 def _cancel_requested(state: RunState, event: e.CancelRequested, version: int, at: int) -> None:
@@ -112,6 +115,7 @@ def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at:
 
 def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
     state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", None
+    state.let_go_at = at
 
 
 def _signal_received(state: RunState, event: e.SignalReceived, version: int, at: int) -> None:
@@ -287,9 +291,40 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
         state.status = _going(state) if state.owner else "pending"
 
 
+def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: int) -> None:
+    step = _step(state, event.key, version)
+    state.sleepers -= step.status == "sleeping"
+    state.waiters -= step.status == "waiting"
+    for signal in state.signals.values():
+        if signal.taken_by == event.key:
+            signal.taken_by = ""
+    step.status, step.ended_at, step.version, step.due_at = "abandoned", at, version, 0
+    state.stalls = 0
+    if state.status in _GOING:
+        state.status = _going(state)
+
+
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
+    if event.snapshot:
+        state.files.append(
+            Saved(version, event.snapshot, event.root, "checkpoint", event.key, event.git, event.mark)
+        )
+
+
+def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) -> None:
+    state.files.append(
+        Saved(version, event.snapshot, event.root, event.place, event.key, event.git, event.mark)
+    )
+    if event.place == "start":
+        state.seen_at = 0
+
+
+def _files_forgotten(state: RunState, event: e.FilesForgotten, version: int, at: int) -> None:
+    state.files = []
+    for generation in state.past.values():
+        generation.files = []
 
 
 def _emitted(state: RunState, event: e.Emitted, version: int, at: int) -> None:
@@ -352,7 +387,10 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.ValueRecorded: _value_recorded,
     e.GateOpened: _gate_opened,
     e.GateDecided: _gate_decided,
+    e.WaitAbandoned: _wait_abandoned,
     e.CheckpointTaken: _checkpoint_taken,
+    e.FilesSaved: _files_saved,
+    e.FilesForgotten: _files_forgotten,
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
 }

@@ -18,7 +18,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.identity import scope_of
 from holdfast.kernel.state import Generation, RunState, Signal, StepState
 
-_ENDED = frozenset({"completed", "failed"})
+_ENDED = frozenset({"completed", "failed", "abandoned"})
 _MAY_HAVE_HAPPENED = frozenset({"completed", "in_doubt", "running"})
 
 
@@ -122,6 +122,7 @@ def rewind(state: RunState, event: e.Rewound) -> None:
             for version, signal in parent.signals.items()
             if version <= event.version
         }
+        state.files = [saved for saved in parent.files if saved.version <= event.version]
     _count(state)
     state.status, state.reason = "paused", "rewound"
 
@@ -145,7 +146,8 @@ def _take_up(state: RunState, generation: int, epoch: int) -> None:
     """An empty generation that nobody owns."""
     state.generation, state.owner, state.stalls = generation, "", 0
     state.epoch = epoch or state.epoch
-    state.steps, state.signals = {}, {}
+    state.steps, state.signals, state.files = {}, {}, []
+    state.seen_at = 0
     state.reason = state.cause = state.attention_step = ""
     state.pause = state.cancel = None
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()

@@ -17,7 +17,7 @@ KIND: Final = "operation"
 """The kind of its stream."""
 _PREFIX: Final = "@op/"
 
-OperationStatus = Literal["begun", "done"]
+OperationStatus = Literal["begun", "done", "dropped"]
 
 
 class OperationState(msgspec.Struct):
@@ -31,6 +31,10 @@ class OperationState(msgspec.Struct):
     left: int = -1
     """The generation that was live before, and (`opened`) after; -1 if the state was not moved."""
     opened: int = -1
+    planned: e.FilesPlanned | None = None
+    applied: e.FilesApplied | None = None
+    git_planned: e.GitPlanned | None = None
+    git_applied: e.GitApplied | None = None
 
 
 def stream_of(operation: str) -> str:
@@ -50,8 +54,18 @@ def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationSt
     if isinstance(event, e.OperationBegun):
         return OperationState(event.kind, event.run, event.by, event.to, event.undoes, at)
     if state is not None:
-        if isinstance(event, e.StateApplied):
+        if isinstance(event, e.FilesPlanned):
+            state.planned = event
+        elif isinstance(event, e.FilesApplied):
+            state.applied = event
+        elif isinstance(event, e.GitPlanned):
+            state.git_planned = event
+        elif isinstance(event, e.GitApplied):
+            state.git_applied = event
+        elif isinstance(event, e.StateApplied):
             state.left, state.opened = event.left, event.opened
         elif isinstance(event, e.OperationDone):
             state.status = "done"
+        elif isinstance(event, e.OperationDropped):
+            state.status = "dropped"
     return state

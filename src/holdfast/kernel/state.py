@@ -19,6 +19,8 @@ from holdfast.kernel.events import (
     Code,
     Effect,
     Failure,
+    FilesPlace,
+    GitPosition,
     PauseRequested,
     StepKind,
 )
@@ -35,7 +37,7 @@ RunStatus = Literal[
     "cancelled",
 ]
 StepStatus = Literal[
-    "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened"
+    "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened", "abandoned"
 ]
 
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
@@ -81,11 +83,25 @@ class Signal(msgspec.Struct, gc=False):
     taken_by: str = ""
 
 
+class Saved(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot of the run's files, and the version of the event that names it."""
+
+    version: int
+    snapshot: str
+    root: str
+    place: FilesPlace | Literal["checkpoint"]
+    key: str = ""
+    git: GitPosition | None = None
+    mark: str = ""
+    """Which directory the root was, wherever it has been moved since."""
+
+
 class Generation(msgspec.Struct):
     """What a run was when it left a generation: all that comes back when that is restored."""
 
     steps: dict[str, StepState]
     signals: dict[int, Signal]
+    files: list[Saved]
     status: RunStatus
     reason: str
     cause: str
@@ -122,6 +138,12 @@ class RunState(msgspec.Struct):
     """What its owner was asked for and has not done."""
     signals: dict[int, Signal] = {}
     """version → signal, in the order in which they came."""
+    files: list[Saved] = []
+    """The snapshots on the way to where the run is, in their order."""
+    let_go_at: int = 0
+    """When its last owner let it go."""
+    seen_at: int = 0
+    """The last sign of life of an owner that died, until it was told what it had done to the files."""
     result: msgspec.Raw = NOTHING
     blob: str = ""
     error: Failure | None = None

@@ -7,16 +7,20 @@ stands by itself: what becomes of the other run does not concern it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from holdfast.engine.files import mark_of
 from holdfast.engine.missing import missing
-from holdfast.errors import RunExists
+from holdfast.errors import BadWorkspace, RunExists
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
+from holdfast.operations import files as file_points
 from holdfast.operations import points
 from holdfast.operations.repeats import once_steps
 from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
@@ -24,6 +28,7 @@ from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.workspace import Workspace
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -33,6 +38,7 @@ class Fork(msgspec.Struct, frozen=True):
     origin  the run that it was made from
     at      the point: a step, which runs again, or a checkpoint, which is kept
     kept    the steps whose results it has from there
+    files   where the files of the point were put, and how many; None if no directory was named
     once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
             they run again if this one comes to them
     """
@@ -42,15 +48,33 @@ class Fork(msgspec.Struct, frozen=True):
     at: str
     kept: tuple[str, ...]
     once: tuple[str, ...]
+    files: ForkedFiles | None = None
+
+
+class ForkedFiles(msgspec.Struct, frozen=True):
+    """`as_of` is the moment of the other run that they are of."""
+
+    directory: str
+    as_of: str
+    snapshot: str
+    count: int
 
 
 def fork(
-    engine: Engine, run_id: str, at: str, *, by: str, into: str | None = None, dry_run: bool = False
+    engine: Engine,
+    run_id: str,
+    at: str,
+    *,
+    by: str,
+    into: str | None = None,
+    directory: Path | None = None,
+    dry_run: bool = False,
 ) -> Fork:
-    """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint.
+    """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint. With
+    `directory`, which must be empty or not there, it works in that, on the files of the point.
 
     The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
-    names, `RunExists`.
+    names, `RunExists`, `BadWorkspace`.
     """
     if into is not None:
         check_run_id(into)
@@ -67,17 +91,46 @@ def fork(
         kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
-    if dry_run:
-        return forked
+    with ExitStack() as held:
+        moved = None
+        if directory is not None:
+            moved = _Moved.of(engine, run_id, state, point, directory, held)
+            forked = msgspec.structs.replace(forked, files=moved.files)
+        if dry_run:
+            return forked
+        if moved is not None:
+            moved.make()
+        return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+
+
+def _make(
+    engine: Engine,
+    run_id: str,
+    history: Sequence[Recorded],
+    state: RunState,
+    point: StepState,
+    kept: dict[str, StepState],
+    forked: Fork,
+    by: str,
+    moved: _Moved | None,
+) -> Fork:
+    into = forked.id
     new_id = into or engine.clock.uuid().hex[:12]
     now = engine.clock.now_us()
     # A child that is forked is a run of its own.
     created = msgspec.structs.replace(history[0].event, parent="", parent_step="")
+    if moved is not None:
+        created = msgspec.structs.replace(created, code=moved.code(state.code))
     events = [
         new_event(created, now),
-        *_copied(history, state, point, kept),
+        *_copied(history, state, point, kept, "" if moved is None else moved.files.directory),
         new_event(e.RunForked(run_id, point.key, point.version, by), now),
     ]
+    if moved is not None:
+        begins = msgspec.structs.replace(
+            file_points.stopped(moved.workspace, moved.files.snapshot, 0), place="start"
+        )
+        events.append(new_event(begins, now))
 
     def decide(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         origin, there = recorded
@@ -97,14 +150,78 @@ def _kept(state: RunState, point: StepState) -> dict[str, StepState]:
     return {
         key: step
         for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed")
+        if step.version <= last and step.status in ("completed", "failed", "abandoned")
     }
 
 
+class _Moved(NamedTuple):
+    """The files of a point, on their way into a directory of the fork's own."""
+
+    engine: Engine
+    root: str
+    files: ForkedFiles
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        run_id: str,
+        state: RunState,
+        point: StepState,
+        directory: Path,
+        held: ExitStack,
+    ) -> _Moved:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise BadWorkspace(
+                f"{directory} is there and not empty; name a new directory for the fork's files"
+            )
+        own = point.kind == "checkpoint"
+        saved = (
+            file_points.point_of(run_id, state, point) if own else file_points.before(run_id, state, point)
+        )
+        contents = engine.files.contents
+        held.enter_context(contents.hold())
+        from holdfast.workspace import Tree
+
+        tree = Tree(contents, saved.snapshot)
+        count = sum(not entry.is_directory for _, entry in tree.walk())
+        return cls(
+            engine,
+            saved.root,
+            ForkedFiles(str(directory.absolute()), file_points.described(saved), saved.snapshot, count),
+        )
+
+    def make(self) -> None:
+        directory = Path(self.files.directory)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadWorkspace(f"{directory} cannot be made: {error.strerror}") from error
+        self.workspace.put_into(self.files.snapshot)
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.engine.files.of(self.files.directory)
+
+    def code(self, code: e.Code) -> e.Code:
+        """Where the fork's code is, and where it works: in its own directory what was in the root."""
+        return msgspec.structs.replace(code, cwd=self._inside(code.cwd), script=self._inside(code.script))
+
+    def _inside(self, path: str) -> str:
+        if not path or not Path(path).is_relative_to(self.root):
+            return path
+        return str(Path(self.files.directory) / Path(path).relative_to(self.root))
+
+
 def _copied(
-    history: Sequence[Recorded], state: RunState, point: StepState, kept: dict[str, StepState]
+    history: Sequence[Recorded],
+    state: RunState,
+    point: StepState,
+    kept: dict[str, StepState],
+    directory: str,
 ) -> Iterator[NewEvent]:
-    """The events behind the kept steps, as of one generation; they follow the creation of the run."""
+    """The events behind the kept steps, as of one generation; they follow the creation of the run. Their
+    files are in `directory`, if there is one."""
     version = 1
     places: dict[int, int] = {}
     """Of signals: version there → version here."""
@@ -120,6 +237,9 @@ def _copied(
         elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):
             copy = msgspec.structs.replace(event, generation=0)
         if copy is not None:
+            if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):
+                root, mark = (directory, mark_of(Path(directory))) if copy.snapshot else ("", "")
+                copy = msgspec.structs.replace(copy, root=root, mark=mark)
             version += 1
             yield new_event(copy, at)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.engine.claim import command_locks, wait_for_commands
+from holdfast.engine.claim import command_locks, last_seen_us, wait_for_commands
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
 from holdfast.errors import RunHeld
@@ -23,12 +23,26 @@ def load(engine: Engine, run_id: str) -> RunState:
     return state
 
 
-def let_go(engine: Engine, run_id: str, state: RunState) -> str:
-    """The id of the dead owner that the run still names, empty if it names none; returns when that owner's
-    commands are dead too. A live owner is never robbed: `RunHeld`."""
+class Dead(NamedTuple):
+    """The dead owner that a run still names, empty if it names none, and when it was last seen alive; 0 if
+    nothing is to be found out about that."""
+
+    owner: str = ""
+    seen_at: int = 0
+
+
+def let_go(engine: Engine, run_id: str, state: RunState) -> Dead:
+    """Returns when the commands of a dead owner are dead too. A live owner is never robbed: `RunHeld`."""
     refuse_live(engine, run_id, state)
-    wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-    return state.owner
+    ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
+    return Dead(state.owner, state.seen_at or last_seen_us(engine, state.owner, ended_at))
+
+
+def look(engine: Engine, state: RunState) -> Dead:
+    """The same without waiting, for who changes nothing; a live owner is let be."""
+    if state.owner and is_alive(engine.home, state.owner):
+        return Dead()
+    return Dead(state.owner, state.seen_at or last_seen_us(engine, state.owner, 0))
 
 
 def refuse_live(engine: Engine, run_id: str, state: RunState) -> None:

@@ -6,25 +6,14 @@ crash leaves both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.clock import instant
 from holdfast.errors import BadInput, NotFound
-from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
-from holdfast.kernel.decide import decide
-from holdfast.kernel.operation import KIND, stream_of
-from holdfast.kernel.state import RunState
-from holdfast.store.port import Append, Decision, NewEvent, OperationRow, Recorded, Source, Store, new_event
-
-if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-
-_NONE = (Decision(), Decision())
+from holdfast.kernel.operation import OperationState, fold, stream_of
+from holdfast.store.port import OperationRow, Store
 
 
 class OperationInfo(msgspec.Struct, frozen=True):
@@ -32,7 +21,7 @@ class OperationInfo(msgspec.Struct, frozen=True):
 
     to       the step that a rewind went back to
     undoes   the operation that an undo took back
-    status   `done`, or `begun` if it was cut off
+    status   `done`; `begun` if it was cut off, `dropped` if it could not be done
     stands   what it did still holds, and `undo` can take it back
     """
 
@@ -53,11 +42,33 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
 
 
 def _info(store: Store, row: OperationRow) -> OperationInfo:
-    run = store.run(row.run)
-    stands = run is not None and run.generation == row.opened
+
     return OperationInfo(
-        row.id, row.kind, row.run, row.by, row.to, row.undoes, row.status, stands, instant(row.begun_at)
+        row.id,
+        row.kind,
+        row.run,
+        row.by,
+        row.to,
+        row.undoes,
+        row.status,
+        stands(store, row),
+        instant(row.begun_at),
     )
+
+
+def stands(store: Store, row: OperationRow) -> bool:
+    """Whether what it did still holds: its generation is the live one, or its files were not put back."""
+    if row.opened >= 0:
+        run = store.run(row.run)
+        return run is not None and run.generation == row.opened
+    undoings = [one for one in store.operations(run=row.run) if one.undoes == row.id]
+    return row.status == "done" and not any(stands(store, one) for one in undoings)
+
+
+def state_of(store: Store, operation: str) -> OperationState:
+    state = fold(store.load(stream_of(operation)))
+    assert state is not None, "an operation that is listed has begun"
+    return state
 
 
 def find(store: Store, text: str) -> OperationRow:
@@ -82,35 +93,3 @@ def last_of(store: Store, person: str) -> OperationRow:
             f"{person} has done nothing that can be taken back; `holdfast op log` lists all operations"
         )
     return found[0]
-
-
-def perform(
-    engine: Engine,
-    begun: e.OperationBegun,
-    state: RunState,
-    command: c.RewindRun | c.RestoreGeneration,
-) -> str | None:
-    """Do what `command` says, on the run as `state` has it, and record the operation, in one
-    transaction. Returns the operation's id; None if the run has gone on since: then look again."""
-    operation = engine.clock.uuid().hex[:12]
-    sources = [Source(begun.run, state.version), Source(stream_of(operation))]
-    events: list[NewEvent] = []
-
-    def decide_now(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
-        events.clear()
-        if recorded[0]:
-            return _NONE
-        at = engine.clock.now_us()
-        (moved,) = decide(state, msgspec.structs.replace(command, operation=operation))
-        assert isinstance(moved, (e.Rewound, e.GenerationRestored))
-        events.append(new_event(moved, at))
-        stages = (begun, e.StateApplied(state.generation, moved.generation), e.OperationDone())
-        return Decision(events, moved.epoch), Decision([new_event(one, at) for one in stages], kind=KIND)
-
-    version = engine.store.command_all(sources, decide_now)[0]
-    if not events:
-        return None
-    written = Append(begun.run, 0, events)
-    written.version = version
-    engine.tell(written)
-    return operation

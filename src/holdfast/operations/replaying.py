@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 IN_FLIGHT = ("pending", "running", "waiting", "sleeping", "paused", "needs_attention", "failed")
 """What can still be resumed, and so must match the code that it will be resumed with."""
-_RECORDED = frozenset({"completed", "failed"})
+_RECORDED = frozenset({"completed", "failed", "abandoned"})
+_SOON_S = 1.0
 
 Verdict = Literal["matches", "diverges", "unloadable"]
 
@@ -110,6 +111,14 @@ class _Playback(Execution):
         self.calls += 1
         return past
 
+    async def give_up_again(self, key: str) -> NoReturn:
+        """What was given up because of something recorded is given up at once. If it is not, what gives it up
+        is a time: that is where the playback stops."""
+        import asyncio
+
+        await asyncio.sleep(_SOON_S)
+        raise self._reach(key)
+
     def append(
         self,
         events: Sequence[NewEvent],  # noqa: ARG002
@@ -158,7 +167,8 @@ class _Playback(Execution):
         for key, step in self.state.steps.items():
             # `patched` may go when no run needs it; a checkpoint without a place is one of the engine itself.
             by_code = step.kind != "patch" and (step.ordinal or step.kind != "checkpoint")
-            if by_code and key not in self._visited:
+            # A branch that is cancelled may be cancelled before it comes to what it gave up then.
+            if by_code and step.status != "abandoned" and key not in self._visited:
                 self._diverge(key, "it nowhere: the function has ended", key)
 
     def _reach(self, key: str) -> _Reached:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from holdfast.engine.ownership import bury
-from holdfast.errors import OnceAgain
+from holdfast.errors import BadInput, OnceAgain
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again, following, up_to
-from holdfast.operations import journal, points
-from holdfast.operations.holding import let_go, load
+from holdfast.operations import points
+from holdfast.operations.files import FilesBack, point_of, refuse_pattern, to_point
+from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.performing import perform
 from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -33,6 +38,8 @@ class Rewind(msgspec.Struct, frozen=True):
                 generation, those of child runs too
     children    the child runs that no longer count
     operation   what `undo` takes back; empty in a dry run
+    files       what becomes of the files; None if the run has no snapshot of that point
+    git         what becomes of the repository; None unless that was asked for
     """
 
     run_id: str
@@ -43,33 +50,73 @@ class Rewind(msgspec.Struct, frozen=True):
     once: tuple[str, ...]
     children: tuple[str, ...]
     operation: str = ""
+    files: FilesBack | None = None
+    git: GitBack | None = None
 
 
 def rewind(
-    engine: Engine, run_id: str, to: str, *, by: str, rerun_once: bool = False, dry_run: bool = False
+    engine: Engine,
+    run_id: str,
+    to: str,
+    *,
+    by: str,
+    only: Sequence[str] = (),
+    theirs: bool = False,
+    files: bool = True,
+    partial: bool = False,
+    git: bool = False,
+    rerun_once: bool = False,
+    dry_run: bool = False,
 ) -> Rewind:
-    """Go back to the checkpoint or step `to`; the run is paused after.
+    """Go back to the checkpoint or step `to`, with the files; the run is paused after. With `only`, the run
+    stays where it is, and of its files those that match go back.
 
     Raises `RunHeld` if somebody executes the run, `OnceAgain` if `once` steps would run again and
-    `rerun_once` does not say that they may, `StepNotFound` with the nearest names.
+    `rerun_once` does not say that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a
+    saved file cannot be read and `partial` does not say that the rest will do.
     """
+    refuse_pattern(only)
+    if git and not files:
+        raise BadInput("the repository goes back with the files: leave one of --git and --no-files out")
     while True:
         state = load(engine, run_id)
         point = points.find(run_id, state, to)
-        plan = _plan(engine, run_id, state, point)
-        if dry_run:
-            return plan.rewind
-        dead = let_go(engine, run_id, state)
-        refuse_live_children(engine, plan.steps)
-        if plan.rewind.once and not rerun_once:
-            raise OnceAgain(run_id, plan.rewind.once)
-        begun = e.OperationBegun("rewind", run_id, by, point.key)
-        command = c.RewindRun(run_id, point.key, dead=dead, rerun_once=rerun_once)
-        operation = journal.perform(engine, begun, state, command)
-        if operation is not None:
-            if dead:
-                bury(engine.home, engine.store, dead)
-            return msgspec.structs.replace(plan.rewind, operation=operation)
+        plan = _plan(engine, run_id, state, point, selective=bool(only))
+        dead = look(engine, state) if dry_run else let_go(engine, run_id, state)
+        if not dry_run:
+            refuse_live_children(engine, plan.steps)
+            if plan.rewind.once and not rerun_once:
+                raise OnceAgain(run_id, plan.rewind.once)
+        if only or git:
+            point_of(run_id, state, point)
+        with (
+            to_point(
+                engine,
+                state,
+                point,
+                dead,
+                only=tuple(only),
+                theirs=theirs,
+                partial=partial,
+                git=git,
+                dry_run=dry_run,
+            )
+            if files
+            else nullcontext()
+        ) as going:
+            if dry_run:
+                report = None if going is None else going.report()
+                back = None if going is None or going.git is None else going.git.report()
+                return msgspec.structs.replace(plan.rewind, files=report, git=back)
+            kind: e.OperationKind = "restore" if only else "rewind"
+            begun = e.OperationBegun(kind, run_id, by, point.key)
+            command = c.RewindRun(run_id, point.key, dead=dead.owner, rerun_once=rerun_once)
+            performed = perform(engine, begun, state, None if only else command, going)
+        if performed is not None:
+            if dead.owner and not only:
+                bury(engine.home, engine.store, dead.owner)
+            operation, files_back, git_back = performed
+            return msgspec.structs.replace(plan.rewind, operation=operation, files=files_back, git=git_back)
 
 
 class _Plan(NamedTuple):
@@ -77,7 +124,9 @@ class _Plan(NamedTuple):
     steps: list[StepState]
 
 
-def _plan(engine: Engine, run_id: str, state: RunState, point: StepState) -> _Plan:
+def _plan(engine: Engine, run_id: str, state: RunState, point: StepState, *, selective: bool) -> _Plan:
+    if selective:
+        return _Plan(Rewind(run_id, point.key, state.generation, (), (), (), ()), [])
     kept = up_to(state.steps, point.version)
     left = [step for step in state.steps.values() if step.key not in kept]
     steps = [step for step in left if step.kind not in points.UNSEEN]

@@ -12,9 +12,12 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again_if_restored
 from holdfast.operations import journal
-from holdfast.operations.holding import let_go, load
+from holdfast.operations.files import FilesBack, to_before
+from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.performing import perform
 from holdfast.operations.points import UNSEEN
 from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -30,6 +33,7 @@ class Undo(msgspec.Struct, frozen=True):
     left        the steps that were recorded since in the generation that is left: they no longer count
     once        the `once` steps that the one that is restored does not know to be done, and would do again
     operation   what `undo` takes back next; empty in a dry run
+    files       what becomes of the files, and `git` of the repository; None if the operation moved none
     """
 
     run_id: str
@@ -40,6 +44,8 @@ class Undo(msgspec.Struct, frozen=True):
     left: tuple[str, ...]
     once: tuple[str, ...]
     operation: str = ""
+    files: FilesBack | None = None
+    git: GitBack | None = None
 
 
 def undo(
@@ -47,6 +53,7 @@ def undo(
     operation: str | None = None,
     *,
     by: str,
+    partial: bool = False,
     rerun_once: bool = False,
     dry_run: bool = False,
 ) -> Undo:
@@ -57,22 +64,33 @@ def undo(
     row = journal.last_of(engine.store, by) if operation is None else journal.find(engine.store, operation)
     while True:
         state = load(engine, row.run)
-        _refuse_stale(engine, row, state)
-        steps = _only_here(state, row.left)
+        if row.opened >= 0:
+            _refuse_stale(engine, row, state)
+        elif row.status != "done" or not journal.stands(engine.store, row):
+            raise Refused(f"operation {row.id} has nothing that could be taken back")
+        steps = _only_here(state, row.left) if row.opened >= 0 else []
         plan = _plan(engine, row, state, steps)
-        if dry_run:
-            return plan
-        dead = let_go(engine, row.run, state)
-        refuse_live_children(engine, steps)
-        if plan.once and not rerun_once:
-            raise OnceAgain(row.run, plan.once)
-        begun = e.OperationBegun("undo", row.run, by, undoes=row.id)
-        command = c.RestoreGeneration(row.run, row.left, row.opened, dead=dead, rerun_once=rerun_once)
-        done = journal.perform(engine, begun, state, command)
+        dead = look(engine, state) if dry_run else let_go(engine, row.run, state)
+        if not dry_run:
+            refuse_live_children(engine, steps)
+            if plan.once and not rerun_once:
+                raise OnceAgain(row.run, plan.once)
+        undone = journal.state_of(engine.store, row.id)
+        with to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run) as going:
+            if dry_run:
+                if going is None:
+                    return plan
+                back = None if going.git is None else going.git.report()
+                return msgspec.structs.replace(plan, files=going.report(), git=back)
+            begun = e.OperationBegun("undo", row.run, by, undoes=row.id)
+            command = c.RestoreGeneration(
+                row.run, row.left, row.opened, dead=dead.owner, rerun_once=rerun_once
+            )
+            done = perform(engine, begun, state, command if row.opened >= 0 else None, going)
         if done is not None:
-            if dead:
-                bury(engine.home, engine.store, dead)
-            return msgspec.structs.replace(plan, operation=done)
+            if dead.owner and row.opened >= 0:
+                bury(engine.home, engine.store, dead.owner)
+            return msgspec.structs.replace(plan, operation=done.operation, files=done.files, git=done.git)
 
 
 def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
@@ -95,6 +113,8 @@ def _only_here(state: RunState, generation: int) -> list[StepState]:
 
 
 def _plan(engine: Engine, row: OperationRow, state: RunState, steps: list[StepState]) -> Undo:
+    if row.opened < 0:
+        return Undo(row.run, row.id, row.kind, state.generation, state.status, (), ())
     return Undo(
         run_id=row.run,
         undoes=row.id,

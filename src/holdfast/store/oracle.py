@@ -386,6 +386,9 @@ class OracleStore:
             self._open("")
             self._owners.pop(owner_id, None)
 
+    def pass_by(self, pid: int) -> None:
+        pass  # what is stopped with this process is this process
+
     # The feed
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
@@ -401,6 +404,12 @@ class OracleStore:
         with self._lock:
             self._open("")
             return self._position
+
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        with self._lock:
+            self._open("")
+            found = [entry for entry in self._whole_log() if entry.type in types]
+            return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
 
     def tail(self) -> str:
         with self._lock:

@@ -371,10 +371,19 @@ class Store(Protocol):
 
     def drop_owner(self, owner_id: str) -> None: ...
 
+    def pass_by(self, pid: int) -> None:
+        """Before a run is taken from a stopped process: if that one was stopped in the middle of a write, and
+        so keeps everybody from writing, let it end the write, as if the stop had come a moment later."""
+        ...
+
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         """What was durably appended after `cursor` (opaque; empty: from the beginning), of these types
         if any are named. Raises `Resync` when the cursor does not belong to this store's history, or is
         inside a stream that was archived."""
+        ...
+
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        """(stream, event) of every event of these types in the log, of whatever stream, synced or not."""
         ...
 
     def pulse(self) -> int:

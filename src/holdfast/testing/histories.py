@@ -152,6 +152,7 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.OpenGate("late#1", 11, "signal", "late", until=1),
     ),
     (c.ExpireGate("late#1", 2), c.OpenGate("never#1", 12, "approval", "never", "d2")),
+    (c.StartSleep("sleep#2", 13, 999), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
     (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
     (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),
     (c.CancelRun("r", "enough", "ann"),),

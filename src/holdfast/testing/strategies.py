@@ -109,6 +109,7 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
             c.DecideGate, here, st.sampled_from(["approved", "rejected"]), st.sampled_from(["", "a", "a#1"])
         ),
         st.builds(c.ExpireGate, KEYS, TIMES),
+        st.builds(c.AbandonWait, KEYS),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
         st.builds(c.TakeCheckpoint, KEYS, ORDINALS, NAMES, RAWS),

@@ -31,6 +31,7 @@ TAKEOVERS = 40
 WAKE_S = 10.0
 """A stale owner that is awake has noticed by then, whatever it was doing."""
 HELD_BY = 4
+NOT_FOUND = 3
 IN_DOUBT = 6
 
 
@@ -227,19 +228,26 @@ def _waiting(story: Story) -> None:
 
 
 def _committing(story: Story) -> None:
-    """With the write gate in its hands: nobody can write, and nothing is wrong when it goes on."""
+    """With the write gate in its hands: it is let end that write, stopped again, and gone past."""
     where = f"{story.chance.choice(('enter', 'exit'))}:{story.chance.randint(5, 8)}"
     owner = story.begin("chain", 6, stop=where)
     require(owner.stopped(), f"{owner} was not stopped at {where}")
     require(story.stage.gate_is_shut(), "the gate is open")
     note(story.score, "gate held")
-    taker = story.stage.start_cli("resume", "run", "--take-over")
-    time.sleep(1.0)
-    require(taker.alive, f"somebody went on while the gate was shut: {taker}")
-    note(story.score, "gate held, and the waiting process says so", bool(taker.err.read_text().strip()))
-    owner.go_on()
-    codes = (taker.wait(), owner.wait(WAKE_S))
-    require(codes[0] == 0 and codes[1] in (0, HELD_BY), f"they ended with {codes}: {taker}, {owner}")
+    code, written = story.stage.cli("resume", "run", "--take-over")
+    if code == NOT_FOUND:
+        note(story.score, "gate held, by whom was making the run")
+        owner.go_on()
+        require(owner.wait(WAKE_S) == 0, f"it did not go on: {owner}")
+    else:
+        require(code == 0, f"the take-over ended with {code}: {written}")
+        require(owner.stopped(), f"it was let go on for good: {owner}")
+        woken = time.monotonic_ns()
+        owner.go_on()
+        require(owner.wait(WAKE_S) in (0, HELD_BY), f"a stale owner was not told so: {owner}")
+        late = late_beginnings(story.stage.lines(), owner.pid, woken)
+        require(len(late) <= 1, f"a stale owner began {[line.words for line in late]}: {owner}")
+        story.stage.excused += late
     story.finish()
 
 

@@ -27,6 +27,7 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreVanished,
 )
+from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.connection import connect, translate
 from holdfast.store.sqlite.seal import is_whole, read_seal, seal
@@ -173,8 +174,8 @@ def _refuse_without_room(directory: Path, needed: int) -> None:
     free = found.f_bavail * found.f_frsize
     if free < needed:
         raise StoreFull(
-            f"no room on the disk of {directory}: {needed / 2**20:.1f} MB are needed, {free / 2**20:.1f} MB "
-            "are free; nothing was changed: free some space, or name another place"
+            f"no room on the disk of {directory}: {amount(needed)} are needed, {amount(free)} are free; "
+            "nothing was changed: free some space, or name another place"
         )
 
 

@@ -189,6 +189,10 @@ CREATE TEMP TRIGGER project_operation_done INSTEAD OF INSERT ON projected WHEN N
     UPDATE main.operations SET status = 'done' WHERE stream = NEW.stream;
 END;
 
+CREATE TEMP TRIGGER project_operation_dropped INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationDropped' BEGIN
+    UPDATE main.operations SET status = 'dropped' WHERE stream = NEW.stream;
+END;
+
 -- Steps
 
 CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepStarted' BEGIN
@@ -285,6 +289,19 @@ CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW
     -- Nobody executes it: it can be gone on with, whatever else of it waits.
     UPDATE main.runs SET status = 'pending'
     WHERE stream = NEW.stream AND owner = '' AND status IN ('pending', 'running', 'waiting', 'sleeping');
+END;
+
+CREATE TEMP TRIGGER project_wait_abandoned INSTEAD OF INSERT ON projected WHEN NEW.type = 'WaitAbandoned' BEGIN
+    UPDATE main.runs SET sleepers = sleepers - 1
+    WHERE stream = NEW.stream AND EXISTS (
+        SELECT 1 FROM main.step_rows
+        WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+          AND key = NEW.payload ->> '$.key' AND status = 'sleeping'
+    );
+    UPDATE main.step_rows SET status = 'abandoned', ended_at = NEW.time, due_at = 0, version = NEW.version
+    WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
+      AND key = NEW.payload ->> '$.key';
+    INSERT INTO going VALUES (NEW.stream);
 END;
 
 CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected WHEN NEW.type = 'CheckpointTaken' BEGIN

@@ -152,7 +152,8 @@ SELECT coalesce(sum(attempt), 0), coalesce(sum(attempt > 1), 0),
        coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'retrying'), 0),
        coalesce(sum(status = 'sleeping'), 0), coalesce(sum(status = 'completed'), 0),
        coalesce(sum(status = 'failed'), 0), coalesce(sum(status = 'in_doubt'), 0),
-       coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0)
+       coalesce(sum(status = 'reopened'), 0), coalesce(sum(status = 'waiting'), 0),
+       coalesce(sum(status = 'abandoned'), 0)
 FROM step_rows AS t
 WHERE (t.run NOT IN (SELECT run FROM generations)
        OR t.generation = (SELECT generation FROM runs WHERE stream = t.run))
@@ -256,6 +257,10 @@ SELECT hash FROM events WHERE position = ?;
 
 -- name: archived_head
 SELECT hash FROM streams WHERE kind = 'archived' AND hex(substr(hash, 1, 6)) = ?;
+
+-- name: events_of
+SELECT s.name, e.type, e.payload FROM events AS e JOIN streams AS s ON s.id = e.stream
+WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
 
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash

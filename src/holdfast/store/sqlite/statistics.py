@@ -15,7 +15,9 @@ from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
 
-_STATUSES = ("running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened", "waiting")
+_STATUSES = (
+    "running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened", "waiting", "abandoned",
+)  # fmt: skip
 
 
 def statistics(path: Path, changed_since: int) -> Statistics:

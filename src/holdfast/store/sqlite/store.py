@@ -489,6 +489,9 @@ class SqliteStore:
     def drop_owner(self, owner_id: str) -> None:
         self._write_owner("drop_owner", (owner_id,))
 
+    def pass_by(self, pid: int) -> None:
+        self._gate.pass_by(pid)
+
     def _write_owner(self, name: str, values: Sequence[Any]) -> None:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
@@ -518,6 +521,10 @@ class SqliteStore:
         if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
             return FeedPage(entries, self._cursor(synced, hash))
         return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
+
+    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+        found = self._read("events_of", (sql.listed(types),))
+        return [(stream, e.decode(type, payload)) for stream, type, payload in found]
 
     def tail(self) -> str:
         synced, hash = self._last_synced()

@@ -1,0 +1,54 @@
+"""`holdfast diff`: what changed in the files between two moments of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.terminal import Line, clean, out, say
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command("diff")
+@click.argument("run")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="[B]", required=False)
+@click.option("--stat", is_flag=True, help="Only the names of what changed.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> None:
+    """Show what changed in the files of RUN from A to B; without B, to what is on the disk.
+
+    Each is a checkpoint, a step (the files as it left them), `before:STEP` (as it found them), or `disk`.
+    """
+    from holdfast.operations.diffing import differing
+
+    with access.open_to_execute() as (opened, engine):
+        run_id = opened.reading.find(run)
+        with differing(engine, run_id, a, b) as found:
+            access.clear_progress()
+            if as_json:
+                out.json(
+                    [{"path": one.path, "change": one.change, "diff": one.text} for one in found.diffs()]
+                )
+                return
+            if not found.changes:
+                say(f"no file differs: {clean(found.names[0])}, {clean(found.names[1])}")
+            if stat:
+                for change, path in found.names_only():
+                    out.line(f"{change} {clean(path)}")
+            else:
+                for one in found.diffs():
+                    for line in _painted(one.text):
+                        out.line(line)
+    if found.changes:
+        many = "1 path differs" if len(found.changes) == 1 else f"{len(found.changes):,} paths differ"
+        say([(f"{many}: {clean(found.names[0])}, {clean(found.names[1])}", "dim")])
+
+
+def _painted(text: str) -> Iterator[Line]:
+    for n, line in enumerate(text.splitlines()):
+        style = "bold" if n == 0 or line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")
+        yield [(clean(line), style)]

@@ -1,0 +1,113 @@
+"""`holdfast workspace`: what is saved of the files, whether it is whole, and putting it back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access, effects
+from holdfast.cli.terminal import Line, clean, out
+from holdfast.sizes import amount
+
+if TYPE_CHECKING:
+    from holdfast.operations.keeping import Coverage
+
+_MOST = 40
+
+
+@click.group("workspace")
+def workspace_command() -> None:
+    """Show what is saved of the files, check it, put it back."""
+
+
+@workspace_command.command("status")
+@click.option("--all", "every", is_flag=True, help="Name everything that is not covered.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def status(every: bool, as_json: bool) -> None:
+    """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
+    from holdfast.operations.keeping import coverage
+
+    with access.open_to_execute(create=True) as (_, engine):
+        found = coverage(engine)
+    if as_json:
+        out.json(
+            {
+                "root": found.root,
+                "files": found.files,
+                "directories": found.directories,
+                "links": found.links,
+                "bytes": found.size,
+                "uncovered": [{"path": path, "why": why} for path, why in found.uncovered],
+            }
+        )
+    else:
+        effects.show(_describe(found, every))
+
+
+def _describe(found: Coverage, every: bool) -> Iterator[Line]:
+    yield from effects.row("workspace", found.root)
+    yield from effects.row(
+        "covered",
+        f"{found.files:,} files ({amount(found.size)}), {found.links:,} links, "
+        f"{found.directories:,} directories",
+    )
+    shown = found.uncovered if every else found.uncovered[:_MOST]
+    width = max((len(path) for path, _ in shown), default=0)
+    for n, (path, why) in enumerate(shown):
+        name = ("not" if n == 0 else "").ljust(11)
+        yield [(name, "dim"), clean(path).ljust(min(width, 60)), (f"  {why}", "dim")]
+    if len(shown) < len(found.uncovered):
+        yield [" " * 11, (f"and {len(found.uncovered) - len(shown):,} more (--all)", "dim")]
+
+
+@workspace_command.command("verify")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def verify(as_json: bool) -> None:
+    """Read all that is saved of files, and check that every snapshot of the log is whole.
+
+    Exits with 8 if anything is damaged or missing.
+    """
+    from holdfast.operations import keeping
+
+    with access.open_to_execute() as (_, engine):
+        bad = keeping.verify(engine)
+        held = engine.files.contents.du()
+    if as_json:
+        out.json({"contents": held.packed + held.large, "damaged": bad})
+    elif bad:
+        effects.show(effects.names("damaged", bad, style="red"))
+    else:
+        out.line([(f"{held.packed + held.large:,} contents", "bold"), f" ({amount(held.bytes)}) are whole"])
+    if bad:
+        sys.exit(8)
+
+
+@workspace_command.command("restore")
+@click.argument("snapshot")
+@click.option("--only", multiple=True, metavar="GLOB", help="Only these files, as in .gitignore.")
+@click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:
+    """Make the files what they were in SNAPSHOT, its id or the beginning of it.
+
+    Whoever changed them since: what goes is saved first, and `holdfast undo` brings it back.
+    """
+    from holdfast.engine.steering import user
+    from holdfast.operations.restoring import restore as put_back
+
+    with access.open_to_execute() as (_, engine):
+        done = put_back(engine, snapshot, by=user(), only=only, partial=partial, dry_run=dry_run)
+    if as_json:
+        out.json({"operation": done.operation or None, "files": effects.files_fields(done.files)})
+        return
+
+    def lines() -> Iterator[Line]:
+        yield from effects.files(done.files)
+        if done.operation:
+            yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
+
+    effects.show(lines())

@@ -1,0 +1,262 @@
+"""`workspace` steps: alone on their files, and each attempt from the same files.
+
+    lock ─▶ take back an earlier attempt ─▶ `before` ─▶ BODY ─▶ `after` ─▶ record ─▶ unlock
+
+The intent goes to the log with `before`, the result with `after`. An isolated step works in a copy instead;
+only to bring its changes into the root does it need the lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.engine import files
+from holdfast.engine.scope import current
+from holdfast.errors import BadInput, BadWorkspace, StoreError, WorkspaceConflict
+from holdfast.kernel import commands as c
+from holdfast.kernel.files import last
+
+if TYPE_CHECKING:
+    from holdfast.engine.perform import Call
+    from holdfast.kernel.state import Saved
+    from holdfast.workspace import Restored, Workspace
+
+INSIDE = "HOLDFAST_STEP_ROOT"
+"""Set for a command that works on that root: another such step in there would wait for it for ever."""
+LOCK_AT_FIRST_S = 0.02
+LOCK_AT_MOST_S = 0.5
+_LONG_S = 5.0
+_NAMED = 20
+
+
+class Guard:
+    """One attempt of a `workspace` step. `close` lets go of everything, however it ended."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._run = call.execution
+        self._spec = call.spec
+        self._workspace: Workspace = files.workspace_of(self._run.engine, self._run.state)
+        self._root = str(self._workspace.root)
+        if os.environ.get(INSIDE) == self._root and not self.isolated:
+            raise BadWorkspace(
+                f"step {call.key} works on {self._root}, and so does the step that this process runs in: say "
+                "--isolate or --effect idempotent"
+            )
+        self._before = ""
+        self._copy: Workspace | None = None
+        self._lock = ExitStack()
+        self._locked = False
+        self._hold = ExitStack()
+        self._told = False
+        self.saved: list[c.Command] = []
+        """What goes to the log with the end of the attempt."""
+
+    @property
+    def isolated(self) -> bool:
+        return self._spec.isolate == "copy"
+
+    @property
+    def path(self) -> Path:
+        """Where the step's files are."""
+        return self._workspace.root if self._copy is None else self._copy.root
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command must know. In a copy, git must not find the repository around it."""
+        if self._copy is None:
+            return {INSIDE: self._root}
+        return {"GIT_CEILING_DIRECTORIES": str(self._copy.root.parent)}
+
+    def inside(self, where: str) -> str:
+        """The same directory among the step's files; one outside the workspace stays what it is."""
+        path = Path(where).resolve()
+        if self._copy is None or not path.is_relative_to(self._workspace.root):
+            return where
+        return str(self._copy.root / path.relative_to(self._workspace.root))
+
+    def lock(self, waited_s: float) -> bool:
+        """Be the only one who works on these files, if nobody does; never waits. A long wait is told of."""
+        if not self._locked:
+            self._locked = self._workspace.try_to_work(self._lock)
+        who = self._workspace.worker()
+        if not self._locked and waited_s > _LONG_S and not self._told and who != os.getpid():
+            self._told = True
+            logging.getLogger("holdfast").warning(
+                "step %s has waited for %d s to work on %s: process %d does", self._call.key, waited_s,
+                self._root, who,
+            )  # fmt: skip
+        return self._locked
+
+    def begun(self) -> None:
+        """The log names the snapshots that were taken: they need not be held any more."""
+        self._hold.close()
+
+    def close(self) -> None:
+        self._hold.close()
+        self._lock.close()
+        if self._copy is not None:  # a cut-off attempt; removing many files takes a while
+            threading.Thread(target=self._drop_copy, name="holdfast-copy", daemon=True).start()
+
+    # Before the body
+
+    def enter(self) -> list[c.Command]:
+        """What goes to the log with the intent. Raises `HoldfastError`: then the body must not run."""
+        self._hold.enter_context(self._workspace.contents.hold())
+        state, key = self._run.state, self._call.key
+        now = self._workspace.snapshot().id
+        commands: list[c.Command] = []
+        known = last(state.files)
+        if known is not None and known.snapshot != now and not self._run.unsaved:
+            # Nothing of this run was at work meanwhile: it was somebody else.
+            commands.append(files.save(self._workspace, now, "start"))
+        done = self._take_back()
+        if done is not None:
+            kept = tuple(shown(one.path) for one in done.kept[:_NAMED])
+            taken = files.save(self._workspace, done.after, "taken_back", key)
+            commands.append(replace(taken, instead_of=done.before, changes=len(done.actions), kept=kept))
+        self._before = now if done is None else done.after
+        if self.isolated:
+            self._make_copy()
+        commands.append(files.save(self._workspace, self._before, "before", key))
+        self._run.engine.heart.beat_for(self._run)
+        return commands
+
+    def _take_back(self) -> Restored | None:
+        """Roll back what the last attempt did: what differs between its `before` and how it left the files.
+        What changed since then, by whomever, stays."""
+        attempt = _last_attempt(self._run.state.files, self._call.key, self.isolated)
+        if attempt is None:
+            return None
+        before, left = attempt
+        return self._workspace.apply(self._workspace.plan(before, left))
+
+    def _make_copy(self) -> None:
+        from holdfast.workspace import Workspace
+
+        name = hashlib.sha256(f"{self._run.id}/{self._call.key}".encode()).hexdigest()[:16]
+        copies = self._run.engine.files.copies
+        copies.mkdir(mode=0o700, exist_ok=True)
+        path = copies / name
+        _remove(path)  # of an attempt that was cut off
+        path.mkdir(mode=0o700)
+        self._copy = Workspace(path, self._run.engine.files.directory)
+        self._copy.put_into(self._before)
+
+    def _drop_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        if copy is not None:
+            copy.forget()
+            _remove(copy.root)
+
+    # After it
+
+    def leave(self, failed: bool) -> None:
+        """Look at what the body has done. What a failed one did in a copy is left there. Raises
+        `HoldfastError`."""
+        if self._call.overdue is not None:
+            self._call.overdue.join()  # it took too long, and still writes
+        self._hold.enter_context(self._workspace.contents.hold())
+        self.saved = self._left(failed)
+        self._drop_copy()
+
+    def _left(self, failed: bool) -> list[c.Command]:
+        if self._copy is not None:
+            return [] if failed else self._bring_back(self._copy)
+        if self._spec.writes:
+            from holdfast.workspace.plan import selects
+
+            writes = selects(self._spec.writes)
+            divided = self._workspace.divide(self._before, lambda path, _: writes(path))
+            return self._saved(divided.left, divided.now)
+        now = self._workspace.snapshot().id
+        return self._saved(now, now)
+
+    def _bring_back(self, copy: Workspace) -> list[c.Command]:
+        """The changes of the copy, into the root, as one. Raises `WorkspaceConflict` if somebody changed one
+        of these paths meanwhile; then nothing is brought."""
+        from holdfast.workspace.plan import Why
+
+        done = copy.snapshot().id
+        plan = self._workspace.plan(done, self._before)
+        clashes = [kept.path for kept in plan.kept if kept.why not in (Why.YOURS, Why.UNKNOWN)]
+        if clashes:
+            raise WorkspaceConflict(self._call.key, [shown(path) for path in clashes])
+        # Cut off from here to the record of the result, it must be taken back before it runs again.
+        files.write(self._run, [files.save(self._workspace, done, "brought", self._call.key)])
+        after = self._workspace.apply(plan).after
+        return self._saved(after, after)
+
+    def _saved(self, ours: str, now: str) -> list[c.Command]:
+        saved: list[c.Command] = [files.save(self._workspace, ours, "after", self._call.key)]
+        if now != ours:  # the rest is somebody else's
+            saved.append(files.save(self._workspace, now, "start"))
+        files.saved(self._run, self._call)
+        return saved
+
+
+def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[str, str] | None:
+    """The files before the last attempt of a step, and as it left them; None if there is nothing of it.
+
+    An isolated one has changed files only if its changes were being brought into the root.
+    """
+    own = [n for n, one in enumerate(saved) if one.key == key and one.place == "before"]
+    if not own:
+        return None
+    for one in saved[own[-1] :]:
+        ended = one.key == key and one.place in ("brought", "after")
+        if ended or (one.place == "stop" and not isolated):
+            return saved[own[-1]].snapshot, one.snapshot
+    return None
+
+
+def _remove(directory: Path) -> None:
+    """Remove a copy, read-only directories and all."""
+    if not directory.exists():
+        return
+    try:
+        directory.chmod(stat.S_IRWXU)
+        for parent, names, _ in os.walk(directory):
+            for name in names:
+                path = Path(parent, name)
+                if not path.is_symlink():
+                    path.chmod(stat.S_IRWXU)
+        shutil.rmtree(directory)
+    except OSError as error:
+        raise StoreError(f"the copy {directory} cannot be removed: {error.strerror}") from error
+
+
+def shown(path: bytes) -> str:
+    """A path as text that every terminal and every JSON can have."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def check_files(what: str, effect: str, writes: Sequence[str], isolate: str | None) -> None:
+    """Options that only a `workspace` step can keep."""
+    if isolate not in (None, "copy"):
+        raise BadInput(f"{what}: isolate={isolate!r} is not known; use 'copy'")
+    if effect != "workspace" and (writes or isolate):
+        raise BadInput(f"{what}: writes and isolate are for effect='workspace'")
+    if isinstance(writes, str):
+        raise BadInput(f"{what}: writes takes a list of patterns, ['src/**']")
+
+
+def workspace_path() -> Path:
+    """Where the files of the step are whose body asks: the workspace, or the copy that it works in."""
+    from holdfast.engine.perform import Call
+
+    inside = current.get()
+    if not isinstance(inside, Call) or inside.guard is None:
+        raise BadInput("workspace_path() is known only inside the body of a step with effect='workspace'")
+    return inside.guard.path

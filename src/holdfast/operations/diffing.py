@@ -1,0 +1,89 @@
+"""`diff`: what changed in the files between two moments of a run, or since one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.engine.atomic import shown
+from holdfast.errors import Refused
+from holdfast.operations import files, points
+from holdfast.operations.holding import load
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState
+    from holdfast.redaction import Redactor
+    from holdfast.workspace import Change, Workspace
+
+DISK = "disk"
+_BEFORE = "before:"
+
+
+class FileDiff(msgspec.Struct, frozen=True):
+    """One path that differs: `added`, `removed`, `modified`, `mode` or `type`; `text` is a unified diff."""
+
+    path: str
+    change: str
+    text: str
+
+
+class Differing(msgspec.Struct):
+    """What differs, path by path; the texts are made when they are asked for."""
+
+    workspace: Workspace
+    redactor: Redactor
+    before: str
+    after: str
+    names: tuple[str, str]
+    changes: list[Change]
+
+    def diffs(self) -> Iterator[FileDiff]:
+        for change in self.changes:
+            yield FileDiff(shown(change.path), change.kind, self._text(change))
+
+    def names_only(self) -> Iterator[tuple[str, str]]:
+        return ((change.kind, shown(change.path)) for change in self.changes)
+
+    def _text(self, change: Change) -> str:
+        return self.workspace.text_diff(change, self.redactor.redact)
+
+
+def diff(engine: Engine, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
+    """What changed from `a` to `b`, or to what is on the disk."""
+    with differing(engine, run_id, a, b) as found:
+        return list(found.diffs())
+
+
+@contextmanager
+def differing(engine: Engine, run_id: str, a: str, b: str | None = None) -> Iterator[Differing]:
+    """A moment is a checkpoint, a step (as it left the files), `before:STEP`, or `disk`. Raises
+    `StepNotFound`; `Refused` for a moment without a snapshot."""
+    state = load(engine, run_id)
+    if not state.files:
+        raise Refused(
+            f"run {run_id} has no snapshots of files: they are taken at checkpoints and around "
+            "`workspace` steps"
+        )
+    workspace = engine.files.of(state.files[-1].root)
+    with workspace.contents.hold():
+        sides = [_moment(run_id, state, workspace, text) for text in (a, b or DISK)]
+        (before, first), (after, second) = sides
+        changes = [change for change in workspace.diff(before, after) if change.path]
+        yield Differing(workspace, engine.redactor, before, after, (first, second), changes)
+
+
+def _moment(run_id: str, state: RunState, workspace: Workspace, text: str) -> tuple[str, str]:
+    """(snapshot, how people call it)."""
+    if text == DISK and not any(step.name == DISK for step in state.steps.values()):
+        return workspace.snapshot().id, "the files on the disk"
+    if text.startswith(_BEFORE):
+        point = points.find(run_id, state, text.removeprefix(_BEFORE))
+        saved = files.before(run_id, state, point)
+    else:
+        point = points.find(run_id, state, text)
+        saved = files.point_of(run_id, state, point)
+    return saved.snapshot, files.described(saved)

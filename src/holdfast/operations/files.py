@@ -1,0 +1,274 @@
+"""The files of an operation: what would be put back, and doing it (decision 0009)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.engine.atomic import shown
+from holdfast.engine.files import divide, mark_of
+from holdfast.errors import Refused
+from holdfast.kernel import events as e
+from holdfast.kernel.files import at_point, gaps, last, since
+from holdfast.kernel.operation import OperationState
+from holdfast.operations import repositories
+from holdfast.operations.holding import Dead
+from holdfast.operations.repositories import GitGoing
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState, Saved, StepState
+    from holdfast.workspace import Plan, Restored, Workspace
+
+_PATIENCE_S = 10.0
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """A path that is put back: `added`, `removed`, `modified`, `mode` or `type`."""
+
+    path: str
+    change: str
+
+
+class FileKept(msgspec.Struct, frozen=True):
+    """A path that stays as it is, and why."""
+
+    path: str
+    why: str
+
+
+class FilesBack(msgspec.Struct, frozen=True):
+    """What an operation did, or would do, to the files.
+
+    root      the workspace
+    snapshot  what they go back to, and `as_of` which moment of the run that is
+    changes   the paths that are put back
+    kept      the paths that differ and stay, with the reason
+    before    the snapshot of all files just before; empty in a dry run
+    rescued   a snapshot of what somebody wrote at the last moment; empty if nobody did
+    """
+
+    root: str
+    snapshot: str
+    as_of: str
+    changes: tuple[FileChange, ...]
+    kept: tuple[FileKept, ...]
+    before: str = ""
+    rescued: str = ""
+
+
+class Going(msgspec.Struct):
+    """Files on their way back. `stop` is what a dead owner left, to be recorded with the operation."""
+
+    workspace: Workspace
+    plan: Plan
+    as_of: str
+    version: int
+    stop: e.FilesSaved | None = None
+    partial: bool = False
+    git: GitGoing | None = None
+    point: str = ""
+    """The snapshot of the point itself, without what somebody else did since; empty for none."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is to be moved."""
+        return not self.plan.actions and (self.git is None or not self.git.moves)
+
+    @property
+    def stages(self) -> list[e.Event]:
+        """What is to be recorded before anything is moved."""
+        return [self.planned] if self.git is None else [self.planned, self.git.planned]
+
+    @property
+    def planned(self) -> e.FilesPlanned:
+        plan = self.plan
+        return e.FilesPlanned(
+            str(self.workspace.root),
+            plan.to,
+            plan.left,
+            plan.now,
+            self.version,
+            plan.only,
+            plan.theirs,
+            self.partial,
+            self.point,
+            self.stop is not None,
+        )
+
+    def report(self, done: Restored | None = None) -> FilesBack:
+        actions = self.plan.actions if done is None else done.actions
+        kept = self.plan.kept if done is None else done.kept
+        return FilesBack(
+            root=str(self.workspace.root),
+            snapshot=self.plan.to,
+            as_of=self.as_of,
+            changes=tuple(FileChange(shown(one.path), one.kind) for one in actions),
+            kept=tuple(FileKept(shown(one.path), one.detail or one.why.value) for one in kept),
+            before="" if done is None else done.before,
+            rescued="" if done is None else done.rescued or "",
+        )
+
+    def apply(self) -> Restored:
+        """Raises `ContentsDamaged`, `RestoreUndone`: then nothing has changed."""
+        return self.workspace.apply(self.plan, partial=self.partial)
+
+    def take_back(self, done: Restored) -> None:
+        self.workspace.apply(self.workspace.plan(done.before, done.after))
+
+
+def applied(root: str, done: Restored) -> e.FilesApplied:
+    return e.FilesApplied(root, done.before, done.after, done.rescued or "")
+
+
+def refuse_pattern(only: Sequence[str]) -> None:
+    """Raises `BadWorkspace` for patterns that lead out of the workspace, before anything else is done."""
+    if only:
+        from holdfast.workspace.plan import selects
+
+        selects(only)
+
+
+def point_of(run_id: str, state: RunState, point: StepState) -> Saved:
+    """The snapshot that belongs to a point. Raises `Refused` if the run has none."""
+    found = at_point(state.files, state.steps, point)
+    if found is None:
+        raise Refused(
+            f"run {run_id} has no snapshot of its files at {point.key}: they are saved at checkpoints and "
+            "around `workspace` steps"
+        )
+    return found
+
+
+def before(run_id: str, state: RunState, point: StepState) -> Saved:
+    """The files as the step found them, in its first attempt. Raises `Refused` if the run has no snapshot."""
+    found = [saved for saved in state.files if saved.place == "before" and saved.key == point.key]
+    earlier = [saved for saved in state.files if saved.version < point.version]
+    if not found and not earlier:
+        raise Refused(f"run {run_id} has no snapshot of its files before {point.key}")
+    return found[0] if found else earlier[-1]
+
+
+def described(saved: Saved) -> str:
+    """Which moment a snapshot is of, for people."""
+    if saved.place == "checkpoint":
+        return f"at {saved.key}"
+    if saved.place == "taken_back":
+        return f"before {saved.key}"
+    if saved.key:
+        return f"{saved.place} {saved.key}"
+    return "when the run went on" if saved.place == "start" else "when the run stopped"
+
+
+@contextmanager
+def to_point(
+    engine: Engine,
+    state: RunState,
+    point: StepState,
+    dead: Dead,
+    *,
+    only: tuple[str, ...] = (),
+    theirs: bool = False,
+    partial: bool = False,
+    git: bool = False,
+    dry_run: bool = False,
+) -> Iterator[Going | None]:
+    """The files of a point, on their way; None if nothing is known of files after it. What is planned stays
+    in the content store until the block ends."""
+    target = at_point(state.files, state.steps, point)
+    if target is None:
+        yield None
+        return
+    workspace = engine.files.of(target.root, target.mark)
+    with alone(workspace, dry_run), workspace.contents.hold():
+        left, stop = _left(state, dead, workspace)
+        yours = workspace.edits(gaps(since(state.files, target.version)))
+        plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=yours)
+        back = None
+        if git:
+            back = repositories.to_position(workspace, target, since(state.files, target.version), dead)
+        yield Going(workspace, plan, described(target), state.version, stop, partial, back, target.snapshot)
+
+
+@contextmanager
+def to_before(
+    engine: Engine,
+    state: RunState,
+    operation: OperationState,
+    dead: Dead,
+    *,
+    partial: bool = False,
+    dry_run: bool = False,
+) -> Iterator[Going | None]:
+    """The files as they were before an operation, on their way; None if it moved none."""
+    done, planned = operation.applied, operation.planned
+    if done is None or planned is None:
+        yield None
+        return
+    workspace = engine.files.of(done.root)
+    with alone(workspace, dry_run), workspace.contents.hold():
+        left, stop = done.after, None
+        if any(saved.version > planned.version for saved in state.files):
+            left, stop = _left(state, dead, workspace)
+        yours = workspace.edits(gaps(since(state.files, planned.version)))
+        plan = workspace.plan(done.before, left, planned.only, yours=yours)
+        back = repositories.to_before(workspace, operation, since(state.files, planned.version), dead)
+        yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial, back)
+
+
+@contextmanager
+def to_snapshot(
+    engine: Engine,
+    snapshot: str,
+    root: str,
+    version: int,
+    *,
+    only: tuple[str, ...] = (),
+    partial: bool = False,
+) -> Iterator[Going]:
+    """A snapshot as it is, whoever changed what since."""
+    workspace = engine.files.of(root)
+    with alone(workspace), workspace.contents.hold():
+        plan = workspace.plan(snapshot, workspace.snapshot().id, only)
+        yield Going(workspace, plan, "as it was saved", version, None, partial)
+
+
+def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.FilesSaved | None]:
+    """As the run left its files. One that died did not say so: that is made up, and to be recorded."""
+    known = last(state.files)
+    assert known is not None, "a run that has a point has a last one"
+    if not dead.seen_at:
+        return known.snapshot, None
+    left = divide(workspace, known.snapshot, dead.seen_at).left
+    return left, stopped(workspace, left, state.generation)
+
+
+def stopped(workspace: Workspace, snapshot: str, generation: int) -> e.FilesSaved:
+    root = workspace.root
+    return e.FilesSaved(snapshot, "stop", str(root), generation=generation, mark=mark_of(root))
+
+
+def came_back(workspace: Workspace, point: str, after: str, generation: int) -> list[e.Event]:
+    """For the generation that a rewind opens: its files are those of the point, and what differs from that is
+    somebody else's."""
+    start = msgspec.structs.replace(stopped(workspace, after, generation), place="start")
+    return [stopped(workspace, point, generation), start]
+
+
+@contextmanager
+def alone(workspace: Workspace, dry_run: bool = False) -> Iterator[None]:
+    """No step works on these files. Raises `Refused` if one does for long."""
+    with ExitStack() as held:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not dry_run and not workspace.try_to_work(held):
+            if time.monotonic() > deadline:
+                raise Refused(
+                    f"a step of another run works on the files in {workspace.root} now; wait for its end, or "
+                    "pause that run"
+                )
+            time.sleep(0.05)
+        yield

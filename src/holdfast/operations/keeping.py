@@ -1,0 +1,215 @@
+"""What is kept of files: how much it takes, what of it is needed, whether it is whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.engine.atomic import shown
+from holdfast.errors import BadWorkspace, HoldfastError
+from holdfast.kernel import events as e
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.state import ENDED
+from holdfast.store.port import Decision, Recorded, new_event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.engine.engine import Engine
+    from holdfast.workspace import Contents, Workspace
+    from holdfast.workspace.refs import Ref
+
+_NAMING: Final = ("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied")
+_POSITIONS: Final = ("FilesSaved", "CheckpointTaken", "GitPlanned", "GitApplied")
+_PLACES: Final = ("git", "to", "left", "now", "before", "after")
+_FIELDS: Final = ("snapshot", "instead_of", "to", "left", "now", "before", "after", "rescued")
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a store takes on the disk, in bytes.
+
+    log        the database with its write-ahead log
+    files      what is kept of files, in `contents` contents
+    backups    copies of the database in the store's directory
+    snapshots  how many the log names
+    quota      what `files` may take; 0 for no limit
+    """
+
+    log: int
+    files: int
+    backups: int
+    contents: int
+    snapshots: int
+    quota: int
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """What `gc` did, or would do.
+
+    removed    how many contents were removed, and `freed` how many bytes
+    forgotten  runs that have ended whose snapshots had to go because of the quota
+    damaged    what could not be read, and was left
+    """
+
+    removed: int
+    freed: int
+    forgotten: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """What a snapshot of the workspace would hold, and what it would not."""
+
+    root: str
+    files: int
+    directories: int
+    links: int
+    size: int
+    uncovered: tuple[tuple[str, str], ...]
+    """(path, why)."""
+
+
+def usage(engine: Engine, quota: int) -> Usage:
+    held = engine.files.contents.du()
+    return Usage(
+        log=sum(_size(path) for path in engine.home.glob("holdfast.db*")),
+        files=held.bytes,
+        backups=sum(_size(path) for path in (engine.home / "backups").glob("*")),
+        contents=held.packed + held.large,
+        snapshots=len({one for ids in named(engine).values() for one in ids}),
+        quota=quota,
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def named(engine: Engine) -> dict[str, set[str]]:
+    """Stream → the snapshots that it names, of runs and of operations on them."""
+    found: dict[str, set[str]] = {}
+    operations: dict[str, list[str]] = {}
+    for stream, event in engine.store.events_of((*_NAMING, "OperationBegun", "FilesForgotten")):
+        if isinstance(event, e.OperationBegun):
+            operations.setdefault(event.run, []).append(stream)
+        elif isinstance(event, e.FilesForgotten):
+            for one in (stream, *operations.get(stream, ())):
+                found.pop(one, None)
+        else:
+            ids = (
+                _of(event) if isinstance(event, e.Unknown) else {getattr(event, name, "") for name in _FIELDS}
+            )
+            found.setdefault(stream, set()).update(one for one in ids if one)
+    return found
+
+
+def _positions(engine: Engine) -> dict[str, set[str]]:
+    """Stream → the contents that its git positions consist of."""
+    found: dict[str, set[str]] = {}
+    for stream, event in engine.store.events_of(_POSITIONS):
+        for name in _PLACES:
+            position = getattr(event, name, None)
+            if isinstance(position, e.GitPosition):
+                found.setdefault(stream, set()).update(position.contents)
+    return found
+
+
+def _of(event: e.Unknown) -> set[Any]:
+    """Of an event of a newer version: every text that may be a snapshot."""
+    fields = msgspec.json.decode(event.payload)
+    return {one for one in fields.values() if isinstance(one, str)} if isinstance(fields, dict) else set()
+
+
+def unneeded(engine: Engine) -> int:
+    """How many contents `collect` would remove, but for the quota."""
+    contents = engine.files.contents
+    with contents.hold():
+        return len(contents.refs() - _needed(engine, contents))
+
+
+def collect(engine: Engine, quota: int = 0) -> Collected:
+    """Remove what no snapshot of the log needs. Beyond the quota, the snapshots of runs that have ended go
+    too, the oldest runs first: those runs can no longer be rewound with their files."""
+    contents = engine.files.contents
+    forgotten: list[str] = []
+    swept = contents.gc(partial(_needed, engine, contents))
+    removed, freed = swept.removed, swept.freed_bytes
+    while quota and contents.du().bytes > quota:
+        more = _oldest(engine, max(1, len(forgotten)))
+        if not more:
+            break
+        for run_id in more:
+            _forget(engine, run_id)
+        forgotten += more
+        swept = contents.gc(partial(_needed, engine, contents))
+        removed, freed = removed + swept.removed, freed + swept.freed_bytes
+    return Collected(removed, freed, tuple(forgotten), swept.damaged)
+
+
+def _forget(engine: Engine, run_id: str) -> None:
+    """Say so first: what is not named any more is removed next. A run that goes on again is left alone."""
+
+    def decide(recorded: Sequence[Recorded]) -> Decision:
+        state = fold(recorded)
+        if state is None or not state.ended:
+            return Decision()
+        return Decision([new_event(e.FilesForgotten(), engine.clock.now_us())])
+
+    engine.store.command(run_id, decide)
+
+
+def collect_if_over(engine: Engine, quota: int) -> None:
+    """As a store is opened. What cannot be done now, the next one does."""
+    try:
+        if engine.files.contents.du().bytes > quota:
+            collect(engine, quota)
+    except HoldfastError as error:
+        logging.getLogger("holdfast").warning("saved files take more than their quota: %s", error)
+
+
+def _needed(engine: Engine, contents: Contents) -> set[Ref]:
+    from holdfast.workspace import snapshot
+    from holdfast.workspace.refs import Ref
+
+    ids = {one for ids in named(engine).values() for one in ids}
+    loose = {one for ids in _positions(engine).values() for one in ids}
+    return snapshot.needed(contents, ids) | {Ref(bytes.fromhex(one)) for one in loose}
+
+
+def _oldest(engine: Engine, count: int) -> list[str]:
+    """Runs that have ended and name snapshots, the oldest first."""
+    rows = [engine.store.run(stream) for stream in named(engine)]
+    ended = [row for row in rows if row is not None and row.status in ENDED]
+    return [row.id for row in sorted(ended, key=lambda row: row.updated_at)[:count]]
+
+
+def verify(engine: Engine) -> tuple[str, ...]:
+    """Read all that is kept of files → what is damaged or missing."""
+    from holdfast.workspace.snapshot import is_whole
+
+    contents = engine.files.contents
+    bad = list(contents.verify())
+    for stream, ids in sorted(named(engine).items()):
+        bad += [f"snapshot {one} of {stream}" for one in sorted(ids) if not is_whole(contents, one)]
+    return tuple(dict.fromkeys(bad))
+
+
+def coverage(engine: Engine) -> Coverage:
+    """Raises `BadWorkspace` if there is no workspace."""
+    workspace = permitted(engine)
+    taken = workspace.snapshot()
+    uncovered = tuple((shown(one.path), one.reason) for one in taken.uncovered)
+    return Coverage(str(workspace.root), taken.files, taken.directories, taken.links, taken.size, uncovered)
+
+
+def permitted(engine: Engine) -> Workspace:
+    if engine.files.root is None:
+        raise BadWorkspace(f"{engine.files.why_none}; name one with the setting `workspace`")
+    return engine.files.of(engine.files.root)

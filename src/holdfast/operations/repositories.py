@@ -1,0 +1,133 @@
+"""The git repository of an operation: only with `--git`, and only what the run did to it (decision 0010)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.errors import Pushed, Refused
+from holdfast.kernel import events as e
+from holdfast.kernel.files import git_gaps, last_git
+from holdfast.kernel.operation import OperationState
+from holdfast.operations.holding import Dead
+
+if TYPE_CHECKING:
+    from holdfast.kernel.state import Saved
+    from holdfast.workspace import Workspace
+    from holdfast.workspace.git_plan import GitPlan
+    from holdfast.workspace.repository import GitMoved, Repository
+
+
+class GitMove(msgspec.Struct, frozen=True):
+    """A ref, or HEAD, from one commit or branch to another; empty for none."""
+
+    ref: str
+    before: str
+    after: str
+
+
+class GitKept(msgspec.Struct, frozen=True):
+    """A ref, HEAD, the index or the stash that differs and stays, and why."""
+
+    ref: str
+    why: str
+
+
+class GitBack(msgspec.Struct, frozen=True):
+    """What an operation did, or would do, to the repository.
+
+    moves  refs and HEAD that go back; what they had stays reachable under refs/holdfast/
+    kept   what differs and stays, with the reason
+    index  `back`, `kept` or `same`
+    stash  how many entries leave the stash and come back to it
+    """
+
+    moves: tuple[GitMove, ...]
+    kept: tuple[GitKept, ...]
+    index: str
+    stash: int = 0
+
+
+class GitGoing(msgspec.Struct):
+    """A repository on its way back."""
+
+    root: str
+    repository: Repository
+    plan: GitPlan
+
+    @property
+    def moves(self) -> bool:
+        steps = self.plan.steps
+        return bool(steps.moves or steps.head or steps.stash or steps.index == "back")
+
+    @property
+    def planned(self) -> e.GitPlanned:
+        return e.GitPlanned(self.root, self.plan.to, self.plan.now, self.plan.left)
+
+    def apply(self, operation: str) -> e.GitApplied:
+        """Raises `GitBusy` with nothing changed, `GitError`."""
+        moved: GitMoved = self.repository.apply(self.plan, operation)
+        return e.GitApplied(self.root, moved.before, moved.after)
+
+    def take_back(self, done: e.GitApplied, operation: str) -> None:
+        self.repository.apply(self.repository.plan(done.before, done.after), f"{operation}-back")
+
+    def report(self) -> GitBack:
+        steps = self.plan.steps
+        heads = [] if steps.head is None else [steps.head]
+        return GitBack(
+            moves=tuple(GitMove(one.ref, one.before, one.after) for one in (*heads, *steps.moves)),
+            kept=tuple(GitKept(one.ref, one.detail or one.why.value) for one in steps.kept),
+            index=steps.index,
+            stash=0 if steps.stash is None else len(steps.stash.drop) + len(steps.stash.store),
+        )
+
+
+def to_position(workspace: Workspace, target: Saved, since: Sequence[Saved], dead: Dead) -> GitGoing:
+    """Raises `Refused` if the point has no position; `Pushed`."""
+    if target.git is None:
+        raise Refused("--git goes back to a checkpoint, taken in a git repository; this point is none")
+    repository = _repository(workspace)
+    # A run that died has not said where it left the repository: all that differs counts as its own.
+    left = None if dead.seen_at else last_git(since)
+    to = repository.with_edits(target.git, git_gaps(since))
+    return _going(workspace, repository, to, left)
+
+
+def to_before(
+    workspace: Workspace, operation: OperationState, since: Sequence[Saved], dead: Dead
+) -> GitGoing | None:
+    """None if the operation moved no repository."""
+    done = operation.git_applied
+    if done is None:
+        return None
+    repository = _repository(workspace)
+    gone_on = last_git(since[1:])
+    left = None if dead.seen_at else gone_on or done.after
+    to = repository.with_edits(done.before, git_gaps(since)) if gone_on else done.before
+    return _going(workspace, repository, to, left)
+
+
+def again(workspace: Workspace, planned: e.GitPlanned) -> GitGoing:
+    """What is left to do of an operation that was cut off."""
+    return _going(workspace, _repository(workspace), planned.to, planned.left)
+
+
+def _repository(workspace: Workspace) -> Repository:
+    from holdfast.workspace.repository import Repository
+
+    return Repository(workspace.root, workspace.contents)
+
+
+def _going(
+    workspace: Workspace, repository: Repository, to: e.GitPosition, left: e.GitPosition | None
+) -> GitGoing:
+    from holdfast.engine.files import position_of
+
+    plan = repository.plan(to, left or position_of(workspace))
+    if plan.steps.refused:
+        first = next((one for one in plan.steps.refused if one.revert), plan.steps.refused[0])
+        raise Pushed(first.ref, [f"{one.commit[:10]} {one.subject}" for one in first.commits], first.revert)
+    return GitGoing(str(workspace.root), repository, plan)

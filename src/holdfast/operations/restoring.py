@@ -1,0 +1,64 @@
+"""`workspace restore`: the files of a snapshot, whoever changed them since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.errors import BadInput, SnapshotNotFound
+from holdfast.kernel import events as e
+from holdfast.kernel.operation import fold, stream_of
+from holdfast.operations.files import FilesBack, refuse_pattern, to_snapshot
+from holdfast.operations.holding import load
+from holdfast.operations.keeping import named
+from holdfast.operations.performing import perform
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What was put back, or would be; `operation` is what `undo` takes back."""
+
+    files: FilesBack
+    operation: str = ""
+
+
+def restore(
+    engine: Engine,
+    snapshot: str,
+    *,
+    by: str,
+    only: Sequence[str] = (),
+    partial: bool = False,
+    dry_run: bool = False,
+) -> Restored:
+    """Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`."""
+    refuse_pattern(only)
+    run_id, found = _find(engine, snapshot)
+    while True:
+        state = load(engine, run_id)
+        root = state.files[-1].root if state.files else str(engine.files.root or "")
+        with to_snapshot(engine, found, root, state.version, only=tuple(only), partial=partial) as going:
+            if dry_run:
+                return Restored(going.report())
+            begun = e.OperationBegun("restore", run_id, by, found[:12])
+            done = perform(engine, begun, state, None, going)
+        if done is not None:
+            return Restored(done.files or going.report(), done.operation)
+
+
+def _find(engine: Engine, text: str) -> tuple[str, str]:
+    """(run, snapshot) that `text` is the id of, or the beginning of it."""
+    found = {
+        one: stream for stream, ids in named(engine).items() for one in sorted(ids) if one.startswith(text)
+    }
+    if not found or not text:
+        raise SnapshotNotFound(text)
+    if len(found) > 1:
+        raise BadInput(f"{text!r} is the start of several snapshots; type more of it")
+    ((snapshot, stream),) = found.items()
+    operation = fold(engine.store.load(stream)) if stream.startswith(stream_of("")) else None
+    return stream if operation is None else operation.run, snapshot

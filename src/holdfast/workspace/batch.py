@@ -1,0 +1,92 @@
+"""Contents on their way into the store: whole packs and synced files when it is committed, or nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from holdfast.workspace.large import LargeFiles
+from holdfast.workspace.pack import PackWriter
+from holdfast.workspace.refs import Ref, ref_of
+from holdfast.workspace.storage import TEMPORARY, sync_directory
+
+QUICK = 1
+"""The zstd level of new contents."""
+_MOST_PACK_BYTES = 512 * 1024 * 1024
+
+
+class Batch:
+    """Made by `Contents.writing`; `known` says what need not be put again."""
+
+    def __init__(
+        self, packs: Path, large: LargeFiles, known: Callable[[Ref], bool] | None, level: int = QUICK
+    ) -> None:
+        self._packs = packs
+        self._large = large
+        self._known = known
+        self._level = level
+        self._writer: PackWriter | None = None
+        self._file: BinaryIO | None = None
+        self._temporary = Path()
+        self._unsynced: set[Path] = set()
+        self.made: set[str] = set()
+
+    def put(self, data: bytes) -> Ref:
+        """Keep a small content."""
+        ref = ref_of(data)
+        self.add(ref, data)
+        return ref
+
+    def add(self, ref: Ref, data: bytes) -> None:
+        """Keep a small content whose ref is known."""
+        writer = self._writer
+        if (writer is not None and ref in writer) or (self._known is not None and self._known(ref)):
+            return
+        if writer is None:
+            writer = self._begin()
+        writer.add(ref, data)
+        if writer.written > _MOST_PACK_BYTES:
+            self._finish(writer)
+
+    def put_file(self, fd: int) -> Ref:
+        """Keep a content of any size, read from where the descriptor stands."""
+        ref, directory = self._large.write(fd)
+        if directory is not None:
+            self._unsynced |= {directory, directory.parent}
+        return ref
+
+    def commit(self) -> None:
+        """Everything that was put is here, and lasts. The batch can be used on."""
+        if self._writer is not None:
+            self._finish(self._writer)
+        while self._unsynced:
+            sync_directory(self._unsynced.pop())
+
+    def abandon(self) -> None:
+        """Forget what was not committed; nothing to do after a commit."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
+        if self._file is not None:
+            self._file.close()
+            self._temporary.unlink(missing_ok=True)
+            self._file = None
+
+    def _begin(self) -> PackWriter:
+        fd, name = tempfile.mkstemp(prefix=TEMPORARY, dir=self._packs)
+        self._temporary = Path(name)
+        self._file = os.fdopen(fd, "wb")
+        self._writer = PackWriter(self._file, self._level)
+        return self._writer
+
+    def _finish(self, writer: PackWriter) -> None:
+        name = writer.finish()
+        assert self._file is not None, "a writer has a file"
+        self._file.close()
+        self._temporary.rename(self._packs / name)
+        self._writer = self._file = None
+        self.made.add(name)
+        self._unsynced.add(self._packs)

@@ -1,0 +1,116 @@
+"""What a snapshot covers, and the reason for what it does not.
+
+Everything is covered but: what is git's and holdfast's own, what cannot be restored (pipes, sockets,
+devices), what a `.holdfastignore` names, trees that a tool makes anew, other filesystems mounted inside, and
+ignored files that are very large.
+
+Trees that a tool makes anew are known by their name or by a mark inside; build trees only if git ignores them
+as well, because `build` is also what people call a directory of sources. Whatever git tracks is covered.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+from holdfast.project import POINTER_DIRECTORY
+from holdfast.workspace.git import Git
+from holdfast.workspace.ignoring import IgnoreFiles
+
+REMADE = frozenset(
+    b"node_modules __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .gradle "
+    b".terraform .parcel-cache .turbo .import_linter_cache".split()
+)
+"""Directories that are left out by their name alone."""
+BUILT = frozenset(
+    b"build dist target out bin obj .next .nuxt .svelte-kit .venv venv env .eggs coverage vendor Pods "
+    b"DerivedData _build .cache".split()
+)
+"""Directories that are left out if git ignores them."""
+_TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
+_KINDS = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+
+GIT_OWN = "git's own"
+OURS = "holdfast's own"
+BY_RULE = "named in .holdfastignore"
+TREE = "made anew by a tool"
+TOO_LARGE = "ignored and large"
+UNREADABLE = "no permission to read"
+ELSEWHERE = "another filesystem"
+LOOK_AGAIN = frozenset((TOO_LARGE, UNREADABLE))
+"""Reasons that can go away without any change to the directory that an entry is in."""
+
+
+class Coverage:
+    """The rules of one workspace, as they are while one scan runs."""
+
+    def __init__(self, root: bytes, store: Path, largest_ignored: int) -> None:
+        self._root = root
+        self._largest_ignored = largest_ignored
+        self._device = os.stat(root).st_dev
+        self._store = _identity(os.fsencode(store))
+        self._git = Git(root)
+        self._ignoring = IgnoreFiles(root)
+        self.digest = sha256(repr((largest_ignored, sorted(REMADE), sorted(BUILT))).encode()).hexdigest()
+
+    def close(self) -> None:
+        self._git.close()
+
+    def git_state(self, directories: list[bytes]) -> str:
+        """Changes when git's answers about entries of these directories may have changed."""
+        return self._git.state(directories) if directories else ""
+
+    def has_ignore_file(self, directory: bytes) -> None:
+        """What the ignore file of a directory says holds from here on. Outer directories come first."""
+        self._ignoring.add(directory)
+
+    def reason_against(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:
+        """Why an entry is not covered; None if it is."""
+        kind = stat.S_IFMT(status.st_mode)
+        if kind in _KINDS:
+            return _KINDS[kind]
+        if name == b".git":
+            return GIT_OWN
+        if path == POINTER_DIRECTORY.encode() or (status.st_dev, status.st_ino) == self._store:
+            return OURS
+        is_directory = kind == stat.S_IFDIR
+        if self._ignoring.ignores(path, is_directory):
+            return BY_RULE
+        if is_directory:
+            return self._reason_against_directory(path, name, status)
+        if kind == stat.S_IFREG and status.st_size > self._largest_ignored and self._git.ignores(path):
+            return TOO_LARGE
+        return None
+
+    def is_suspect(self, name: bytes, status: os.stat_result) -> bool:
+        """Whether git's rules decide about an entry."""
+        if stat.S_ISDIR(status.st_mode):
+            return name in REMADE or name in BUILT
+        return status.st_size > self._largest_ignored
+
+    def _reason_against_directory(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:
+        if status.st_dev != self._device:
+            return ELSEWHERE
+        remade = name in REMADE or self._is_marked(path) or (name in BUILT and self._git.ignores(path))
+        return TREE if remade and not self._git.tracks_beneath(path) else None
+
+    def _is_marked(self, path: bytes) -> bool:
+        """A virtual environment, or a cache by the convention of CACHEDIR.TAG."""
+        base = os.path.join(self._root, path)
+        if os.path.lexists(os.path.join(base, b"pyvenv.cfg")):
+            return True
+        try:
+            with open(os.path.join(base, b"CACHEDIR.TAG"), "rb") as file:
+                return file.read(len(_TAG)) == _TAG
+        except OSError:
+            return False
+
+
+def _identity(path: bytes) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,143 @@
+"""The index of a repository: kept as a content, compared by what it says, put back through its lock.
+
+The file is kept byte for byte, with all that git has put into it. Two indexes are compared by their entries,
+because a mere `git status` writes new times into the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
+from holdfast.workspace.batch import Batch
+from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.git_program import run
+from holdfast.workspace.git_refs import missing
+from holdfast.workspace.refs import Ref
+from holdfast.workspace.storage import sync_directory
+
+_LINK = "160000"
+
+
+class GitIndex:
+    """The index file at `path` of the repository that `top` is in."""
+
+    def __init__(self, top: bytes, path: bytes, contents: Contents) -> None:
+        self._top = top
+        self._path = path
+        self._contents = contents
+
+    def save(self, batch: Batch) -> tuple[str, int]:
+        """Keep the file as it is → its content, "" if there is none, and when it was written."""
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                ref = Ref(hashlib.file_digest(file, "sha256").digest())
+                if ref not in self._contents:
+                    file.seek(0)
+                    small = status.st_size < LARGE
+                    ref = batch.put(file.read()) if small else batch.put_file(file.fileno())
+                return ref.hex(), status.st_mtime_ns
+        except FileNotFoundError:
+            return "", 0
+        except PermissionError as exc:
+            raise GitFailed("index", f"no permission to read {os.fsdecode(self._path)}") from exc
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether two kept indexes say the same. One that cannot be read is like none but itself."""
+        if one == other:
+            return True
+        entries = self._entries(one)
+        return entries is not None and entries == self._entries(other)
+
+    def is_whole(self, index: str) -> bool:
+        """Whether a kept index can be read, and all that it names is in the repository."""
+        entries = self._entries(index)
+        if entries is None:
+            return False
+        words = [entry.split(b"\t")[0].decode().split(" ") for entry in entries.split(b"\0") if entry]
+        return not missing(self._top, {name for _, mode, name, _ in words if mode != _LINK})
+
+    def _entries(self, index: str) -> bytes | None:
+        """Tag, mode, object, stage and path of each; None if it cannot be read."""
+        if not index:
+            return b""
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
+            path = os.path.join(directory, "index")
+            try:
+                with open(path, "wb") as file:
+                    file.writelines(self._contents.pieces(Ref(bytes.fromhex(index))))
+                return run(self._top, "ls-files", "--stage", "-v", "-z", index=path)
+            except (ContentsDamaged, GitError):
+                return None
+
+    @contextmanager
+    def locked(self, owner: str, replacement: str | None, written_at: int) -> Iterator[IndexLock]:
+        """Keep every other git from the index, and so from committing and from switching branches.
+
+        `replacement` is the content that `put_back` puts in its place, "" for none. The lock is a second
+        name of a file of ours: whoever comes after a crash, with the same `owner`, can tell it for its own.
+        Raises GitBusy if somebody else has the lock.
+        """
+        own = self._path + b".holdfast-" + owner.encode()
+        lock = self._path + b".lock"
+        try:
+            _tidy(own, lock)
+            self._stage(own, replacement, written_at)
+            os.link(own, lock)
+        except FileExistsError as exc:
+            raise GitBusy(
+                f"another git is at work in this repository; try again when it has ended, or, if it died, "
+                f"remove {os.fsdecode(lock)}"
+            ) from exc
+        except OSError as exc:
+            raise GitError(f"the index of the repository cannot be locked ({exc.strerror})") from exc
+        else:
+            yield IndexLock(self._path, lock, replacement)
+        finally:
+            _tidy(own, lock)
+
+    def _stage(self, own: bytes, replacement: str | None, written_at: int) -> None:
+        fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with open(fd, "wb") as file:
+            if replacement:
+                file.writelines(self._contents.pieces(Ref(bytes.fromhex(replacement))))
+            if os.path.exists(self._path):
+                os.fchmod(fd, os.stat(self._path).st_mode & 0o777)
+            file.flush()
+            os.utime(fd, ns=(written_at, written_at))
+            os.fsync(fd)
+
+
+class IndexLock:
+    """Held: nobody else writes the index, commits or switches branches."""
+
+    def __init__(self, path: bytes, lock: bytes, replacement: str | None) -> None:
+        self._path = path
+        self._lock = lock
+        self._replacement = replacement
+
+    def put_back(self) -> None:
+        """The replacement takes the place of the index, in one rename."""
+        try:
+            if self._replacement:
+                os.rename(self._lock, self._path)
+            else:
+                Path(os.fsdecode(self._path)).unlink(missing_ok=True)
+            sync_directory(Path(os.fsdecode(os.path.dirname(self._path))))
+        except OSError as exc:
+            raise GitError(f"the index of the repository cannot be written ({exc.strerror})") from exc
+
+
+def _tidy(own: bytes, lock: bytes) -> None:
+    """Remove the lock if it is ours, and then what tells so."""
+    if not os.path.lexists(own):
+        return
+    if os.path.lexists(lock) and os.path.samestat(os.lstat(own), os.lstat(lock)):
+        os.unlink(lock)
+    os.unlink(own)

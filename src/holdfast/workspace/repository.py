@@ -1,0 +1,212 @@
+"""A git repository: where it stands, and going back to where it stood.
+
+Reading a position changes nothing in the repository. Going back moves refs, HEAD, the stash and the index,
+never a file of the working tree: those are put back by a restore. See `docs/decisions/0010-git-position.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
+from holdfast.kernel.events import GitPosition
+from holdfast.workspace.contents import Contents
+from holdfast.workspace.git_head import read_head
+from holdfast.workspace.git_index import GitIndex
+from holdfast.workspace.git_plan import HEAD, GitMove, GitPlan, GitPlanner, GitSteps, StashMove
+from holdfast.workspace.git_program import run
+from holdfast.workspace.git_refs import OURS, GitRefs, parents, read_refs
+from holdfast.workspace.refs import Ref
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True)
+class NoPosition:
+    """There is nothing to record, and why. `broken` if there is a repository that git refuses to look at."""
+
+    reason: str
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GitMoved:
+    """What was done. Going from `after` to `before` takes it back."""
+
+    before: GitPosition
+    after: GitPosition
+    steps: GitSteps
+
+
+class Repository:
+    """The repository that the directory `root` is in; repositories nested beneath it are left alone."""
+
+    def __init__(self, root: Path, contents: Contents) -> None:
+        self._top = os.fsencode(root)
+        self._around = (root, *root.parents)
+        self._contents = contents
+
+    # Reading
+
+    def position(self) -> GitPosition | NoPosition:
+        """Where the repository stands; its refs and its index are kept from then on.
+
+        Hold `contents.hold()` around this and whatever refers to the position: nothing holds on to it before.
+        """
+        try:
+            return self._position()
+        except GitFailed as exc:
+            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
+
+    def _position(self) -> GitPosition:
+        return self._look()[0]
+
+    def _look(self) -> tuple[GitPosition, GitIndex]:
+        head = read_head(self._top)
+        refs = read_refs(self._top)
+        index = GitIndex(self._top, head.index, self._contents)
+        with self._contents.writing() as batch:
+            kept_index, written_at = index.save(batch)
+            kept_refs = batch.put(_encode(refs))
+        position = GitPosition(kept_refs.hex(), head.commit, head.branch, kept_index, written_at, head.busy)
+        return position, index
+
+    def refs(self, position: GitPosition) -> GitRefs:
+        """The refs of a position. Raises ContentsDamaged."""
+        try:
+            return msgspec.json.decode(self._contents.read(Ref(bytes.fromhex(position.refs))), type=GitRefs)
+        except msgspec.MsgspecError as exc:
+            raise ContentsDamaged([position.refs]) from exc
+
+    def with_edits(self, to: GitPosition, gaps: Iterable[tuple[GitPosition, GitPosition]]) -> GitPosition:
+        """`to`, with what somebody else did in the gaps of a run: from the first to the second of each pair.
+
+        What changed in a gap (a ref, HEAD, the stash, the index) is as it was after the last such gap, so
+        that a plan to this position takes back what the run did, and not what a person did in between.
+        """
+        index = self._index()
+        refs, branch, head = self.refs(to), to.branch, to.head
+        for before, after in gaps:
+            refs = refs.with_edits(self.refs(before), self.refs(after))
+            if (before.branch or before.head) != (after.branch or after.head):
+                branch, head = after.branch, after.head
+            if not index.same(before.index, after.index):
+                to = msgspec.structs.replace(to, index=after.index, index_time=after.index_time)
+        with self._contents.writing() as batch:
+            kept = batch.put(_encode(refs)).hex()
+        head = refs.refs.get(branch, "") if branch else head
+        return msgspec.structs.replace(to, refs=kept, branch=branch, head=head)
+
+    # Going back
+
+    def plan(self, to: GitPosition, left: GitPosition | None) -> GitPlan:
+        """What it would take to go back to `to` in what the run did until `left`.
+
+        Without `left`, because there was no repository that git could read, only what is gone comes back.
+        Raises GitError if git refuses to look at the repository.
+        """
+        with self._contents.hold():
+            self._mend()
+            return self._plan(to, left)
+
+    def _plan(self, to: GitPosition, left: GitPosition | None) -> GitPlan:
+        now, index = self._look()
+        refs = (self.refs(to), self.refs(left) if left else GitRefs(), self.refs(now))
+        planner = GitPlanner(self._top, index, (to, left, now), refs)
+        return GitPlan(to, left, now, planner.run())
+
+    def apply(self, plan: GitPlan, operation: str) -> GitMoved:
+        """Do what a plan says; old tips stay reachable, as `refs/holdfast/<operation>/...`.
+
+        Raises GitBusy, and changes nothing, if another git is at work or the plan would be another one now.
+        The refs move together or not at all, by compare-and-swap; then HEAD, the stash, the index. After a
+        crash, or a GitError on the way, a new plan to the same position has what is left to do, and applying
+        it as the same operation finishes it: each stage is seen from what is there. To take all of it back
+        then, keep the `now` of the first plan, which is the `before` of the whole.
+        """
+        if not _NAME.fullmatch(operation):
+            raise ValueError(f"{operation!r} cannot be a part of the name of a ref")
+        replacement = plan.to.index if plan.steps.index == "back" else None
+        with (
+            self._contents.hold(),
+            self._index().locked(operation, replacement, plan.to.index_time) as lock,
+        ):
+            fresh = self._plan(plan.to, plan.left)
+            if fresh.steps != plan.steps:
+                raise GitBusy("the repository was changed since the plan was made; look at it again")
+            steps, message = fresh.steps, f"holdfast: {operation}"
+            self._move_refs(fresh, operation, message)
+            if steps.head is not None:
+                self._move_head(fresh, steps.head, message)
+            if steps.stash is not None:
+                self._move_stash(steps.stash)
+            if replacement is not None:
+                lock.put_back()
+            return GitMoved(fresh.now, self._position(), steps)
+
+    def _move_refs(self, plan: GitPlan, operation: str, message: str) -> None:
+        """In one transaction, or in two where a name that goes is in the way of one that comes."""
+        steps = plan.steps
+        kept = {move.ref.removeprefix("refs/"): move.before for move in steps.moves if move.before}
+        if steps.head is not None and not plan.now.branch:
+            kept[HEAD] = plan.now.head
+        for one in steps.stash.drop if steps.stash else ():
+            kept[f"stash/{one.commit}"] = one.commit
+        lines = [f"update {OURS}{operation}/{name}\0{value}\0" for name, value in sorted(kept.items())]
+        goes = {move.ref: _line(move) for move in steps.moves if not move.after}
+        comes = {move.ref: _line(move) for move in steps.moves if move.after}
+        if parents(goes) & comes.keys() or parents(comes) & goes.keys():
+            self._transact([*lines, *goes.values()], message)
+            self._transact([*comes.values()], message)
+        else:
+            self._transact([*lines, *goes.values(), *comes.values()], message)
+
+    def _transact(self, lines: list[str], message: str) -> None:
+        """Without the last word, if we die before it is said, git changes nothing."""
+        if lines:
+            said = "\0".join(["start", *lines, "prepare", "commit", ""]).encode()
+            run(self._top, "update-ref", "--no-deref", "--stdin", "-z", "-m", message, stdin=said)
+
+    def _move_head(self, plan: GitPlan, head: GitMove, message: str) -> None:
+        if plan.to.branch:
+            run(self._top, "symbolic-ref", "-m", message, HEAD, head.after)
+        else:
+            old = [] if plan.now.branch else [head.before]
+            run(self._top, "update-ref", "--no-deref", "-m", message, HEAD, head.after, *old)
+
+    def _move_stash(self, move: StashMove) -> None:
+        """One entry after the other, as the list is the history of a ref, for which git has no transaction.
+        A plan that is made on the way goes on from there."""
+        for one in move.drop:
+            said = run(self._top, "stash", "drop", "stash@{0}").decode()
+            dropped = said.rpartition("(")[2].rstrip(")\n")
+            if dropped != one.commit:
+                shown = run(self._top, "show", "-s", "--no-show-signature", "--format=%s", dropped)
+                run(self._top, "stash", "store", "-m", shown.decode(errors="replace").strip(), dropped)
+                raise GitError("somebody else changed the stash meanwhile; it is as they left it")
+        for one in move.store:
+            run(self._top, "stash", "store", "-m", one.message, one.commit)
+
+    def _index(self) -> GitIndex:
+        return GitIndex(self._top, read_head(self._top).index, self._contents)
+
+    def _mend(self) -> None:
+        """Git takes a directory without `refs` for no repository at all; an empty one has no refs in it."""
+        own = os.path.join(self._top, b".git")
+        if os.path.isfile(os.path.join(own, b"HEAD")) and os.path.isdir(os.path.join(own, b"objects")):
+            os.makedirs(os.path.join(own, b"refs"), exist_ok=True)
+
+
+def _line(move: GitMove) -> str:
+    if not move.before:
+        return f"create {move.ref}\0{move.after}"
+    if not move.after:
+        return f"delete {move.ref}\0{move.before}"
+    return f"update {move.ref}\0{move.after}\0{move.before}"

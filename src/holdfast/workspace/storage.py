@@ -1,0 +1,78 @@
+"""Files of the store: written so that they last, locked, and with errors that say what to do."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import StoreError, StoreFull, StoreReadOnly
+
+TEMPORARY = "tmp-"
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+_KINDS: dict[int, type[StoreError]] = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
+}
+
+
+@contextmanager
+def errors_of(directory: Path) -> Iterator[None]:
+    """An OSError inside becomes the StoreError that fits it."""
+    try:
+        yield
+    except OSError as exc:
+        raise _KINDS.get(exc.errno or 0, StoreError)(
+            f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
+            "put that right and try again"
+        ) from exc
+
+
+@contextmanager
+def locked(path: Path, kind: int) -> Iterator[None]:
+    """Hold a flock; with LOCK_NB raises BlockingIOError if somebody else has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, kind)
+        yield
+    finally:
+        os.close(fd)
+
+
+def sync_filesystem(fd: int) -> None:
+    """Everything written to the filesystem that holds `fd` lasts: one call instead of one per file."""
+    if _syncfs is None:
+        os.sync()
+    elif _syncfs(fd) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Readers see the old file or the new one; without `sync` a power cut may leave neither."""
+    fd, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        Path(name).rename(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_directory(path.parent)

@@ -1,0 +1,426 @@
+"""A workspace: a directory whose files can be saved and put back."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import ContentsDamaged, RestoreUndone, WorkspaceError
+from holdfast.project import checked_workspace
+from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
+from holdfast.workspace.changes import Change
+from holdfast.workspace.contents import Contents
+from holdfast.workspace.coverage import Coverage
+from holdfast.workspace.editing import NO_EDITS, Edits
+from holdfast.workspace.index import Index, Sightings, signature
+from holdfast.workspace.journal import JournalFile, Phase
+from holdfast.workspace.listing import Entry
+from holdfast.workspace.moves import journal_of
+from holdfast.workspace.plan import Kept, Plan, Planner, Why
+from holdfast.workspace.refs import Ref
+from holdfast.workspace.restore import Disturbed, Restore
+from holdfast.workspace.scan import Progress, Scan
+from holdfast.workspace.snapshot import Snapshot, Tree
+
+LARGEST_IGNORED = 10 * 1024 * 1024
+_MOMENT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did."""
+
+    before: str
+    """The snapshot of all files just before it: going back to it takes the restore back."""
+    actions: tuple[Change, ...]
+    kept: tuple[Kept, ...]
+    rescued: str | None
+    """A snapshot of what somebody wrote while it ran; it is not in the tree."""
+    unreachable: tuple[bytes, ...]
+    """Paths in directories that somebody moved away while it ran."""
+    after: str
+    """What the files are when it has done its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How an interrupted restore ended."""
+
+    finished: bool
+    """The files are the new ones; otherwise they are the old ones."""
+    rescued: str | None
+    unreachable: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """`left` has only the changes that are ours, `now` has all."""
+
+    left: str
+    now: str
+
+
+class Workspace:
+    """The files beneath `root`; everything that is kept of them lies in `directory`.
+
+    Several processes may use the same workspace and the same directory at once. Raises BadWorkspace for a
+    root that no tool should put files back into.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        directory: Path,
+        *,
+        largest_ignored: int = LARGEST_IGNORED,
+        home: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.root = checked_workspace(root, directory, home)
+        self._directory = directory
+        self._largest_ignored = largest_ignored
+        self._progress = progress
+        self.contents = Contents(directory)
+        status = os.stat(self.root)
+        self._identity = status.st_dev, status.st_ino
+        mark = f"{status.st_dev:x}-{status.st_ino:x}"  # stays the same when the workspace is moved
+        self._index_path = directory / f"index-{mark}"
+        self._lock_path = directory / f"restore-{mark}.lock"
+        self._work_path = directory / f"work-{mark}.lock"
+        self._journal = JournalFile(directory / f"restore-{mark}")
+        self._index: Index | None = None
+        self._seen: Sightings | None = None
+        self._mutex = threading.RLock()
+
+    def close(self) -> None:
+        self.contents.close()
+
+    # Saving
+
+    def snapshot(self) -> Snapshot:
+        """Save all covered files → the snapshot, which lasts from then on.
+
+        Hold `contents.hold()` around this and whatever refers to the snapshot: nothing holds on to it before.
+        """
+        with self._undisturbed(), self.contents.hold():
+            return self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
+        root = os.fsencode(self.root)
+        began = time.monotonic()
+        generation = self.contents.generation
+        old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
+        known = None
+        if old is not None and (old.generation != generation or Ref(old.snapshot) not in self.contents):
+            known = self.contents.here
+        try:
+            rules = Coverage(root, self._directory, self._largest_ignored)
+            try:
+                with self.contents.writing() as batch:
+                    scan = Scan(root, rules, batch, old, known, self._progress)
+                    seen = scan.run()
+                    if seen.fresh or old is None:
+                        ref = snapshot.write(batch.put, Entry(seen.root[0], Ref(seen.records[0].listing)))
+                    else:
+                        ref = Ref(old.snapshot)
+                git_state = scan.git_state(seen.records)
+            finally:
+                rules.close()
+        except OSError as exc:
+            raise WorkspaceError(f"the workspace {self.root} cannot be read ({exc.strerror or exc})") from exc
+        if seen.fresh or old is None:
+            self._index = index.make(seen.root, generation, rules.digest, git_state, ref, seen.records)
+            with storage.errors_of(self._directory):
+                index.save(self._index_path, self._index)
+        else:
+            self._index = old
+        self._seen = Sightings(self._index, began)
+        return snapshot.describe(ref, seen.records, seen.unsettled)
+
+    # Comparing
+
+    def diff(self, before: str, after: str | None = None) -> Iterator[Change]:
+        """What differs between two snapshots, or between one and the files as they are."""
+        return changes.between(self.tree(before), self.tree(after or self.snapshot().id))
+
+    def text_diff(self, change: Change, redact: Callable[[str], str] = str) -> str:
+        """One change as a unified diff of what `redact` leaves of both sides."""
+        return changes.unified(self.contents, change, redact)
+
+    def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
+        """What the changes from the first to the second of each pair made of each path; the last counts."""
+        return {
+            change.path: change.after
+            for before, after in pairs
+            for change in changes.between(self.tree(before), self.tree(after))
+        }
+
+    def edited(self, base: str, edits: Edits) -> str:
+        """A snapshot that is `base` but for `edits`."""
+        return editing.edited(self.contents, self.tree(base), edits, self.tree(base))
+
+    def outcome(self, to: str, left: str, now: str, only: Sequence[str] = (), *, theirs: bool = False) -> str:
+        """What the files would be after such a plan, had they been `now`."""
+        plan = self._plan(to, left, now, tuple(only), theirs)
+        edits = {action.path: action.after for action in plan.actions}
+        return editing.edited(self.contents, self.tree(now), edits, self.tree(to))
+
+    def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
+        """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
+        with its status if it is still there."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            ours = {
+                change.path: change.after
+                for change in changes.between(self.tree(base), self.tree(now))
+                if is_ours(change.path, self._status(change.path))
+            }
+            left = editing.edited(self.contents, self.tree(base), ours, self.tree(now))
+            return Divided(left, now)
+
+    def _status(self, path: bytes) -> os.stat_result | None:
+        try:
+            return os.lstat(os.path.join(os.fsencode(self.root), path))
+        except OSError:
+            return None
+
+    # Putting back
+
+    def plan(
+        self,
+        to: str,
+        left: str,
+        only: Sequence[str] = (),
+        *,
+        theirs: bool = False,
+        yours: Edits = NO_EDITS,
+    ) -> Plan:
+        """What it would take to go back to the snapshot `to` in what the run did until `left`.
+
+        `only` restricts it to paths that match, as in .gitignore. What the run and somebody else both changed
+        is kept, unless `theirs`; so is what somebody else did before the run's last change (`yours`): it goes
+        back to that. Saves all files first, and changes none.
+        """
+        with self.contents.hold():
+            now = self.snapshot().id
+            if theirs or not yours:
+                return self._plan(to, left, now, tuple(only), theirs)
+            kept = editing.edited(self.contents, self.tree(to), yours, self.tree(now))
+            return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours))
+
+    def _plan(
+        self,
+        to: str,
+        left: str,
+        now: str,
+        only: tuple[str, ...],
+        theirs: bool,
+        yours: frozenset[bytes] = frozenset(),
+    ) -> Plan:
+        planner = Planner(
+            self.contents,
+            *(self.tree(one) for one in (to, left, now)),
+            only=only,
+            theirs=theirs,
+            folds_case=_folds_case(self.root),
+        )
+        actions, kept = planner.run()
+        stays = [Kept(path, Why.YOURS) for path in sorted(yours) if planner.is_back(path)]
+        return Plan(to, left, now, only, theirs, actions, (*kept, *stays), yours)
+
+    def apply(self, plan: Plan, *, partial: bool = False) -> Restored:
+        """Do what a plan says; if files changed since, what it would say now.
+
+        All of it or nothing: after a crash the next one who uses the workspace finishes it or takes it back.
+        Raises ContentsDamaged, before anything has changed, if a content is missing or damaged, unless it may
+        be `partial`; RestoreUndone if it could not be done and was taken back.
+        """
+        with self._exclusively(), self.contents.hold():
+            self._recover()
+            now = plan.now if self._is_still(plan) else self._snapshot().id
+            if now != plan.now:
+                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
+            if plan.damaged and not partial:
+                raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
+            if not plan.actions:
+                return Restored(now, (), plan.kept, None, (), now)
+            with self._open_root() as root:
+                restore = self._begin(root, plan)
+                self._carry_out(restore, partial)
+                damaged = set(restore.damaged)
+                done = tuple(action for action in plan.actions if action.path not in damaged)
+                after = self._after(plan, done)
+                rescued = self._rescued(restore)
+                return Restored(now, done, plan.kept, rescued, tuple(restore.unreachable), after)
+
+    def recover(self) -> Recovered | None:
+        """Finish or take back the restore that a crash interrupted; None if there was none.
+
+        Every other method does this first, so calling it is only needed to hear about it.
+        """
+        with self._exclusively(), self.contents.hold():
+            return self._recover()
+
+    def _after(self, plan: Plan, done: tuple[Change, ...]) -> str:
+        """The snapshot that the files are when a plan, or some of its actions, are done."""
+        if done == plan.actions and not plan.kept and not plan.only:
+            return plan.to
+        edits = {action.path: action.after for action in done}
+        return editing.edited(self.contents, self.tree(plan.now), edits, self.tree(plan.to))
+
+    def _is_still(self, plan: Plan) -> bool:
+        """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
+        was: another look at all files would tell nothing more."""
+        seen = self._seen
+        if seen is None or seen.index.snapshot != bytes.fromhex(plan.now) or plan.kept:
+            return False
+        if time.monotonic() - seen.since > _MOMENT_S or seen.index.generation != self.contents.generation:
+            return False
+        root = os.fsencode(self.root)
+        for action in plan.actions:
+            try:
+                there = signature(os.lstat(os.path.join(root, action.path)))
+            except (FileNotFoundError, NotADirectoryError):
+                there = None
+            except OSError:
+                return False
+            if there != (seen.of(action.path) if action.before else None):
+                return False
+        return True
+
+    def _begin(self, root: int, plan: Plan) -> Restore:
+        assert self._seen is not None, "a snapshot was just taken"
+        journal = journal_of(plan.actions, self._seen, secrets.token_hex(4), self._identity)
+        return Restore(root, self.contents, self._journal, journal)
+
+    def _carry_out(self, restore: Restore, partial: bool) -> None:
+        try:
+            restore.stage(partial=partial)
+            restore.apply()
+        except (ContentsDamaged, Disturbed, OSError) as exc:
+            with self._getting_on():
+                restore.give_up()
+            if isinstance(exc, ContentsDamaged):
+                raise
+            unreachable = [beneath.shown(path) for path in restore.unreachable]
+            raise RestoreUndone(_cause(exc), unreachable) from exc
+        with self._getting_on():
+            restore.tidy()
+
+    @contextmanager
+    def _getting_on(self) -> Iterator[None]:
+        """What fails inside leaves the journal, and whoever comes next goes on from there."""
+        try:
+            yield
+        except OSError as exc:
+            raise WorkspaceError(
+                f"a restore of {self.root} can be neither finished nor taken back yet "
+                f"({_cause(exc)}); put that right and try again"
+            ) from exc
+
+    def _recover(self) -> Recovered | None:
+        journal = self._journal.read()
+        if journal is None:
+            return None
+        with self._open_root() as root:
+            restore = Restore(root, self.contents, self._journal, journal)
+            with self._getting_on():
+                restore.recover()
+            finished = restore.journal.phase is Phase.DONE
+            return Recovered(finished, self._rescued(restore), tuple(restore.unreachable))
+
+    def _rescued(self, restore: Restore) -> str | None:
+        if not restore.rescued:
+            return None
+        with self.contents.writing() as batch:
+            return snapshot.write_paths(batch.put, restore.rescued).hex()
+
+    @contextmanager
+    def _open_root(self) -> Iterator[int]:
+        """The root, if it is still the directory that this workspace was opened with."""
+        try:
+            fd = os.open(self.root, beneath.FLAGS)
+        except OSError as exc:
+            raise WorkspaceError(f"the workspace {self.root} is gone ({exc.strerror}); open it anew") from exc
+        try:
+            status = os.fstat(fd)
+            if (status.st_dev, status.st_ino) != self._identity:
+                raise WorkspaceError(f"the workspace {self.root} is another directory now; open it anew")
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """No other process restores or looks at these files."""
+        with self._mutex, storage.locked(self._lock_path, fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """No restore runs, and none is left half done."""
+        with self._mutex:
+            while True:
+                with storage.locked(self._lock_path, fcntl.LOCK_SH):
+                    if not self._journal.exists():
+                        yield
+                        return
+                self.recover()
+
+    # Working
+
+    def try_to_work(self, until: ExitStack) -> bool:
+        """Be the only one who works on these files until the stack is closed; False if somebody else does."""
+        with storage.errors_of(self._directory), ExitStack() as stack:
+            try:
+                stack.enter_context(storage.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                return False
+            self._work_path.write_text(str(os.getpid()))
+            until.push(stack.pop_all())
+            return True
+
+    def worker(self) -> int:
+        """The process that works on these files, or did so last; 0 if nobody says."""
+        try:
+            return int(self._work_path.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def forget(self) -> None:
+        """Remove what was noted about these files; the contents stay. For a root that is not used again."""
+        self.close()
+        for path in (self._index_path, self._lock_path, self._work_path):
+            path.unlink(missing_ok=True)
+
+    def put_into(self, snapshot_id: str) -> Restored:
+        """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
+        with self.contents.hold():
+            now = self.snapshot().id
+            return self.apply(self._plan(snapshot_id, now, now, (), False))
+
+    # Care
+
+    def tree(self, snapshot_id: str) -> Tree:
+        """The files of a snapshot. Raises SnapshotNotFound."""
+        return Tree(self.contents, snapshot_id)
+
+
+def _folds_case(root: Path) -> bool:
+    """Whether names that differ only in case are the same here, judged by the root's own."""
+    other = root.with_name(root.name.swapcase())
+    return other.name != root.name and other.exists() and other.samefile(root)
+
+
+def _cause(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.strerror:
+        name = exc.filename
+        return f"{exc.strerror}: {beneath.shown(os.fsencode(name))}" if name else exc.strerror
+    return str(exc)

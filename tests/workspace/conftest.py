@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.workspace import Workspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def workspace(root: Path, tmp_path: Path) -> Workspace:
+    return Workspace(root, tmp_path / "store")
