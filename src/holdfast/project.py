@@ -408,6 +408,10 @@ def explained(directory: Path) -> Iterator[None]:
         ) from exc
 
 
+LARGEST_IGNORED = 10 * 1024 * 1024
+"""Files that git ignores are part of a snapshot up to this size, unless a setting says otherwise."""
+
+
 def checked_workspace(root: Path, directory: Path, home: Path | None = None) -> Path:
     """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
     try:

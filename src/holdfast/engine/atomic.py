@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.engine import files
+from holdfast.engine import windows
 from holdfast.engine.scope import current
 from holdfast.errors import BadInput, BadWorkspace, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
@@ -47,7 +47,7 @@ class Guard:
         self._call = call
         self._run = call.execution
         self._spec = call.spec
-        self._workspace: Workspace = files.workspace_of(self._run.engine, self._run.state)
+        self._workspace: Workspace = self._run.engine.files.of_run(self._run.state)
         self._root = str(self._workspace.root)
         if os.environ.get(INSIDE) == self._root and not self.isolated:
             raise BadWorkspace(
@@ -120,16 +120,16 @@ class Guard:
         known = last(state.files)
         if known is not None and known.snapshot != now and not self._run.unsaved:
             # Nothing of this run was at work meanwhile: it was somebody else.
-            commands.append(files.save(self._workspace, now, "start"))
+            commands.append(windows.save(self._workspace, now, "start"))
         done = self._take_back()
         if done is not None:
             kept = tuple(shown(one.path) for one in done.kept[:_NAMED])
-            taken = files.save(self._workspace, done.after, "taken_back", key)
+            taken = windows.save(self._workspace, done.after, "taken_back", key)
             commands.append(replace(taken, instead_of=done.before, changes=len(done.actions), kept=kept))
         self._before = now if done is None else done.after
         if self.isolated:
             self._make_copy()
-        commands.append(files.save(self._workspace, self._before, "before", key))
+        commands.append(windows.save(self._workspace, self._before, "before", key))
         self._run.engine.heart.beat_for(self._run)
         return commands
 
@@ -194,15 +194,15 @@ class Guard:
         if clashes:
             raise WorkspaceConflict(self._call.key, [shown(path) for path in clashes])
         # Cut off from here to the record of the result, it must be taken back before it runs again.
-        files.write(self._run, [files.save(self._workspace, done, "brought", self._call.key)])
+        windows.write(self._run, [windows.save(self._workspace, done, "brought", self._call.key)])
         after = self._workspace.apply(plan).after
         return self._saved(after, after)
 
     def _saved(self, ours: str, now: str) -> list[c.Command]:
-        saved: list[c.Command] = [files.save(self._workspace, ours, "after", self._call.key)]
+        saved: list[c.Command] = [windows.save(self._workspace, ours, "after", self._call.key)]
         if now != ours:  # the rest is somebody else's
-            saved.append(files.save(self._workspace, now, "start"))
-        files.saved(self._run, self._call)
+            saved.append(windows.save(self._workspace, now, "start"))
+        windows.saved(self._run, self._call)
         return saved
 
 

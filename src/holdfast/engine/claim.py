@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership, steering
-from holdfast.engine.files import BEAT_S
+from holdfast.engine.heart import BEAT_S
 from holdfast.engine.missing import missing
 from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
 from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError

@@ -169,10 +169,12 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
     Raises `BadWorkspace` if it is `needed`."""
     files = run.engine.files
     where = cwd or run.state.code.cwd or os.getcwd()
-    root = files.root_of(run.state)
-    if root is not None and Path(where).resolve().is_relative_to(root):
-        return "workspace"
-    why = f"{where} is not in the workspace {root}" if root is not None else files.why_none
+    why = files.why_none
+    if files.root is not None or run.state.files:
+        root = files.of_run(run.state).root
+        if Path(where).resolve().is_relative_to(root):
+            return "workspace"
+        why = f"{where} is not in the workspace {root}"
     if needed:
         raise BadWorkspace(f"command(writes=..., isolate=...): {why}")
     files.say_once(f"commands have the effect `once`: {why}")

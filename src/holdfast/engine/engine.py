@@ -19,9 +19,10 @@ from holdfast.engine import launching, recovery
 from holdfast.engine.ancestry import Ancestry
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
-from holdfast.engine.files import Files, Heart
+from holdfast.engine.files import Files
 from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
+from holdfast.engine.heart import Heart
 from holdfast.engine.lifecycle import in_one_piece
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import code as codes
-from holdfast.engine import files, steering
+from holdfast.engine import steering, windows
 from holdfast.engine import step as steps
 from holdfast.engine.claim import Claimed, give_back, release_quietly
 from holdfast.engine.control import Control
@@ -230,7 +230,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
         outcome = Outcome(None, error)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
-    with files.stopping(execution) as saved:
+    with windows.stopping(execution) if execution.state.files else nullcontext(()) as saved:
         if isinstance(parked, Parked):
             try:
                 return _stopped(_release(execution, parked, saved))
@@ -259,7 +259,7 @@ def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -
 
 def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
     current.set(scope)
-    files.begin(scope.execution)
+    windows.begin(scope.execution)
     args, kwargs = arguments or scope.execution.arguments()
     return workflow.fn(*args, **kwargs)
 
@@ -321,7 +321,7 @@ async def _execute_async(
     token = current.set(scope)
     try:
         if execution.state.files:
-            await aio.in_store(execution, partial(files.begin, execution))
+            await aio.in_store(execution, partial(windows.begin, execution))
         args, kwargs = arguments or execution.arguments()
         outcome = Outcome(await workflow.fn(*args, **kwargs))
     except BaseException as error:
@@ -334,7 +334,7 @@ async def _execute_async(
     with ExitStack() as held:
         saved: list[c.Command] = []
         if execution.state.files:
-            stopping = files.stopping(execution)
+            stopping = windows.stopping(execution)
             saved.extend(await aio.in_store_to_the_end(execution, partial(held.enter_context, stopping)))
         if isinstance(parked, Parked):
             try:

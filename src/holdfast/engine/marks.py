@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.engine import drive, files
+from holdfast.engine import drive, windows
 from holdfast.engine.execution import Execution
 from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.errors import WrongColour
@@ -55,14 +55,14 @@ class _Taken(NamedTuple):
     blobs: Sequence[tuple[str, bytes]] = ()
 
     def write(self) -> None:
-        with files.at_checkpoint(self.run) as saved:
+        with windows.at_checkpoint(self.run) as saved:
             drive.commit(self.run, self._append(*saved))
 
     async def write_soon(self) -> None:
         from holdfast.engine import aio
 
         with ExitStack() as held:
-            saved = await aio.in_store(self.run, lambda: held.enter_context(files.at_checkpoint(self.run)))
+            saved = await aio.in_store(self.run, lambda: held.enter_context(windows.at_checkpoint(self.run)))
             cancelled = await aio.commit(self.run, self._append(*saved))
         if cancelled is not None:
             raise cancelled

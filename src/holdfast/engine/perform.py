@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
-from holdfast.engine.files import unusable
 from holdfast.engine.policy import ONCE, Retry, seconds
 from holdfast.engine.scope import NEVER, Deadline, InsideStep
+from holdfast.engine.windows import unusable
 from holdfast.errors import BadInput, HoldfastError, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.engine.atomic import shown
-from holdfast.engine.files import divide, mark_of
+from holdfast.engine.files import mark_of
+from holdfast.engine.windows import divide
 from holdfast.errors import Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since

@@ -124,7 +124,7 @@ def _repository(workspace: Workspace) -> Repository:
 def _going(
     workspace: Workspace, repository: Repository, to: e.GitPosition, left: e.GitPosition | None
 ) -> GitGoing:
-    from holdfast.engine.files import position_of
+    from holdfast.engine.windows import position_of
 
     plan = repository.plan(to, left or position_of(workspace))
     if plan.steps.refused:

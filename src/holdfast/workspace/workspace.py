@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import ContentsDamaged, RestoreUndone, WorkspaceError
-from holdfast.project import checked_workspace
+from holdfast.project import LARGEST_IGNORED, checked_workspace
 from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
 from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents
@@ -29,7 +29,6 @@ from holdfast.workspace.restore import Disturbed, Restore
 from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
 
-LARGEST_IGNORED = 10 * 1024 * 1024
 _MOMENT_S = 10.0
 
 

@@ -1,0 +1,147 @@
+"""The windows of a run on its files: from where it goes on to where it stops, with snapshots at the edges.
+
+A run takes part from its first checkpoint or `workspace` step on. Invariant (decision 0009): between a
+snapshot and the `start` that follows it lies what somebody else changed, everywhere else what the run did.
+All of this waits for the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.engine.control import Control
+from holdfast.engine.files import mark_of
+from holdfast.errors import ContentsDamaged, HoldfastError, NeedsAttention, SnapshotNotFound
+from holdfast.kernel import commands as c
+from holdfast.kernel.files import last, last_git
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
+    from holdfast.engine.perform import Call
+    from holdfast.kernel.events import FilesPlace, GitPosition
+    from holdfast.workspace import Divided, Workspace
+
+
+def begin(run: Execution) -> None:
+    """The run goes on: what its last owner left, where that one did not say so, and what the files are now.
+    What cannot be looked at stops the run: nobody could tell afterwards whose change is whose."""
+    known = last(run.state.files)
+    if known is None:
+        return
+    try:
+        workspace = run.engine.files.of_run(run.state)
+        with workspace.contents.hold():
+            commands: list[c.Command] = []
+            until = run.engine.clock.now_us() if run.robbed else run.state.seen_at or run.state.let_go_at
+            divided = divide(workspace, known.snapshot, until)
+            if divided.left != known.snapshot:
+                commands.append(save(workspace, divided.left, "stop"))
+            git = position_of(workspace) if last_git(run.state.files) is not None else None
+            write(run, [*commands, save(workspace, divided.now, "start", git=git)])
+    except HoldfastError as error:
+        raise run.stop(unusable(run, error)) from None
+    run.engine.heart.beat_for(run)
+
+
+def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
+    """What a run that was last seen alive then has done since `base`.
+
+    A deletion has no time: it is the run's, because putting a file back loses nothing. A directory that was
+    moved here later came with all that is in it, whatever the times of that are.
+    """
+    until_ns = until_us * 1000
+    moved: list[bytes] = []
+
+    def is_ours(path: bytes, status: os.stat_result | None) -> bool:
+        if status is None:
+            return True
+        if any(path.startswith(directory) for directory in moved):
+            return False
+        later = status.st_ctime_ns > until_ns
+        if later and stat.S_ISDIR(status.st_mode) and status.st_mtime_ns <= until_ns:
+            moved.append(path + b"/")
+        return not later
+
+    return workspace.divide(base, is_ours)
+
+
+def unusable(run: Execution, error: HoldfastError) -> Control:
+    lost = isinstance(error, (ContentsDamaged, SnapshotNotFound))
+    way = f"; `holdfast fork {run.id} --at STEP` makes a run that does without" if lost else ""
+    reason = f"its files cannot be looked at: {error}{way}"
+    return Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)])
+
+
+def save(
+    workspace: Workspace, snapshot: str, place: FilesPlace, key: str = "", git: GitPosition | None = None
+) -> c.SaveFiles:
+    return c.SaveFiles(snapshot, place, str(workspace.root), key, git=git, mark=mark_of(workspace.root))
+
+
+def write(run: Execution, commands: Sequence[c.Command]) -> None:
+    entry = run.entry(commands)
+    run.engine.store.append(entry)
+    run.engine.tell(entry)
+
+
+@contextmanager
+def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
+    """What is to be written with the end of a window; the snapshot is held until that is done. One that
+    cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
+    silent = run.control is not None and run.control.silent
+    known, in_git = last(run.state.files), last_git(run.state.files) is not None
+    if silent or not run.state.owner or known is None or not (run.unsaved or in_git):
+        yield ()
+        return
+    with ExitStack() as held:
+        saved: Sequence[c.Command] = ()
+        try:
+            workspace = run.engine.files.of_run(run.state)
+            held.enter_context(workspace.contents.hold())
+            snapshot = workspace.snapshot().id if run.unsaved else known.snapshot
+            git = position_of(workspace) if in_git else None
+            saved = (save(workspace, snapshot, "stop", git=git),)
+        except HoldfastError as error:
+            log = logging.getLogger("holdfast")
+            log.warning("run %s stops without a snapshot of its files: %s", run.id, error)
+        yield saved
+
+
+@contextmanager
+def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None, str]]:
+    """(snapshot, root, git position, mark) for a checkpoint, held until it is written; empty if there is no
+    root. Files that cannot be saved stop the run: it would go on without the way back that it asked for."""
+    if run.engine.files.root is None and not run.state.files:
+        yield "", "", None, ""
+        return
+    with ExitStack() as held:
+        try:
+            workspace = run.engine.files.of_run(run.state)
+            held.enter_context(workspace.contents.hold())
+            snapshot, git = workspace.snapshot().id, position_of(workspace)
+        except HoldfastError as error:
+            raise run.stop(unusable(run, error)) from None
+        run.engine.heart.beat_for(run)
+        saved(run)
+        yield snapshot, str(workspace.root), git, mark_of(workspace.root)
+
+
+def position_of(workspace: Workspace) -> GitPosition | None:
+    """Where the repository stands that the workspace is in; None if it is in none that git can read."""
+    root = workspace.root
+    if not any((path / ".git").exists() for path in (root, *root.parents)):
+        return None
+    from holdfast.workspace.repository import NoPosition, Repository
+
+    found = Repository(root, workspace.contents).position()
+    return None if isinstance(found, NoPosition) else found
+
+
+def saved(run: Execution, call: Call | None = None) -> None:
+    """A snapshot was taken: nothing has changed since, unless a body beside `call` is still at it."""
+    run.unsaved = run.engine.flusher.is_busy(run, call)
