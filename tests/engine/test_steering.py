@@ -207,6 +207,26 @@ def test_pause_of_a_sleeping_run(hf, act):
         run.result(timeout=20)
 
 
+def test_a_look_that_fails_loses_nothing(hf, act, monkeypatch):
+    """The follower hears of a pause, and the store cannot be read just then: it looks again."""
+    run = hf.with_id("x").start(act(lambda: approval("ok").outcome))
+    parked(hf, "x")
+    failed = []
+    read = hf._engine.store.run
+
+    def fails_once(run_id):
+        if threading.current_thread().name == "holdfast-follow" and not failed:
+            failed.append(run_id)
+            raise StoreError("the disk does not answer")
+        return read(run_id)
+
+    monkeypatch.setattr(hf._engine.store, "run", fails_once)
+    assert hf.pause("x") == "paused"
+    with pytest.raises(RunPaused):
+        run.result(timeout=20)
+    assert failed == ["x"]
+
+
 @pytest.mark.parametrize("halt", ["pause", "rewind"])
 def test_a_parked_parent_is_told_that_its_child_was_halted(open_hf, act, halt):
     """Somebody pauses or rewinds the child alone: the parent cannot go on, and whoever waits hears why."""

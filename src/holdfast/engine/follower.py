@@ -142,9 +142,12 @@ class Follower:
         self._awake = True
 
     def _begin(self) -> None:
-        """Follow from now on; what was written to the live runs before is told first."""
+        """Follow from now on; what was written to the live runs before is told first, and the parked ones are
+        looked at: what was heard and not done before a look failed would be lost otherwise."""
         store = self._engine.store
         self._cursor, self._pulse = store.tail(), None
+        with self._lock:
+            self._new = list(self._parked)
         for execution, _ in list(self._engine.live.values()):
             execution.introduced = False
 
