@@ -182,6 +182,20 @@ def rewinding(desk: Desk) -> None:
     desk.type("op", "log")
 
 
+def files(desk: Desk) -> None:
+    """An agent's edit, and a person's, in one project."""
+    for name in ("report.md", "sources.md", "diary.md"):
+        (desk.project / name).write_text(f"# {name}\n\nas it was\n")
+    desk.quietly("run", "--id", "edit-1", "flow.py:edit")
+    (desk.project / "diary.md").write_text("# diary.md\n\nwritten by ann, after the agent\n")
+    desk.type("diff", "edit-1", "drafted", "edit")
+    desk.type("rewind", "edit-1", "--to", "drafted", "--dry-run")
+    desk.type("rewind", "edit-1", "--to", "drafted")
+    desk.type("undo")
+    desk.type("workspace", "status")
+    desk.type("du")
+
+
 def stats(desk: Desk) -> None:
     _many(desk)
     desk.type("stats")
@@ -265,6 +279,7 @@ SCENES: dict[str, tuple[Callable[[Desk], None], int]] = {
     "watch": (watch, COLUMNS),
     "approve": (approving, COLUMNS),
     "rewind": (rewinding, COLUMNS),
+    "files": (files, COLUMNS),
     "stats": (stats, COLUMNS),
     "doctor": (doctor, COLUMNS),
     "help": (helping, COLUMNS),

@@ -3,7 +3,7 @@
 import os
 import time
 
-from holdfast import Retry, approval, checkpoint, emit, parallel, step, wait_for, workflow
+from holdfast import Retry, approval, checkpoint, command, emit, parallel, step, wait_for, workflow
 
 PACE = float(os.environ.get("PACE", "1"))
 _asked: set[str] = set()
@@ -82,3 +82,11 @@ def offer() -> list[str]:
 def invoice(amount: int) -> str:
     paid = wait_for("paid")
     return f"{paid} of {amount}"
+
+
+@workflow
+def edit() -> int:
+    """An agent at work on files."""
+    checkpoint("drafted")
+    script = "printf '# report.md\\n\\nrewritten by an agent\\n' > report.md; rm sources.md; echo > scratch"
+    return command(["sh", "-c", script], name="edit").exit_code
