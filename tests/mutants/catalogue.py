@@ -387,7 +387,11 @@ MUTANTS = (
     mutant(
         "what a cut-off command did is left for the next attempt",
         FILES + "test_a_command_killed_half_way_is_as_if_it_had_run_once",
-        ("engine/atomic.py", "        if not began:\n            return ()\n", "        return ()\n"),
+        (
+            "engine/atomic.py",
+            "        if attempt is None:\n            return None\n",
+            "        return None\n",
+        ),
     ),
     mutant(
         "what a person changes after a crash counts as the run's",
@@ -397,7 +401,11 @@ MUTANTS = (
     mutant(
         "what a person changed while the run waited is taken back",
         ENGINE + "test_files.py::test_what_a_person_changed_in_a_gap_stays",
-        ("kernel/files.py", 'if later.place == "start" and', 'if later.place == "nowhere" and'),
+        (
+            "kernel/files.py",
+            'if later.place == "start" and earlier.snapshot',
+            'if later.place == "nowhere" and earlier.snapshot',
+        ),
     ),
     mutant(
         "a rewind that is cut off is not finished",
@@ -412,7 +420,11 @@ MUTANTS = (
     mutant(
         "contents that a snapshot needs are removed by gc",
         FILES + "test_du_gc_verify",
-        ("operations/keeping.py", '"FilesSaved", "CheckpointTaken"', '"CheckpointTaken"'),
+        (
+            "operations/keeping.py",
+            '_NAMING: Final = ("FilesSaved", "CheckpointTaken"',
+            '_NAMING: Final = ("FilesPlanned"',
+        ),
     ),
     mutant(
         "an archived run can be started again",
