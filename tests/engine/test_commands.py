@@ -10,7 +10,7 @@ import time
 import pytest
 
 from holdfast import InDoubt, Retry, command, parallel, step
-from holdfast.engine.process import Process
+from holdfast.engine.process import Process, SupervisorLost, _Link
 from holdfast.errors import (
     BadInput,
     CommandFailed,
@@ -290,6 +290,22 @@ def test_a_second_interrupt_does_not_leave_the_tree_alive(open_hf, act, tmp_path
     with pytest.raises(KeyboardInterrupt):
         hf.with_id("x").run(act(lambda: sh(script, effect="idempotent")))
     assert is_dead(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "once"])
+def test_a_supervisor_that_is_killed_before_it_speaks(hf, act, monkeypatch, effect):
+    """The command may have begun: a `once` one is in doubt, any other was ended from outside."""
+
+    def dies(*_):
+        raise SupervisorLost("the supervisor of 'sh' died at its start; run it again")
+
+    monkeypatch.setattr(_Link, "begin", dies)
+    run = hf.with_id("x").start(act(lambda: sh("true", effect=effect)))
+    expected = (
+        (InDoubt, "was ended from outside") if effect == "once" else (CommandFailed, "was ended by signal")
+    )
+    with pytest.raises(expected[0], match=expected[1]):
+        run.result(30)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from holdfast.engine.claim import command_locks
 from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
-from holdfast.engine.process import Exit, Process
+from holdfast.engine.process import NO_OUTPUT, Exit, Process, SupervisorLost
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
@@ -212,6 +213,8 @@ def _run(
             redactor=run.engine.redactor,
         )
         end = _wait(call, process, timeout_s)
+    except SupervisorLost:
+        end = Exit(-signal.SIGKILL, "supervisor_lost", 0.0, NO_OUTPUT, NO_OUTPUT)
     except BaseException as error:
         if started:
             _end(started[0])

@@ -54,6 +54,9 @@ class Output:
         return self.size > TAIL_BYTES
 
 
+NO_OUTPUT = Output("", 0, hashlib.sha256().hexdigest())
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How a command ended.
@@ -68,6 +71,10 @@ class Exit:
     duration_s: float
     stdout: Output
     stderr: Output
+
+
+class SupervisorLost(errors.HoldfastError):
+    """Someone killed the supervisor before it could say whether the command runs: it may have begun."""
 
 
 class Process:
@@ -162,7 +169,7 @@ class _Link:
         while (words := self.report()) == []:
             pass
         if words is None:
-            raise errors.HoldfastError(f"the supervisor of {program!r} died at its start; run it again")
+            raise SupervisorLost(f"the supervisor of {program!r} died at its start; run it again")
         if words[0] == "failed":
             _refuse(words[1], int(words[2]), program, cwd)
         return int(words[1])
