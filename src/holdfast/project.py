@@ -28,6 +28,8 @@ import msgspec
 from holdfast.errors import BadWorkspace, NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
 
 POINTER_DIRECTORY = ".holdfast"
+DATABASE = "holdfast.db"
+"""The file in a store's directory by which it is known to be one."""
 CARD_FILE = "project.json"
 _ATTEMPTS = 100
 _KINDS: dict[int, type[StoreError]] = {
@@ -412,7 +414,7 @@ LARGEST_IGNORED = 10 * 1024 * 1024
 """Files that git ignores are part of a snapshot up to this size, unless a setting says otherwise."""
 
 
-def checked_workspace(root: Path, directory: Path, home: Path | None = None) -> Path:
+def checked_workspace(root: Path, store: Path) -> Path:
     """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
     try:
         real = root.resolve(strict=True)
@@ -420,10 +422,9 @@ def checked_workspace(root: Path, directory: Path, home: Path | None = None) -> 
         raise BadWorkspace(f"the workspace {root} is not there ({exc.strerror})") from exc
     if not real.is_dir():
         raise BadWorkspace(f"the workspace {root} is not a directory")
-    homes = {home.resolve()} if home is not None else {Path.home().resolve()}
-    if real == Path(real.anchor) or real in homes:
+    if real in (Path(real.anchor), Path.home().resolve()):
         raise BadWorkspace(f"{real} is too much for a workspace; name a directory of a project")
-    inside = directory.resolve()
+    inside = store.resolve()
     if inside == real or inside in real.parents:
         raise BadWorkspace(f"the workspace {real} lies in the store's directory {inside}; choose another")
     return real

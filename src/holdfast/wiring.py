@@ -79,7 +79,7 @@ def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
 def may_have_store(home: Path) -> bool:
     """Whether a store is there, or nobody may look: then opening it says so."""
     try:
-        return (home / "holdfast.db").exists()
+        return (home / project.DATABASE).exists()
     except PermissionError:
         return True
 

@@ -489,6 +489,7 @@ def test_store_inside_the_workspace_is_left_out(cli):
     cli.script(EDITS)
     (cli.directory.parent / "go").touch()
     cli("run", "--id", "r", "flow.py:main")
-    assert "inner" in cli("workspace", "status").out
+    uncovered = cli("workspace", "status", "--json").json()["uncovered"]
+    assert {"path": "inner", "why": "holdfast's own"} in uncovered
     cli("rewind", "r", "--to", "drafted")
     assert cli.status("r") == "paused"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreReadOnly
 from holdfast.workspace import Workspace, coverage, scan
+from holdfast.workspace.contents import LARGE
 from holdfast.workspace.snapshot import needed
 
 
@@ -193,6 +196,58 @@ def test_a_store_inside_is_left_out(root: Path) -> None:
     assert reasons(workspace) == {b"anything": coverage.OURS}
 
 
+def test_of_a_store_nothing_is_covered(root: Path) -> None:
+    """What is kept of files is a part of it; the database beside that is none of the workspace."""
+    store = root / "anything"
+    workspace = Workspace(root, store / "workspace", store=store)
+    (store / "holdfast.db-shm").write_text("x")
+    (root / "file").write_text("x")
+    assert paths(workspace) == {b"file"}
+    assert reasons(workspace) == {b"anything": coverage.OURS}
+    with pytest.raises(BadWorkspace, match="lies in the store"):
+        Workspace(store, store / "workspace", store=store)
+
+
+def test_another_store_is_left_out(root: Path, workspace: Workspace) -> None:
+    """Somebody else goes back in that one."""
+    (root / "other").mkdir()
+    (root / "other" / "holdfast.db").write_text("x")
+    assert reasons(workspace) == {b"other": coverage.OURS}
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_the_program_keeps_its_locks(root: Path, workspace: Workspace, size: int) -> None:
+    """POSIX takes them from a process that closes any descriptor of the file."""
+    path = root / "data"
+    path.write_bytes(bytes(size))
+    take = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        file.seek(7)
+        tree = workspace.tree(workspace.snapshot().id)
+        taken = subprocess.run([sys.executable, "-c", take, path], check=False, capture_output=True)
+        assert b"BlockingIOError" in taken.stderr
+        assert file.tell() == 7
+    assert len(workspace.contents.read(dict(tree.walk())[b"data"].ref)) == size
+
+
+def test_a_file_that_the_program_closes_meanwhile(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is opened, and read again."""
+    (root / "file").write_text("kelp")
+    file = (root / "file").open("rb")
+    plain = os.pread
+
+    def pread(fd: int, count: int, at: int) -> bytes:
+        file.close()
+        return plain(fd, count, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    ref = dict(workspace.tree(workspace.snapshot().id).walk())[b"file"].ref
+    assert file.closed and workspace.contents.read(ref) == b"kelp"
+
+
 def test_a_directory_of_many_entries_is_paged(root: Path, workspace: Workspace) -> None:
     """A change of one file in thousands costs little."""
     for number in range(3000):
@@ -210,17 +265,17 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     """And if it never settles, it is named."""
     path = root / "log"
     path.write_text("0")
-    real, count, limit = os.read, 0, 0
+    real, count, limit = os.pread, 0, 0
 
-    def read(fd: int, size: int) -> bytes:
+    def read(fd: int, size: int, at: int) -> bytes:
         nonlocal count
-        data = real(fd, size)
+        data = real(fd, size, at)
         if os.readlink(f"/proc/self/fd/{fd}") == str(path) and count < limit:
             count += 1
             path.write_text("x" * (count + 1))
         return data
 
-    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(os, "pread", read)
     for times, unsettled in ((2, ()), (1000, (b"log",))):
         count, limit = 0, times
         path.write_text("begin")

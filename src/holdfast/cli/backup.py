@@ -15,6 +15,7 @@ from holdfast import wiring
 from holdfast.cli import access, app, moments
 from holdfast.cli.terminal import Line, Piece, clean, err, out, say
 from holdfast.errors import BadInput, HoldfastError, NotFound, StoreHeld
+from holdfast.project import DATABASE
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def _source(file: str) -> Path:
 
     path, directory = Path(file), _directory()
     with explained(path.parent):
-        if file and path.is_dir() and (path / "holdfast.db").exists():
-            return path / "holdfast.db"
+        if file and path.is_dir() and (path / DATABASE).exists():
+            return path / DATABASE
         if file and os.path.lexists(path):
             return path
         if file and directory is not None and os.sep not in file and (directory / file).exists():
@@ -166,7 +167,7 @@ def _holder(home: Path, lock: Path) -> tuple[int, str]:
     from holdfast.store.sqlite.connection import connect
 
     try:
-        db = connect(home / "holdfast.db")
+        db = connect(home / DATABASE)
         try:
             for _, host, _, pid, _ in db.execute(sql.query("owner"), (lock.stem,)):
                 return pid, host

@@ -10,6 +10,7 @@ import click
 from holdfast.cli import access
 from holdfast.cli.terminal import Piece, clean, out
 from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
+from holdfast.project import DATABASE
 from holdfast.sizes import amount
 from holdfast.version import __version__
 
@@ -96,7 +97,7 @@ def _disk(place: Place) -> Iterator[Check]:
 def _file(place: Place) -> Iterator[Check]:
     from holdfast.cli.database import extent, facts
 
-    path = place.home / "holdfast.db"
+    path = place.home / DATABASE
     known = facts(path)
     if known.problems:
         first = f"{len(known.problems)} problems, the first: {known.problems[0]}"

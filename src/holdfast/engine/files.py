@@ -30,7 +30,7 @@ class Files:
         self.on_progress: Callable[[int, int], None] | None = None
         """Told (entries, bytes) while a snapshot is taken, every now and then."""
         self._contents: Contents | None = None
-        self.root, self.why_none = _permitted(root, self.directory)
+        self.root, self.why_none = _permitted(root, home)
 
     def of(self, root: str | Path, mark: str = "") -> Workspace:
         """The workspace at `root`. One that is gone is where this project is now, if that is the same
@@ -43,7 +43,11 @@ class Files:
         with self._lock:
             if path not in self._open:
                 self._open[path] = Workspace(
-                    path, self.directory, largest_ignored=self._largest_ignored, progress=self._progress
+                    path,
+                    self.directory,
+                    store=self._home,
+                    largest_ignored=self._largest_ignored,
+                    progress=self._progress,
                 )
             return self._open[path]
 
@@ -89,12 +93,12 @@ class Files:
                 self._contents.close()
 
 
-def _permitted(root: Path | None, directory: Path) -> tuple[Path | None, str]:
+def _permitted(root: Path | None, store: Path) -> tuple[Path | None, str]:
     """The root without symlinks, or why there is none."""
     if root is None:
         return None, "no workspace is set"
     try:
-        return checked_workspace(root, directory), ""
+        return checked_workspace(root, store), ""
     except BadWorkspace as error:
         return None, str(error)
 

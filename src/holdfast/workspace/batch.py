@@ -52,7 +52,7 @@ class Batch:
             self._finish(writer)
 
     def put_file(self, fd: int) -> Ref:
-        """Keep a content of any size, read from where the descriptor stands."""
+        """Keep a content of any size: the file that a descriptor is of."""
         ref, directory = self._large.write(fd)
         if directory is not None:
             self._unsynced |= {directory, directory.parent}

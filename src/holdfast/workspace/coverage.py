@@ -15,7 +15,7 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
-from holdfast.project import POINTER_DIRECTORY
+from holdfast.project import DATABASE, POINTER_DIRECTORY
 from holdfast.workspace.git import Git
 from holdfast.workspace.ignoring import IgnoreFiles
 
@@ -93,6 +93,8 @@ class Coverage:
     def _reason_against_directory(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:
         if status.st_dev != self._device:
             return ELSEWHERE
+        if os.path.lexists(os.path.join(self._root, path, DATABASE.encode())):
+            return OURS  # another store: it is for those who use it to go back in it
         remade = name in REMADE or self._is_marked(path) or (name in BUILT and self._git.ignores(path))
         return TREE if remade and not self._git.tracks_beneath(path) else None
 

@@ -28,7 +28,7 @@ class LargeFiles:
         return next((path for path in self._candidates(ref) if path.exists()), None)
 
     def write(self, fd: int) -> tuple[Ref, Path | None]:
-        """Keep what can be read from a descriptor → its ref, and the directory whose sync makes it last.
+        """Keep what a descriptor is of → its ref, and the directory whose sync makes it last.
 
         None for the directory if the content was here already.
         """
@@ -53,12 +53,14 @@ class LargeFiles:
         digest = sha256()
         compressor = compression.Compressor(level=_LEVEL)
         with os.fdopen(target, "wb") as file:
-            piece = os.read(source, PIECE)
+            piece = os.pread(source, PIECE, 0)
+            at = 0
             compressed = compression.pays(len(piece), len(compression.squeeze(piece, _LEVEL)))
             while piece:
                 digest.update(piece)
                 file.write(compressor.compress(piece) if compressed else piece)
-                piece = os.read(source, PIECE)
+                at += len(piece)
+                piece = os.pread(source, PIECE, at)
             if compressed:
                 file.write(compressor.flush())
             file.flush()

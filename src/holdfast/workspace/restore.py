@@ -24,6 +24,7 @@ from holdfast.workspace import beneath, exchange, storage
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.journal import Item, Journal, JournalFile, Move, Phase
 from holdfast.workspace.listing import Entry
+from holdfast.workspace.opened import opened
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.removal import Removal, is_as_seen, status_of, was_made, was_there
 from holdfast.workspace.staging import Staging
@@ -292,11 +293,8 @@ class Restore:
 
     def _set_file_mode(self, path: bytes, mode: int) -> None:
         fd, name = self._at(path)
-        file = os.open(name, beneath.FILE_FLAGS, dir_fd=fd)
-        try:
+        with opened(fd, name) as file:
             self._change_mode(file, mode)
-        finally:
-            os.close(file)
 
     def _change_mode(self, fd: int, mode: int) -> None:
         os.fchmod(fd, stat.S_IMODE(mode))

@@ -7,6 +7,7 @@ entry. The listings are put last, from the innermost directory out, and only whe
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -21,6 +22,7 @@ from holdfast.workspace.contents import LARGE
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.ignoring import IGNORE_FILE
 from holdfast.workspace.index import SIGNATURE, Index, Record, Signature, signature
+from holdfast.workspace.opened import look_again, opened
 from holdfast.workspace.refs import Ref
 
 Progress = Callable[[int, int], None]
@@ -89,6 +91,7 @@ class Scan:
         return self._rules.git_state([record.path for record in records if record.suspects])
 
     def run(self) -> Seen:
+        look_again()
         root_fd = os.open(self._root, beneath.FLAGS)
         try:
             root = signature(os.fstat(root_fd))
@@ -241,28 +244,27 @@ class Scan:
     def _read_file(self, directory: int, name: bytes, path: bytes) -> tuple[Signature, Ref]:
         """Put a file's content. If it changes while it is read, it is read again."""
         for attempt in range(1, _ATTEMPTS + 1):
+            settled = False
             try:
-                fd = os.open(name, beneath.FILE_FLAGS, dir_fd=directory)
+                with opened(directory, name) as fd:
+                    status = os.fstat(fd)
+                    if not stat.S_ISREG(status.st_mode):
+                        raise _Gone
+                    before: Signature = signature(status)
+                    data = None
+                    if status.st_size < LARGE:
+                        data = os.pread(fd, status.st_size + 1, 0)
+                        whole = len(data) == status.st_size
+                    else:
+                        ref = self._batch.put_file(fd)
+                        whole = True
+                    settled = whole and signature(os.fstat(fd)) == before
             except OSError as exc:
                 if exc.errno in beneath.NOT_THERE:
                     raise _Gone from exc
-                raise
-            try:
-                status = os.fstat(fd)
-                if not stat.S_ISREG(status.st_mode):
-                    raise _Gone
-                before: Signature = signature(status)
-                data = None
-                if status.st_size < LARGE:
-                    data = os.read(fd, status.st_size + 1)
-                    whole = len(data) == status.st_size
-                else:
-                    ref = self._batch.put_file(fd)
-                    whole = True
-                settled = whole and signature(os.fstat(fd)) == before
-            finally:
-                os.close(fd)
-            if settled or attempt == _ATTEMPTS:
+                if exc.errno != errno.EBADF or attempt == _ATTEMPTS:
+                    raise
+            if settled:
                 break
         if data is not None:
             ref = self._batch.put(data)

@@ -67,7 +67,7 @@ class Divided:
 
 
 class Workspace:
-    """The files beneath `root`; everything that is kept of them lies in `directory`.
+    """The files beneath `root`; everything that is kept of them lies in `directory`, a part of `store`.
 
     Several processes may use the same workspace and the same directory at once. Raises BadWorkspace for a
     root that no tool should put files back into.
@@ -78,11 +78,12 @@ class Workspace:
         root: Path,
         directory: Path,
         *,
+        store: Path | None = None,
         largest_ignored: int = LARGEST_IGNORED,
-        home: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.root = checked_workspace(root, directory, home)
+        self._store = store or directory
+        self.root = checked_workspace(root, self._store)
         self._directory = directory
         self._largest_ignored = largest_ignored
         self._progress = progress
@@ -120,7 +121,7 @@ class Workspace:
         if old is not None and (old.generation != generation or Ref(old.snapshot) not in self.contents):
             known = self.contents.here
         try:
-            rules = Coverage(root, self._directory, self._largest_ignored)
+            rules = Coverage(root, self._store, self._largest_ignored)
             try:
                 with self.contents.writing() as batch:
                     scan = Scan(root, rules, batch, old, known, self._progress)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import apsw
 
 from holdfast.errors import BadInput, NotFound, StoreCorrupt, StoreForeign, StoreHeld, StoreNewer
+from holdfast.project import DATABASE
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.backup import (
     BESIDE,
@@ -47,7 +48,6 @@ from holdfast.store.sqlite.connection import (
 )
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.seal import is_whole, read_seal, sync
-from holdfast.store.sqlite.store import DATABASE
 
 KEPT: Final = "before-restore-"
 

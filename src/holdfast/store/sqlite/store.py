@@ -29,6 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
+from holdfast.project import DATABASE
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
@@ -60,7 +61,6 @@ from holdfast.store.sqlite.inode import Inode, inode_of
 if TYPE_CHECKING:
     from holdfast.store.statistics import Statistics
 
-DATABASE = "holdfast.db"
 WAL_LOOK_S = 1.0
 
 
