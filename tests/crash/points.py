@@ -11,6 +11,7 @@ and killed again in the life that goes on (I/O errors: to other cuts and lengths
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from tests.crash.stories import AIMS, READY, Aim, Point
 from tests.crash.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-TELLERS = 2
+TELLERS = max(2, min(8, os.cpu_count() or 2))
 ROUNDS = 3
 """A life that is not quite like the one that was measured may end before its fault: others take its place."""
 FLUSH_AFTER_MS = 2

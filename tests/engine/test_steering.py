@@ -21,7 +21,7 @@ from holdfast import (
     sleep,
     step,
 )
-from holdfast.engine import child, lifecycle
+from holdfast.engine import child, lifecycle, steering
 from holdfast.errors import Refused
 
 
@@ -447,6 +447,24 @@ def test_a_cancel_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
     assert ran == ["began"]
     assert {(info.status, info.reason) for info in other.runs()} == {("cancelled", "enough")}
     assert types(other, "x")[-2:] == ["CancelRequested", "RunCancelled"]
+
+
+def test_a_family_that_nobody_executes_ends_as_one(open_hf, act, monkeypatch):
+    """A process that dies while it cancels leaves no child behind that waits for ever."""
+    hf, other = open_hf(), open_hf()
+    kid = act(lambda: approval("go"), "grandchild")
+    middle = act(lambda: kid(), "child")
+    hf.with_id("x").start(act(lambda: middle()))
+    parked(hf, "x")
+    hf.close()
+
+    def die(*_):
+        raise SystemExit
+
+    monkeypatch.setattr(steering, "_wait", die)
+    with pytest.raises(SystemExit):
+        other.cancel("x", "enough")
+    assert [info.status for info in other.runs()] == ["cancelled"] * 3
 
 
 def test_a_pause_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):

@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,22 +22,63 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holdfast.engine import windows
+from holdfast.engine.control import Control
+from holdfast.engine.perform import Body, Call, Outcome, Pause, Request
 from holdfast.engine.scope import current
-from holdfast.errors import BadInput, BadWorkspace, StoreError, WorkspaceConflict
+from holdfast.errors import BadInput, BadWorkspace, HoldfastError, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
 from holdfast.kernel.files import last
 
 if TYPE_CHECKING:
-    from holdfast.engine.perform import Call
     from holdfast.kernel.state import Saved
     from holdfast.workspace import Restored, Workspace
 
 INSIDE = "HOLDFAST_STEP_ROOT"
 """Set for a command that works on that root: another such step in there would wait for it for ever."""
-LOCK_AT_FIRST_S = 0.02
-LOCK_AT_MOST_S = 0.5
+_LOCK_AT_FIRST_S = 0.02
+_LOCK_AT_MOST_S = 0.5
 _LONG_S = 5.0
 _NAMED = 20
+
+
+def enter(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
+    """Before a `workspace` step: have its files alone, as an earlier attempt found them."""
+    run = call.execution
+    try:
+        guard = call.guard = Guard(call)
+        if not guard.isolated or call.key in {saved.key for saved in run.state.files}:
+            yield from _alone(call, guard)
+        entered = yield Body(lambda *_, **__: guard.enter(), None)
+    except HoldfastError as error:
+        raise run.stop(windows.unusable(run, error)) from None
+    assert entered is not None
+    if isinstance(entered.error, HoldfastError):
+        raise run.stop(windows.unusable(run, entered.error)) from None
+    if entered.error is not None:
+        raise entered.error
+    saved: Sequence[c.Command] = entered.value
+    return saved
+
+
+def leave(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
+    """After its body, however that ended: what it has made of the files."""
+    if isinstance(outcome.error, Control) or not isinstance(outcome.error, (Exception, type(None))):
+        return outcome  # the run stops, and says what the files are then
+    if guard.isolated and outcome.error is None:
+        yield from _alone(call, guard)
+    failed = outcome.error is not None
+    left = yield Body(lambda *_, **__: guard.leave(failed), None)
+    assert left is not None
+    return outcome if left.error is None or failed else left
+
+
+def _alone(call: Call, guard: Guard) -> Generator[Request, Outcome | None, None]:
+    """Wait until nobody else works on the files, without holding a thread."""
+    clock = call.execution.engine.clock
+    began, pause = clock.monotonic(), _LOCK_AT_FIRST_S
+    while not guard.lock(clock.monotonic() - began):
+        yield Pause(clock.now_us() + int(pause * 1e6), pause)
+        pause = min(pause * 1.5, _LOCK_AT_MOST_S)
 
 
 class Guard:
@@ -254,7 +295,6 @@ def check_files(what: str, effect: str, writes: Sequence[str], isolate: str | No
 
 def workspace_path() -> Path:
     """Where the files of the step are whose body asks: the workspace, or the copy that it works in."""
-    from holdfast.engine.perform import Call
 
     inside = current.get()
     if not isinstance(inside, Call) or inside.guard is None:

@@ -21,12 +21,12 @@ from holdfast.engine.claim import Claimed, give_back, release_quietly
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.parking import Parked
-from holdfast.engine.perform import Outcome, as_recorded, steps_behind
+from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.scope import NEVER, Deadline, Scope, current
 from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
-from holdfast.kernel.failure import rebuild
+from holdfast.kernel.failure import as_recorded, rebuild, steps_behind
 from holdfast.kernel.identity import Counters
 from holdfast.kernel.state import RunState
 from holdfast.store.port import Append

@@ -20,12 +20,11 @@ from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.policy import ONCE, Retry, seconds
 from holdfast.engine.scope import NEVER, Deadline, InsideStep
-from holdfast.engine.windows import unusable
-from holdfast.errors import BadInput, HoldfastError, InDoubt, NotStorable, StepTimeout
+from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.events import Effect, Failure, Isolate, StepKind
-from holdfast.kernel.failure import STEP_MARK, capture, rebuild, round_trips
+from holdfast.kernel.failure import as_recorded, mark_step, rebuild
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append, NewEvent
 
@@ -289,7 +288,9 @@ def _attempt(
         saved: Sequence[c.Command] = ()
         in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
         if spec.effect == "workspace" and in_time:
-            saved = yield from _guarded(call)
+            from holdfast.engine.atomic import enter
+
+            saved = yield from enter(call)
         with run.taking:
             call.begin()
             late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
@@ -315,7 +316,9 @@ def _attempt(
             finally:
                 run.engine.flusher.unwatch(call)
             if call.guard is not None and outcome is not None:
-                outcome = yield from _look_at_files(call, call.guard, outcome)
+                from holdfast.engine.atomic import leave
+
+                outcome = yield from leave(call, call.guard, outcome)
     assert outcome is not None
     if outcome.error is None:
         try:
@@ -358,53 +361,6 @@ def completion(call: Call, value: Any) -> Append:
     return run.append([event for one in commands for event in run.record(one, at)], blobs=blobs)
 
 
-# Files
-
-
-def _guarded(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
-    """Before a `workspace` step: have its files alone, as an earlier attempt found them."""
-    from holdfast.engine.atomic import Guard
-
-    run = call.execution
-    try:
-        guard = call.guard = Guard(call)
-        if not guard.isolated or call.key in {saved.key for saved in run.state.files}:
-            yield from _alone(call, guard)
-        entered = yield Body(lambda *_, **__: guard.enter(), None)
-    except HoldfastError as error:
-        raise run.stop(unusable(run, error)) from None
-    assert entered is not None
-    if isinstance(entered.error, HoldfastError):
-        raise run.stop(unusable(run, entered.error)) from None
-    if entered.error is not None:
-        raise entered.error
-    saved: Sequence[c.Command] = entered.value
-    return saved
-
-
-def _alone(call: Call, guard: Guard) -> Generator[Request, Outcome | None, None]:
-    """Wait until nobody else works on the files, without holding a thread."""
-    from holdfast.engine.atomic import LOCK_AT_FIRST_S, LOCK_AT_MOST_S
-
-    clock = call.execution.engine.clock
-    began, pause = clock.monotonic(), LOCK_AT_FIRST_S
-    while not guard.lock(clock.monotonic() - began):
-        yield Pause(clock.now_us() + int(pause * 1e6), pause)
-        pause = min(pause * 1.5, LOCK_AT_MOST_S)
-
-
-def _look_at_files(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
-    """After its body, however that ended: what it has made of the files."""
-    if isinstance(outcome.error, Control) or not isinstance(outcome.error, (Exception, type(None))):
-        return outcome  # the run stops, and says what the files are then
-    if guard.isolated and outcome.error is None:
-        yield from _alone(call, guard)
-    failed = outcome.error is not None
-    left = yield Body(lambda *_, **__: guard.leave(failed), None)
-    assert left is not None
-    return outcome if left.error is None or failed else left
-
-
 def _left(call: Call) -> Sequence[c.Command]:
     return () if call.guard is None else call.guard.saved
 
@@ -427,15 +383,6 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]
     failure, error = as_recorded(error, run.engine.redactor.redact)
     mark_step(error, call.key)
     return failure, Outcome(None, error)
-
-
-def as_recorded(error: BaseException, redact: Callable[[str], str]) -> tuple[Failure, BaseException]:
-    """The error as data, and the object to raise now: the original if replay will raise its equal,
-    otherwise the one that replay will raise, with the original's traceback."""
-    failure = capture(error, redact)
-    if round_trips(error, failure):
-        return failure, error
-    return failure, rebuild(failure).with_traceback(error.__traceback__)
 
 
 def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
@@ -507,25 +454,3 @@ def _resolve_doubt(
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
     yield run.entry([*settled, settle], blobs=blobs)
     return answer
-
-
-# Which step an error came from: a failed run remembers it, so that `resume` can try it again.
-
-
-def mark_step(error: BaseException, key: str) -> None:
-    try:
-        setattr(error, STEP_MARK, key)
-    except AttributeError:
-        pass
-
-
-def steps_behind(error: BaseException | None) -> tuple[str, ...]:
-    """The steps whose errors these are: the error itself, a group's members, or what it arose from."""
-    while error is not None:
-        key = getattr(error, STEP_MARK, None)
-        if isinstance(key, str):
-            return (key,)
-        if isinstance(error, BaseExceptionGroup):
-            return tuple(dict.fromkeys(key for one in error.exceptions for key in steps_behind(one)))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return ()

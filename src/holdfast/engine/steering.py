@@ -9,7 +9,8 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.missing import missing
@@ -21,7 +22,7 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.identity import check_step_name
 from holdfast.kernel.state import ENDED, RunState
-from holdfast.store.port import Decision, Recorded, new_event
+from holdfast.store.port import Decision, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -86,8 +87,13 @@ def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) 
 
 def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
     """End the run, what runs in it, and its child runs; returns its status: `cancelled`, unless its owner
-    has not come so far within `patience_s`."""
-    _command(engine, run_id, lambda live: c.CancelRun(run_id, reason, by, live))
+    has not come so far within `patience_s`.
+
+    A run that nobody executes ends with all that nobody executes beneath it in one transaction: no child
+    is left behind that waits for ever. A live owner sees to its children itself, before it ends the run.
+    """
+    while not _cancel_family(engine, run_id, reason, by):
+        pass  # one of them got another owner in between
     status = _wait(engine, run_id, ENDED, patience_s)
     if status in ENDED:
         cancel_children(engine, run_id, reason, by, patience_s)
@@ -106,18 +112,49 @@ def cancel_children(engine: Engine, run_id: str, reason: str, by: str, patience_
             cancel_children(engine, child.id, reason, by, patience_s)
 
 
+def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
+    """One try."""
+    head = _Attempt.of(engine, run_id, partial(c.CancelRun, run_id, reason, by))
+    tried = {run_id: head}
+    if not head.live:
+        why = reason or "its parent run was cancelled"
+        for child in _open_beneath(engine, run_id):
+            tried[child] = _Attempt.of(engine, child, partial(c.CancelRun, child, why, by))
+
+    def decide_all(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+        decisions = []
+        for attempt, its in zip(tried.values(), recorded, strict=True):
+            try:
+                decisions.append(attempt.decide(its))
+            except Refused:
+                if attempt is head:
+                    raise
+                attempt.events = ()  # it has ended meanwhile
+                decisions.append(Decision())
+        return decisions if is_done() else [Decision()] * len(decisions)
+
+    def is_done() -> bool:
+        return all(attempt.events is not None for attempt in tried.values())
+
+    engine.store.command_all([Source(id, attempt.version) for id, attempt in tried.items()], decide_all)
+    return is_done()
+
+
+def _open_beneath(engine: Engine, run_id: str) -> Iterator[str]:
+    """The descendants of a run that have not ended."""
+    for child in engine.store.runs(parent=run_id):
+        if child.status not in ENDED:
+            yield child.id
+        yield from _open_beneath(engine, child.id)
+
+
 def _command(
     engine: Engine, run_id: str, make: Callable[[bool], c.Command], blobs: Blobs = ()
 ) -> Sequence[e.Event]:
     """Append what the command brings about. `make` is told whether a live process executes the run."""
     while True:
-        state = fold(engine.store.history(run_id))
-        if state is None:
-            raise missing(engine.store, run_id)
-        attempt = _Attempt(
-            engine, state, make(bool(state.owner) and is_alive(engine.home, state.owner)), blobs
-        )
-        engine.store.command(run_id, attempt.decide, after=state.version)
+        attempt = _Attempt.of(engine, run_id, make, blobs)
+        engine.store.command(run_id, attempt.decide, after=attempt.version)
         if attempt.events is not None:
             return attempt.events
 
@@ -126,13 +163,25 @@ class _Attempt:
     """One try, decided inside the write transaction. `events` stays None if the run got another owner in
     between: then its liveness must be looked at first."""
 
-    def __init__(self, engine: Engine, state: RunState, command: c.Command, blobs: Blobs) -> None:
+    def __init__(self, engine: Engine, state: RunState, live: bool, command: c.Command, blobs: Blobs) -> None:
         self._engine = engine
         self._state = state
         self._owner = state.owner
         self._command = command
         self._blobs = blobs
+        self.live = live
+        self.version = state.version
         self.events: Sequence[e.Event] | None = None
+
+    @classmethod
+    def of(
+        cls, engine: Engine, run_id: str, make: Callable[[bool], c.Command], blobs: Blobs = ()
+    ) -> _Attempt:
+        state = fold(engine.store.history(run_id))
+        if state is None:
+            raise missing(engine.store, run_id)
+        live = bool(state.owner) and is_alive(engine.home, state.owner)
+        return cls(engine, state, live, make(live), blobs)
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         now = fold(recorded, self._state)

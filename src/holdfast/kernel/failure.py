@@ -19,7 +19,7 @@ from holdfast.kernel import classes, codec
 from holdfast.kernel.encoded import change_text
 from holdfast.kernel.events import NOTHING, Failure
 
-STEP_MARK: Final = "__holdfast_step__"
+_STEP_MARK: Final = "__holdfast_step__"
 """An attribute that the engine sets on an error to know which step raised it; not part of the error."""
 
 _TEXT_LIMIT: Final = 16_000
@@ -68,6 +68,37 @@ def round_trips(exc: BaseException, failure: Failure) -> bool:
     """Whether the rebuilt exception is as the original: class, arguments, text, attributes; its cause too."""
     again = rebuild(failure)
     return type(again) is type(exc) and _facts(capture(exc)) == _facts(capture(again))
+
+
+def as_recorded(error: BaseException, redact: Redact) -> tuple[Failure, BaseException]:
+    """The error as data, and the object to raise now: the original if replay will raise its equal,
+    otherwise the one that replay will raise, with the original's traceback."""
+    failure = capture(error, redact)
+    if round_trips(error, failure):
+        return failure, error
+    return failure, rebuild(failure).with_traceback(error.__traceback__)
+
+
+# Which step an error came from: a failed run remembers it, so that `resume` can try it again.
+
+
+def mark_step(error: BaseException, key: str) -> None:
+    try:
+        setattr(error, _STEP_MARK, key)
+    except AttributeError:
+        pass
+
+
+def steps_behind(error: BaseException | None) -> tuple[str, ...]:
+    """The steps whose errors these are: the error itself, a group's members, or what it arose from."""
+    while error is not None:
+        key = getattr(error, _STEP_MARK, None)
+        if isinstance(key, str):
+            return (key,)
+        if isinstance(error, BaseExceptionGroup):
+            return tuple(dict.fromkeys(key for one in error.exceptions for key in steps_behind(one)))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return ()
 
 
 def _facts(failure: Failure) -> Failure:
@@ -187,7 +218,7 @@ class _Parts:
 
 
 def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
-    yield from [item for item in vars(exc).items() if item[0] != STEP_MARK]
+    yield from [item for item in vars(exc).items() if item[0] != _STEP_MARK]
     for name in _members(type(exc)):
         try:
             value = None if name == "obj" and isinstance(exc, AttributeError) else getattr(exc, name)
