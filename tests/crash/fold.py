@@ -313,7 +313,9 @@ class Fold:
         step.failures += 1
 
     def on_StepReopened(self, payload: dict[str, Any]) -> None:
-        self.step(payload, "failed").status = "reopened"
+        step = self.step(payload, "failed", "running")
+        self.require(step.status == "failed" or step.kind == "child", f"{step.key} had not failed")
+        step.status = "reopened"
 
     def on_StepInDoubt(self, payload: dict[str, Any]) -> None:
         step = self.step(payload, "running")

@@ -30,6 +30,8 @@ class RunPlan:
     """Steps that end as failures, which the code catches."""
     silent: frozenset[str] = frozenset()
     """Steps whose bodies say no lines: child runs."""
+    given_up: frozenset[str] = frozenset()
+    """Waits that the code gives up, perhaps before they have begun; not among the steps."""
     marks: tuple[str, ...] = ()
     """Recorded values, emissions and patches."""
     status: Literal["completed", "cancelled", "archived"] = "completed"
@@ -312,8 +314,12 @@ class Lives:
         return run is not None and run.status == "needs_attention"
 
     def _check_complete(self, run: RunHistory, plan: RunPlan) -> None:
-        keys = {step.key for step in run.live_steps()}
+        keys = {step.key for step in run.live_steps()} - plan.given_up
         require(keys == set(plan.steps), f"run {run.id}: other steps than planned: {keys ^ set(plan.steps)}")
+        for key in plan.given_up:
+            wait = run.step(key)
+            done = wait is not None and wait.status not in ("waiting", "abandoned")
+            require(not done, f"wait {key} of {run.id} was not given up")
         marks = {key for generation, key in run.marks if generation == run.generation}
         require(
             marks == set(plan.marks), f"run {run.id}: other marks than planned: {marks ^ set(plan.marks)}"

@@ -108,14 +108,22 @@ async def berth(n: int) -> str:
     return outcome + str(told("calls", f"{at}atend#1", await atend(n)))
 
 
+async def tow() -> None:
+    await wait_for.aio("tow")
+
+
 @workflow
 async def calls() -> list[Any]:
-    """The same in an event loop."""
+    """The same in an event loop, and a wait that the code gives up."""
     found: list[Any] = [told("calls", "paid#1", await wait_for.aio("paid"))]
     await checkpoint.aio("half")
     found.append(await gather(berth(1), berth(2)))
     found.append(ask("calls", "leave#1", await approval.aio("leave", show=found, timeout=3600)))
-    return [*found, told("calls", "atend#1", await atend(3))]
+    waits = asyncio.ensure_future(tow())
+    found.append(told("calls", "atend#1", await atend(3)))
+    waits.cancel()
+    await asyncio.wait([waits])
+    return found
 
 
 @step
@@ -334,6 +342,7 @@ CALLS: Plan = {
             *(f"berth[{n}]/{key}" for n in (1, 2) for key in ("moor#1", "atend#1")),
         ),
         canonical([SIGNALS["paid"], ["approved1", "approved4"], "approved", 9]),
+        given_up=frozenset({"tow[1]/tow#1"}),
     )
 }
 HELM: Plan = {

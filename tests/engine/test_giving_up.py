@@ -1,6 +1,7 @@
 """Waits that the code gives up: plain asyncio cancels them, and every replay goes the same way."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -8,7 +9,7 @@ from tests.engine.test_gates import Bodies, parked, until
 
 from holdfast import GateError, approval, sleep, step, wait_for, workflow
 from holdfast.clock import SystemClock
-from holdfast.errors import DivergenceError, RunInterrupted
+from holdfast.errors import DivergenceError, HoldfastError, RunInterrupted, StoreFull
 from holdfast.operations.replaying import replay
 
 PATIENCE_S = 20
@@ -311,3 +312,35 @@ def test_code_that_cannot_give_up_a_wait_diverges(open_hf, monkeypatch):
     hf.close()
     with pytest.raises(DivergenceError, match="given up"):
         open_hf().with_id("x").start(flow).result(PATIENCE_S)
+
+
+@pytest.mark.parametrize("how", ["pause", "cancel", "lose"])
+def test_tasks_of_a_run_that_stops_end_quietly(open_hf, act, ran, caplog, how):
+    """Nobody waits for them: asyncio would say so of each, with a traceback."""
+    hf = open_hf()
+    go = threading.Event()
+
+    @step
+    async def held():
+        await asyncio.to_thread(go.wait, PATIENCE_S)
+
+    async def plot():
+        left = asyncio.ensure_future(paid())
+        await held()
+        await ran.astep("after")
+        left.cancel()
+
+    run = hf.with_id("x").start(act(plot))
+    until(lambda: "paid[1]/paid#1" in statuses(hf))
+    execution = hf._engine.live["x"][0]
+    if how == "lose":
+        execution.lose(StoreFull("no room"))
+    else:
+        getattr(open_hf(), how)("x", patience=0)
+        until(lambda: execution.control is not None)
+    go.set()
+    with pytest.raises(HoldfastError):
+        run.result(timeout=PATIENCE_S)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+    assert ran == []

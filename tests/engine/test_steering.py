@@ -106,6 +106,7 @@ def test_a_plain_body_is_let_end(hf, act, ran):
     run = hf.with_id("x").start(act(lambda: (long(), after())))
     until(lambda: ran)
     assert hf.cancel("x", patience=0.2) == "running"
+    until(lambda: hf._engine.live["x"][0].control is not None)
     go.set()
     with pytest.raises(RunCancelled):
         run.result(timeout=20)
@@ -177,6 +178,26 @@ def test_a_cancelled_run_can_be_resumed(hf, act, ran):
     parked(hf, "x")
     hf.approve("x")
     assert again.result(timeout=20) == (1, "approved")
+
+
+def test_children_go_on_with_a_run_that_was_cancelled(hf, act, ran):
+    """They ended with it: `resume` takes them up where they were, too."""
+
+    @step
+    def work():
+        ran.append("work")
+
+    kid = act(lambda: (work(), approval("ok").outcome)[1], "child")
+    hf.with_id("x").start(act(lambda: kid()))
+    parked(hf, "x")
+    assert hf.cancel("x") == "cancelled"
+    assert {info.status for info in hf.runs()} == {"cancelled"}
+    again = hf.resume("x")
+    (child,) = [info.id for info in hf.runs() if info.id != "x"]
+    parked(hf, child)
+    hf.approve(child)
+    assert again.result(timeout=20) == "approved"
+    assert ran == ["work"]
 
 
 def test_pause_stops_at_the_next_step(hf, act, ran):

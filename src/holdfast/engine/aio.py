@@ -267,7 +267,7 @@ def _cancel_when_stopped(
 
 async def in_store(run: Execution, work: Callable[[], T]) -> T:
     """Do what waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
-    done, cancelled = await _in_store(run, work)
+    done, cancelled = await shielded(run, work)
     if cancelled is not None:
         raise cancelled
     return done
@@ -275,10 +275,11 @@ async def in_store(run: Execution, work: Callable[[], T]) -> T:
 
 async def in_store_to_the_end(run: Execution, work: Callable[[], T]) -> T:
     """The same for the end of a run, which a cancel must not keep from being written."""
-    return (await _in_store(run, work))[0]
+    return (await shielded(run, work))[0]
 
 
-async def _in_store(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
+async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
+    """The same, with the cancel that came meanwhile."""
     loop = asyncio.get_running_loop()
     waiter = Waiter(loop)
     doing = loop.run_in_executor(run.engine.claimers(), work)

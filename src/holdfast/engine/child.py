@@ -7,13 +7,14 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from holdfast.engine import code as codes
 from holdfast.engine import lifecycle
-from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.claim import Claimed, claim, give_back
 from holdfast.engine.control import Control
 from holdfast.engine.drive import drive
 from holdfast.engine.follower import Parking
@@ -25,6 +26,7 @@ from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
     OwnershipLost,
+    RunCancelled,
     RunHeld,
     RunInterrupted,
     RunPaused,
@@ -178,6 +180,10 @@ def _run_child(
         return handle._take()
     except _STOPPED as error:
         raise _stop_parent(call, error) from None
+    except RunCancelled:
+        if call.execution.control is not None:  # they end together: no failure of the parent's step
+            raise call.execution.control from None
+        raise
     finally:
         current.reset(token)
 
@@ -185,14 +191,12 @@ def _run_child(
 async def _run_child_async(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
-    import asyncio
-
     token = current.set(None)
     try:
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
         parks: list[Parked] = []
-        claimed = await asyncio.to_thread(make_claim)
+        claimed = await _claim_soon(call, make_claim)
         with _stopped_with_parent(call):
             await lifecycle.execute_async(
                 engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
@@ -204,15 +208,31 @@ async def _run_child_async(
                         await call.execution.waiting.wait_async(wait)
                 finally:
                     call.execution.under_way += 1
-                claimed = await asyncio.to_thread(_claim_again, call)
+                claimed = await _claim_soon(call, partial(_claim_again, call))
                 await lifecycle.execute_async(
                     engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
                 )
         return handle._take() if handle.done() else await handle
     except _STOPPED as error:
         raise _stop_parent(call, error) from None
+    except RunCancelled:
+        if call.execution.control is not None:  # they end together: no failure of the parent's step
+            raise call.execution.control from None
+        raise
     finally:
         current.reset(token)
+
+
+async def _claim_soon(call: Call, make_claim: Claimer) -> Claimed:
+    """Without blocking the loop. A cancel that comes meanwhile gives the child back: the parent must not end
+    while somebody still claims it."""
+    from holdfast.engine.aio import shielded
+
+    claimed, cancelled = await shielded(call.execution, make_claim)
+    if cancelled is not None:
+        give_back(call.execution.engine, call.spec.child, claimed)
+        raise cancelled
+    return claimed
 
 
 def _stop_parent(call: Call, error: HoldfastError) -> Control:

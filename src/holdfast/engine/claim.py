@@ -153,7 +153,7 @@ def _claim(
         dead = _make_sure_dead(engine, run_id, state, force)
         if state is not None and state.cancel is not None and not state.ended:
             # Its last owner did not come to it. Children first: if this process dies too, the next does it.
-            steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by, 0.0)
+            steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by)
         ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
             ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)

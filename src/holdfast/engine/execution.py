@@ -85,6 +85,8 @@ class Execution:
         self.id = run_id
         self.state = state
         self.epoch = state.epoch
+        self.claimed_at = state.version
+        """What is older was meant for those who had the run before."""
         self.is_async = is_async
         self.thread = threading.get_ident()
         self.forced = False
@@ -422,8 +424,11 @@ class Execution:
         return control
 
     def task_ended(self, counters: Counters, task: Any) -> None:  # noqa: ARG002
-        """A task whose scope has these counters is done."""
+        """A task whose scope has these counters is done. What stops the run ends its tasks with it: asyncio
+        need not tell that nobody has looked at their errors."""
         self.tasks -= 1
+        if self.control is not None and not task.cancelled():
+            task.exception()
 
     def lose(self, error: BaseException) -> Control:
         """An append was refused or failed: nothing may be built on it. Returns the signal that says so, also

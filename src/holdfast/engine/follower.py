@@ -215,7 +215,7 @@ class Follower:
         recorded = [
             Recorded(e.decode(one.type, one.payload), one.version, one.at)
             for one in entries
-            if one.type in HEARD
+            if one.type in HEARD and one.version > execution.claimed_at
         ]
         if recorded:
             execution.hear(recorded)

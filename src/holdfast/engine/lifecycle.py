@@ -92,7 +92,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
 
 def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
     """Before the run ends: if this process dies in between, it is still to be cancelled, and they with it."""
-    steering.cancel_children(engine, cancel.run_id, cancel.reason, cancel.by, 0.0)
+    steering.cancel_children(engine, cancel.run_id, cancel.reason, cancel.by)
 
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:

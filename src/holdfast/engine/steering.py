@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 _POLL_S = 0.01
+_WITH_PARENT = "its parent run was cancelled"
 
 
 def user() -> str:
@@ -94,22 +95,22 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
     """
     while not _cancel_family(engine, run_id, reason, by):
         pass  # one of them got another owner in between
+    deadline = time.monotonic() + patience_s
     status = _wait(engine, run_id, ENDED, patience_s)
-    if status in ENDED:
-        cancel_children(engine, run_id, reason, by, patience_s)
+    while status in ENDED and time.monotonic() < deadline and any(_open_beneath(engine, run_id)):
+        time.sleep(_POLL_S)  # their owners were asked, too
+        if _wait(engine, run_id, ENDED, 0.0) not in ENDED:
+            break  # somebody goes on with them all
     return status
 
 
-def cancel_children(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> None:
-    """End what is left of the children of a run that was cancelled, or is about to be."""
-    for child in engine.store.runs(parent=run_id):
-        if child.status not in ENDED:
-            try:
-                cancel(engine, child.id, reason or "its parent run was cancelled", by, patience_s)
-            except Refused:
-                pass  # it has ended meanwhile
-        else:
-            cancel_children(engine, child.id, reason, by, patience_s)
+def cancel_children(engine: Engine, run_id: str, reason: str, by: str) -> None:
+    """End, or ask to end, what is left of the children of a run that is about to be cancelled."""
+    for child in _open_beneath(engine, run_id):
+        try:
+            cancel(engine, child, reason or _WITH_PARENT, by, 0.0)
+        except Refused:
+            pass  # it has ended meanwhile
 
 
 def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
@@ -117,7 +118,7 @@ def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
     head = _Attempt.of(engine, run_id, partial(c.CancelRun, run_id, reason, by))
     tried = {run_id: head}
     if not head.live:
-        why = reason or "its parent run was cancelled"
+        why = reason or _WITH_PARENT
         for child in _open_beneath(engine, run_id):
             tried[child] = _Attempt.of(engine, child, partial(c.CancelRun, child, why, by))
 

@@ -69,6 +69,8 @@ def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:
     # An error that came out of a child run names a step of that run.
     failed = [state.steps[key] for key in state.failed_steps if key in state.steps]
     again = [step.key for step in failed if step.status == "failed"]
+    if state.status == "cancelled":  # its child runs ended with it, and go on with it
+        again += [step.key for step in state.steps.values() if step.child and step.status == "running"]
     return [*(e.StepReopened(key, state.generation) for key in again), e.RunReopened()]
 
 
