@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast import StoreError
-from holdfast.engine import claim
+from holdfast.engine import remains
 
 GRACE_S = 0.3
 
@@ -21,7 +21,7 @@ def test_takeover_waits_for_the_dead_owners_command(open_hf, act, crashes):
         first.with_id("x").run(act(lambda: None))
     crashes.bury(first)
     second = open_hf()
-    lock = claim.command_locks(second.home, "x") / "1-1.lock"
+    lock = remains.command_locks(second.home, "x") / "1-1.lock"
     lock.parent.mkdir(parents=True)
     fd = os.open(lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(fd, fcntl.LOCK_EX)

@@ -12,7 +12,7 @@ from holdfast.cli.foreground import execute
 from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
-from holdfast.engine.atomic import check_files
+from holdfast.engine.policy import check_files
 from holdfast.errors import BadInput
 from holdfast.kernel.events import Effect
 

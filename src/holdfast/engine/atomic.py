@@ -28,6 +28,7 @@ from holdfast.engine.scope import current
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
 from holdfast.kernel.files import last
+from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
@@ -38,7 +39,8 @@ INSIDE = "HOLDFAST_STEP_ROOT"
 _LOCK_AT_FIRST_S = 0.02
 _LOCK_AT_MOST_S = 0.5
 _LONG_S = 5.0
-_NAMED = 20
+_LONG_HERE_S = 30.0
+"""Steps of one process take turns as a matter of course; one that waits for the step around it never ends."""
 
 
 def enter(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
@@ -132,12 +134,13 @@ class Guard:
         if not self._locked:
             self._locked = self._workspace.try_to_work(self._lock)
         who = self._workspace.worker()
-        if not self._locked and waited_s > _LONG_S and not self._told and who != os.getpid():
+        ours = who == os.getpid()
+        if not self._locked and waited_s > (_LONG_HERE_S if ours else _LONG_S) and not self._told:
             self._told = True
+            does = "another step of this process does" if ours else f"process {who} does"
             logging.getLogger("holdfast").warning(
-                "step %s has waited for %d s to work on %s: process %d does", self._call.key, waited_s,
-                self._root, who,
-            )  # fmt: skip
+                "step %s has waited for %d s to work on %s: %s", self._call.key, waited_s, self._root, does
+            )
         return self._locked
 
     def begun(self) -> None:
@@ -156,7 +159,7 @@ class Guard:
         """What goes to the log with the intent. Raises `HoldfastError`: then the body must not run."""
         self._hold.enter_context(self._workspace.contents.hold())
         state, key = self._run.state, self._call.key
-        now = self._workspace.snapshot().id
+        now = windows.take(self._run, self._workspace)
         commands: list[c.Command] = []
         known = last(state.files)
         if known is not None and known.snapshot != now and not self._run.unsaved:
@@ -164,7 +167,7 @@ class Guard:
             commands.append(windows.save(self._workspace, now, "start"))
         done = self._take_back()
         if done is not None:
-            kept = tuple(shown(one.path) for one in done.kept[:_NAMED])
+            kept = tuple(shown(one.path) for one in done.kept[: windows.NAMED])
             taken = windows.save(self._workspace, done.after, "taken_back", key)
             commands.append(replace(taken, instead_of=done.before, changes=len(done.actions), kept=kept))
         self._before = now if done is None else done.after
@@ -175,13 +178,13 @@ class Guard:
         return commands
 
     def _take_back(self) -> Restored | None:
-        """Roll back what the last attempt did: what differs between its `before` and how it left the files.
-        What changed since then, by whomever, stays."""
+        """Roll back what the last attempt did: what differs between its `before` and how it left the files,
+        where the step says that it writes. What changed since then, by whomever, stays."""
         attempt = _last_attempt(self._run.state.files, self._call.key, self.isolated)
         if attempt is None:
             return None
         before, left = attempt
-        return self._workspace.apply(self._workspace.plan(before, left))
+        return self._workspace.apply(self._workspace.plan(before, left, self._spec.writes))
 
     def _make_copy(self) -> None:
         from holdfast.workspace import Workspace
@@ -221,7 +224,7 @@ class Guard:
             writes = selects(self._spec.writes)
             divided = self._workspace.divide(self._before, lambda path, _: writes(path))
             return self._saved(divided.left, divided.now)
-        now = self._workspace.snapshot().id
+        now = windows.take(self._run, self._workspace)
         return self._saved(now, now)
 
     def _bring_back(self, copy: Workspace) -> list[c.Command]:
@@ -276,21 +279,6 @@ def _remove(directory: Path) -> None:
         shutil.rmtree(directory)
     except OSError as error:
         raise StoreError(f"the copy {directory} cannot be removed: {error.strerror}") from error
-
-
-def shown(path: bytes) -> str:
-    """A path as text that every terminal and every JSON can have."""
-    return path.decode("utf-8", "backslashreplace")
-
-
-def check_files(what: str, effect: str, writes: Sequence[str], isolate: str | None) -> None:
-    """Options that only a `workspace` step can keep."""
-    if isolate not in (None, "copy"):
-        raise BadInput(f"{what}: isolate={isolate!r} is not known; use 'copy'")
-    if effect != "workspace" and (writes or isolate):
-        raise BadInput(f"{what}: writes and isolate are for effect='workspace'")
-    if isinstance(writes, str):
-        raise BadInput(f"{what}: writes takes a list of patterns, ['src/**']")
 
 
 def workspace_path() -> Path:

@@ -8,15 +8,14 @@ one process, one gets the run and the other is attached to it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import ownership, steering
-from holdfast.engine.heart import BEAT_S
 from holdfast.engine.missing import missing
-from holdfast.engine.treelock import drop_lock, read_stamp, stop_tree, wait_until_dead
-from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError
+from holdfast.engine.remains import command_locks, last_seen_us, locks_up_to, wait_for_commands
+from holdfast.engine.treelock import stop_tree
+from holdfast.errors import HoldfastError, Refused, RunHeld
 from holdfast.kernel import commands as c
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
@@ -24,24 +23,8 @@ from holdfast.kernel.state import RunState
 from holdfast.store.port import Append, Decision, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.engine.engine import Engine
     from holdfast.engine.run import Run
-
-_TREE_PATIENCE_S = 10.0
-
-
-class CommandStillEnding(RunHeld):
-    """Nobody executes the run, but a command of its last owner is not dead yet."""
-
-    def __init__(self, run_id: str, whose: str = "dead") -> None:
-        self.run_id = run_id
-        self.pid = 0
-        self.host = ""
-        HoldfastError.__init__(
-            self, f"run {run_id}: a command of its {whose} owner is still being ended; try again in a moment"
-        )
 
 
 class Claimed(NamedTuple):
@@ -182,7 +165,7 @@ def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
     ended. A stopped one gives no orders itself, and its command would go on.
     """
     locks = command_locks(engine.home, run_id)
-    for lock in _locks(locks, epoch - 1):
+    for lock in locks_up_to(locks, epoch - 1):
         stop_tree(lock)
     try:
         wait_for_commands(locks, run_id, epoch - 1, "last")
@@ -310,28 +293,6 @@ class _Attempt:
         self._engine.tell(written)
 
 
-def command_locks(home: Path, run_id: str) -> Path:
-    """The directory of the locks that supervisors of this run's commands hold."""
-    return home / "commands" / run_id
-
-
-def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> int:
-    """A dead owner's command dies within a second; until its whole tree is dead nobody goes on.
-
-    Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
-    them was dead, in microseconds; 0 if none says so.
-    """
-    deadline = time.monotonic() + _TREE_PATIENCE_S
-    ended_at = 0
-    for lock in _locks(locks, epoch):
-        if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):
-            raise CommandStillEnding(run_id, whose)
-        stamp = read_stamp(lock)
-        ended_at = max(ended_at, stamp.ended_at_ns // 1000 if stamp is not None else 0)
-        drop_lock(lock)
-    return ended_at
-
-
 def _refuse_pending(engine: Engine, run_id: str) -> None:
     """Files on their way back must arrive before the run goes on upon them."""
     for row in engine.store.operations(run=run_id, limit=1):
@@ -340,31 +301,3 @@ def _refuse_pending(engine: Engine, run_id: str) -> None:
                 f"{row.kind} {row.id} of run {run_id} is under way, or was cut off; the next command that "
                 "opens the store finishes it: try again"
             )
-
-
-def last_seen_us(engine: Engine, dead: str, ended_at: int) -> int:
-    """When a dead owner, or a command of it that lived longer, can last have changed files; 0 if there is no
-    dead owner. A sign of life is as old as the time between two of them, at most."""
-    if not dead:
-        return 0
-    row = engine.store.owner(dead)
-    if row is not None and row.boot != ownership.boot_id():  # it died with the machine, if not before
-        return max(ended_at, ownership.booted_at_us())
-    seen = ownership.last_seen_us(engine.home, dead)
-    return max(ended_at, seen + int(BEAT_S * 1e6) if seen and not ended_at else seen)
-
-
-def _locks(locks: Path, epoch: int) -> list[Path]:
-    """The locks of commands that owners up to `epoch` have started."""
-    try:
-        paths = sorted(locks.iterdir())
-    except FileNotFoundError:
-        return []  # no command runs
-    except OSError as error:
-        raise StoreError(f"whether a command runs under {locks} cannot be told: {error.strerror}") from error
-    return [path for path in paths if path.suffix == ".lock" and _epoch(path) <= epoch]
-
-
-def _epoch(lock: Path) -> int:
-    number = lock.name.partition("-")[0]
-    return int(number) if number.isdigit() else 0

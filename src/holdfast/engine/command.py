@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.engine.arguments import Signature
-from holdfast.engine.atomic import check_files
-from holdfast.engine.claim import command_locks
 from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
-from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
+from holdfast.engine.policy import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.process import NO_OUTPUT, Exit, Process, SupervisorLost
+from holdfast.engine.remains import command_locks
 from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow

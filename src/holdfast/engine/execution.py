@@ -220,19 +220,25 @@ class Execution:
 
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
         """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
-        Returns what stopped it: a cancel or a pause that came until now is carried out instead."""
+        Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
+        caller: if that dies before it, whoever goes on with the run finds the request."""
+        stopped: Control | None = None
 
         def release() -> Sequence[c.Command]:
+            nonlocal stopped
+            stopped = self.control
             now = self.engine.clock.now_us()
             steps = self.state.steps
             over = [_ending(step, now) for step in steps.values() if _is_due(step, now)]
+            asked = () if stopped is None else stopped.commands
+            others = [one for one in asked if not isinstance(one, c.CancelRun)]
             decided = any(steps[key].status != "waiting" for key in parked.gates)
-            waits: e.Waits = "pending" if decided or 0 < parked.until <= now else parked.waits
-            asked = () if self.control is None else self.control.commands
-            return (*saved, *over, *asked, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
+            goes_on = decided or 0 < parked.until <= now or len(others) < len(asked)
+            waits: e.Waits = "pending" if goes_on else parked.waits
+            return (*saved, *over, *others, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release)
-        return self.control or parked
+        return stopped or parked
 
     def forget_lost(self) -> BaseException | None:
         """Why an append was lost, if one was. Then only a release may follow: it builds on nothing."""

@@ -24,7 +24,7 @@ from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.scope import NEVER, Deadline, Scope, current
-from holdfast.errors import HoldfastError, NotStorable, RunCancelled, RunInterrupted
+from holdfast.errors import HoldfastError, NotStorable, Refused, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import as_recorded, rebuild, steps_behind
 from holdfast.kernel.identity import Counters
@@ -249,11 +249,14 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
 
 
 def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -> Control:
-    """Let go of a parked run, and end its descendants if it is cancelled just then."""
+    """Let go of a parked run, and end it with its descendants if it is cancelled just then."""
     control = execution.release_parked(parked, saved)
     for command in control.commands:
         if isinstance(command, c.CancelRun):
-            _cancel_descendants(execution.engine, command)
+            try:
+                steering.cancel(execution.engine, execution.id, command.reason, command.by, 0.0)
+            except Refused:
+                pass  # somebody has gone on with it, and ended it
     return control
 
 

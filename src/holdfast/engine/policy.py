@@ -1,8 +1,8 @@
-"""How a step may be tried: retries and timeouts."""
+"""What a step may be asked for: retries, timeouts, and what it does with files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -55,3 +55,13 @@ class Retry:
 
 
 ONCE = Retry(attempts=1)
+
+
+def check_files(what: str, effect: str, writes: Sequence[str], isolate: str | None) -> None:
+    """Options that only a `workspace` step can keep."""
+    if isolate not in (None, "copy"):
+        raise BadInput(f"{what}: isolate={isolate!r} is not known; use 'copy'")
+    if effect != "workspace" and (writes or isolate):
+        raise BadInput(f"{what}: writes and isolate are for effect='workspace'")
+    if isinstance(writes, str):
+        raise BadInput(f"{what}: writes takes a list of patterns, ['src/**']")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
+from holdfast.engine.remains import seen_alive_us
 from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -55,7 +56,7 @@ def decide_gate(
     what was seen. Raises `GateError` if it does not fit."""
     _refuse_stray(engine, run_id)
     command = c.DecideGate(run_id, outcome, gate, digest, by, comment)
-    decided = _command(engine, run_id, lambda _: command)
+    decided = _command(engine, run_id, lambda *_: command)
     return next(event.key for event in decided if isinstance(event, e.GateDecided))
 
 
@@ -64,7 +65,7 @@ def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> 
     raw, blob, blobs = engine.store_value(value, f"the value of signal {name}")
     _refuse_stray(engine, run_id)
     command = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
-    sent = _command(engine, run_id, lambda _: command, blobs)
+    sent = _command(engine, run_id, lambda *_: command, blobs)
     return any(isinstance(event, e.GateDecided) for event in sent)
 
 
@@ -82,7 +83,11 @@ def _refuse_stray(engine: Engine, run_id: str) -> None:
 def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
     """Let the run stop at its next step boundary; returns its status: `paused`, unless its owner has not
     come so far within `patience_s`."""
-    _command(engine, run_id, lambda live: c.PauseRun(run_id, reason, by, live))
+    _command(
+        engine,
+        run_id,
+        lambda state, live: c.PauseRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live)),
+    )
     return _wait(engine, run_id, ENDED | {"paused", "needs_attention"}, patience_s)
 
 
@@ -115,12 +120,12 @@ def cancel_children(engine: Engine, run_id: str, reason: str, by: str) -> None:
 
 def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
     """One try."""
-    head = _Attempt.of(engine, run_id, partial(c.CancelRun, run_id, reason, by))
+    head = _Attempt.of(engine, run_id, partial(_cancel_run, engine, run_id, reason, by))
     tried = {run_id: head}
     if not head.live:
         why = reason or _WITH_PARENT
         for child in _open_beneath(engine, run_id):
-            tried[child] = _Attempt.of(engine, child, partial(c.CancelRun, child, why, by))
+            tried[child] = _Attempt.of(engine, child, partial(_cancel_run, engine, child, why, by))
 
     def decide_all(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         decisions = []
@@ -141,18 +146,36 @@ def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
     return is_done()
 
 
+def _cancel_run(
+    engine: Engine, run_id: str, reason: str, by: str, state: RunState, live: bool
+) -> c.CancelRun:
+    return c.CancelRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live))
+
+
+def _seen_at(engine: Engine, run_id: str, state: RunState, live: bool) -> int:
+    """When the dead owner of a run that works on files was last seen: what it did to them until then, and
+    nothing later, is the run's. Nobody could find that out when the run no longer names it."""
+    return 0 if live or not state.owner or not state.files else seen_alive_us(engine, run_id, state)
+
+
 def _open_beneath(engine: Engine, run_id: str) -> Iterator[str]:
-    """The descendants of a run that have not ended."""
-    for child in engine.store.runs(parent=run_id):
+    """The descendants of a run that have not ended; those of generations that it left stay what they are."""
+    children = engine.store.runs(parent=run_id)
+    strays = set(engine.store.strays([child.id for child in children]))
+    for child in children:
+        if child.id in strays:
+            continue
         if child.status not in ENDED:
             yield child.id
         yield from _open_beneath(engine, child.id)
 
 
-def _command(
-    engine: Engine, run_id: str, make: Callable[[bool], c.Command], blobs: Blobs = ()
-) -> Sequence[e.Event]:
-    """Append what the command brings about. `make` is told whether a live process executes the run."""
+Make = Callable[[RunState, bool], c.Command]
+"""Told the run's state, and whether a live process executes it."""
+
+
+def _command(engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> Sequence[e.Event]:
+    """Append what the command brings about."""
     while True:
         attempt = _Attempt.of(engine, run_id, make, blobs)
         engine.store.command(run_id, attempt.decide, after=attempt.version)
@@ -175,14 +198,12 @@ class _Attempt:
         self.events: Sequence[e.Event] | None = None
 
     @classmethod
-    def of(
-        cls, engine: Engine, run_id: str, make: Callable[[bool], c.Command], blobs: Blobs = ()
-    ) -> _Attempt:
+    def of(cls, engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> _Attempt:
         state = fold(engine.store.history(run_id))
         if state is None:
             raise missing(engine.store, run_id)
         live = bool(state.owner) and is_alive(engine.home, state.owner)
-        return cls(engine, state, live, make(live), blobs)
+        return cls(engine, state, live, make(state, live), blobs)
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         now = fold(recorded, self._state)

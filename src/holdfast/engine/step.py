@@ -16,11 +16,10 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from holdfast.engine.arguments import Signature
-from holdfast.engine.atomic import check_files
 from holdfast.engine.drive import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Call, Spec
-from holdfast.engine.policy import ONCE, Retry, Seconds, seconds
+from holdfast.engine.policy import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.scope import InsideStep, Scope, current
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.kernel.events import Effect, Isolate

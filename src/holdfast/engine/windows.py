@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.kernel.events import FilesPlace, GitPosition
     from holdfast.workspace import Divided, Workspace
 
+NAMED = 20
+"""So many paths at most are told of."""
+
 
 def begin(run: Execution) -> None:
     """The run goes on: what its last owner left, where that one did not say so, and what the files are now.
@@ -37,15 +40,33 @@ def begin(run: Execution) -> None:
         workspace = run.engine.files.of_run(run.state)
         with workspace.contents.hold():
             commands: list[c.Command] = []
-            until = run.engine.clock.now_us() if run.robbed else run.state.seen_at or run.state.let_go_at
-            divided = divide(workspace, known.snapshot, until)
-            if divided.left != known.snapshot:
-                commands.append(save(workspace, divided.left, "stop"))
+            until = run.engine.clock.now_us() if run.robbed else run.state.seen_at
+            if until:
+                divided = divide(workspace, known.snapshot, until)
+                now = divided.now
+                if divided.left != known.snapshot:
+                    commands.append(save(workspace, divided.left, "stop"))
+            else:
+                now = take(run, workspace)
             git = position_of(workspace) if last_git(run.state.files) is not None else None
-            write(run, [*commands, save(workspace, divided.now, "start", git=git)])
+            write(run, [*commands, save(workspace, now, "start", git=git)])
     except HoldfastError as error:
         raise run.stop(unusable(run, error)) from None
     run.engine.heart.beat_for(run)
+
+
+def take(run: Execution, workspace: Workspace) -> str:
+    """Save all files as they are. Of those that never held still meanwhile it is told."""
+    from holdfast.workspace.beneath import shown
+
+    snapshot = workspace.snapshot()
+    for path in snapshot.unsettled[:NAMED]:
+        run.engine.files.say_once(
+            f"{shown(path)} changed each time it was read: what is saved of it may be torn; a program that "
+            "writes it all the time, a database for one, should stop for a checkpoint or be left out "
+            "(.holdfastignore)"
+        )
+    return snapshot.id
 
 
 def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
@@ -103,7 +124,7 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
         try:
             workspace = run.engine.files.of_run(run.state)
             held.enter_context(workspace.contents.hold())
-            snapshot = workspace.snapshot().id if run.unsaved else known.snapshot
+            snapshot = take(run, workspace) if run.unsaved else known.snapshot
             git = position_of(workspace) if in_git else None
             saved = (save(workspace, snapshot, "stop", git=git),)
         except HoldfastError as error:
@@ -123,7 +144,7 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
         try:
             workspace = run.engine.files.of_run(run.state)
             held.enter_context(workspace.contents.hold())
-            snapshot, git = workspace.snapshot().id, position_of(workspace)
+            snapshot, git = take(run, workspace), position_of(workspace)
         except HoldfastError as error:
             raise run.stop(unusable(run, error)) from None
         run.engine.heart.beat_for(run)

@@ -154,21 +154,24 @@ class FailRun(Command, frozen=True, gc=False):
 
 
 class CancelRun(Command, frozen=True, gc=False):
-    """End the run. If a live owner executes it (`live`), it is asked to."""
+    """End the run. If a live owner executes it (`live`), it is asked to; a dead one was last seen alive at
+    `seen_at`."""
 
     run_id: str
     reason: str = ""
     by: str = ""
     live: bool = False
+    seen_at: int = 0
 
 
 class PauseRun(Command, frozen=True, gc=False):
-    """Let the run stop where it is. If a live owner executes it (`live`), it is asked to."""
+    """Let the run stop where it is. `live` and `seen_at` as in `CancelRun`."""
 
     run_id: str
     reason: str = ""
     by: str = ""
     live: bool = False
+    seen_at: int = 0
 
 
 class RewindRun(Command, frozen=True, gc=False):

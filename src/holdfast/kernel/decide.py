@@ -51,7 +51,7 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
     if state.owner and state.owner not in (command.dead, command.owner) and not command.force:
         raise RunHeld(command.run_id, 0, state.owner)
     if state.cancel is not None:  # its owner died, or could not write, before it had done that
-        return _cancelled(state, state.cancel.reason, state.cancel.by)
+        return _cancelled(state, state.cancel.reason, state.cancel.by, command.seen_at)
     if state.owner == command.owner:
         return []
     return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force, command.seen_at)]
@@ -224,16 +224,16 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
     _not_ended(state, command.run_id, "cancel")
     if state.owner and command.live:
         return [] if state.cancel else [e.CancelRequested(command.reason, command.by)]
-    return _cancelled(state, command.reason, command.by)
+    return _cancelled(state, command.reason, command.by, command.seen_at)
 
 
-def _cancelled(state: RunState, reason: str, by: str) -> Sequence[e.Event]:
+def _cancelled(state: RunState, reason: str, by: str, seen_at: int) -> Sequence[e.Event]:
     cut_off = [
         e.StepInDoubt(step.key, "was cut off when the run was cancelled", state.generation)
         for step in state.steps.values()
         if step.effect == "once" and step.status == "running"
     ]
-    return [*cut_off, e.RunCancelled(reason, by)]
+    return [*cut_off, e.RunCancelled(reason, by, seen_at)]
 
 
 def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
@@ -242,7 +242,7 @@ def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
         return []
     if state.owner and command.live:
         return [] if state.pause else [e.PauseRequested(command.reason, command.by)]
-    return [e.RunPaused(command.reason, command.by)]
+    return [e.RunPaused(command.reason, command.by, command.seen_at)]
 
 
 def _not_ended(state: RunState, run_id: str, what: str) -> None:

@@ -177,8 +177,11 @@ class RunFailed(Event, frozen=True, gc=False):
 
 
 class RunCancelled(Event, frozen=True, gc=False):
+    """It was ended. `seen_at` is when its owner was last seen alive, if that was dead."""
+
     reason: str = ""
     by: str = ""
+    seen_at: int = 0
 
 
 class CancelRequested(Event, frozen=True, gc=False):
@@ -196,10 +199,11 @@ class PauseRequested(Event, frozen=True, gc=False):
 
 
 class RunPaused(Event, frozen=True, gc=False):
-    """Nobody goes on with it before somebody resumes it."""
+    """Nobody goes on with it before somebody resumes it. `seen_at` as in `RunCancelled`."""
 
     reason: str = ""
     by: str = ""
+    seen_at: int = 0
 
 
 class SignalReceived(Event, frozen=True, gc=False):

@@ -74,7 +74,7 @@ _GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
-    state.owner, state.let_go_at = "", at
+    state.owner = ""
     if event.waits and (state.status in ("pending", "running") or event.waits == "pending"):
         state.status = event.waits
     # A release is a driver that lived to say so: not what a crash loop looks like.
@@ -92,17 +92,16 @@ def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, 
 
 def _completed(state: RunState, event: e.RunCompleted, version: int, at: int) -> None:
     state.status, state.result, state.blob, state.owner = "completed", event.result, event.blob, ""
-    state.let_go_at = at
 
 
 def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.owner = "failed", event.error, event.steps, ""
-    state.let_go_at = at
 
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
-    state.cancel, state.let_go_at = None, at
+    state.cancel = None
+    state.seen_at = state.seen_at or event.seen_at
 
 
 def _cancel_requested(state: RunState, event: e.CancelRequested, version: int, at: int) -> None:
@@ -115,7 +114,7 @@ def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at:
 
 def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
     state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", None
-    state.let_go_at = at
+    state.seen_at = state.seen_at or event.seen_at
 
 
 def _signal_received(state: RunState, event: e.SignalReceived, version: int, at: int) -> None:

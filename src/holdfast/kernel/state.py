@@ -140,8 +140,6 @@ class RunState(msgspec.Struct):
     """version → signal, in the order in which they came."""
     files: list[Saved] = []
     """The snapshots on the way to where the run is, in their order."""
-    let_go_at: int = 0
-    """When its last owner let it go."""
     seen_at: int = 0
     """The last sign of life of an owner that died, until it was told what it had done to the files."""
     result: msgspec.Raw = NOTHING

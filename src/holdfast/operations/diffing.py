@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.atomic import shown
 from holdfast.errors import Refused
 from holdfast.operations import files, points
 from holdfast.operations.holding import load
+from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.atomic import shown
 from holdfast.engine.files import mark_of
 from holdfast.engine.windows import divide
 from holdfast.errors import Refused
@@ -19,6 +18,7 @@ from holdfast.kernel.operation import OperationState
 from holdfast.operations import repositories
 from holdfast.operations.holding import Dead
 from holdfast.operations.repositories import GitGoing
+from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.engine.claim import command_locks, last_seen_us, wait_for_commands
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
+from holdfast.engine.remains import last_seen_us, seen_alive_us
 from holdfast.errors import RunHeld
 from holdfast.kernel.evolve import fold
 
@@ -34,8 +34,8 @@ class Dead(NamedTuple):
 def let_go(engine: Engine, run_id: str, state: RunState) -> Dead:
     """Returns when the commands of a dead owner are dead too. A live owner is never robbed: `RunHeld`."""
     refuse_live(engine, run_id, state)
-    ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-    return Dead(state.owner, state.seen_at or last_seen_us(engine, state.owner, ended_at))
+    seen_at = seen_alive_us(engine, run_id, state)
+    return Dead(state.owner, state.seen_at or seen_at)
 
 
 def look(engine: Engine, state: RunState) -> Dead:

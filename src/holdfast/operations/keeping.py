@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.engine.atomic import shown
 from holdfast.errors import BadWorkspace, HoldfastError
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
 from holdfast.store.port import Decision, Recorded, new_event
+from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
