@@ -178,7 +178,7 @@ class CodeNotFound(NotFound):
     def __init__(self, workflow: str, why: str) -> None:
         self.workflow = workflow
         self.why = why
-        super().__init__(f"the workflow {workflow} cannot be loaded: {why}")
+        super().__init__(f"{workflow} cannot be loaded: {why}")
 
 
 class SnapshotNotFound(NotFound, LookupError):

@@ -75,6 +75,7 @@ class Holdfast:
         }
         self._place = wiring.find_place(flags, project_files=home is None)
         self.home = self._place.home
+        wiring.tell_of_other_store(self._place)
         self._store = wiring.open_store(self._place)
         try:
             self._engine = wiring.open_engine(

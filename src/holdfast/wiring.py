@@ -5,7 +5,9 @@ The only module below the CLI that reads the environment.
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ import msgspec
 
 from holdfast import project
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, StoreError
 from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
@@ -74,6 +76,27 @@ def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
     if chosen is not None:
         return project.expand(chosen, environ=os.environ, cwd=cwd)
     return root
+
+
+def tell_of_other_store(place: Place) -> None:
+    """A script that is started in another directory than before gets another store, in which the ids it uses
+    are those of other runs. When such a store is about to be made, that is told."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if place.resolved.settings.home is not None or may_have_store(place.home) or not file:
+        return
+    own = project.find_root(Path(file).resolve().parent, environ=os.environ)
+    if own == place.root.resolve():
+        return
+    try:
+        other = project.open_project(own, project.data_home(os.environ), mint=str, create=False)
+    except (NotFound, StoreError):
+        return
+    if may_have_store(other.home):
+        logging.getLogger("holdfast").warning(
+            "a new store is made for the project %s, where this process was started; the script lies in "
+            "%s, which has one, with other runs: name one for both with Holdfast(home) or HOLDFAST_HOME",
+            place.root, own,
+        )  # fmt: skip
 
 
 def may_have_store(home: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import datetime
 
 RUN_FIELDS = {
@@ -295,3 +296,31 @@ def test_resuming_can_be_switched_off(cli):
     assert cli("list", HOLDFAST_RESUME="false").err == ""
     assert "the setting `resume` is off" in cli("resume", "--all", HOLDFAST_RESUME="false", code=2).err
     assert cli("resume", "x", HOLDFAST_RESUME="false").out == "1\n"
+
+
+def test_a_script_in_another_directory_has_another_store(cli):
+    """Its ids mean other runs there: it says so before the first of them begins, and only then."""
+    cli.script(
+        """
+        @workflow
+        def main():
+            return note("ran")
+
+        if __name__ == "__main__":
+            with Holdfast() as hf:
+                hf.with_id("report").run(main)
+        """
+    )
+    elsewhere = cli.directory.parent / "elsewhere"
+    elsewhere.mkdir()
+    del cli.env["HOLDFAST_HOME"]
+    cli.env["XDG_DATA_HOME"] = str(cli.directory.parent / "data")
+    said = [
+        subprocess.run(
+            [cli.python, str(cli.directory / "flow.py")],
+            cwd=where, env=cli.env, capture_output=True, text=True, check=True,
+        ).stderr
+        for where in (cli.directory, cli.directory, elsewhere, elsewhere)
+    ]  # fmt: skip
+    assert ["a new store is made" in one for one in said] == [False, False, True, False]
+    assert "HOLDFAST_HOME" in said[2]

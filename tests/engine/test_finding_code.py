@@ -95,6 +95,15 @@ def test_another_script_resumes_it(killed, lab):
     )
 
 
+def test_the_result_of_a_script_is_read_by_another_one(killed, lab):
+    """The run has ended: what is loaded of its script is the class of its result."""
+    assert killed.run().exit_code == 0
+    ended = lab(RESUME, name="resume.py").run()
+    assert (ended.exit_code, ended.stdout) == (0, "Draft(title='KELP', mood=<Mood.CALM: 'calm'>)\n"), (
+        ended.stderr
+    )
+
+
 def test_the_script_itself_goes_on(killed):
     """Run again, it is `__main__` once more."""
     assert killed.run().stdout == "Draft(title='KELP', mood=<Mood.CALM: 'calm'>)\n"

@@ -151,13 +151,25 @@ def test_many_serve_and_each_run_goes_on_once(open_hf, act, ran, serve):
     assert sorted(ran) == list(range(20))
 
 
-def test_what_cannot_be_executed_is_told_once(open_hf, act, serve, monkeypatch):
+@pytest.mark.parametrize("orphan", [False, True])
+def test_what_cannot_be_executed_is_told_once(open_hf, act, crashes, serve, monkeypatch, orphan):
     """Its code is not found: one word, and nobody tries over and over."""
     first = open_hf()
-    first.with_id("x").start(act(lambda: approval("ok").outcome))
-    parked(first, "x")
-    first.approve("x")
-    first.close()
+    go = threading.Event()
+
+    @step
+    def held():
+        go.wait(20)
+
+    first.with_id("x").start(act((lambda: held()) if orphan else (lambda: approval("ok").outcome)))
+    if orphan:
+        until(lambda: first.steps("x"))
+        go.set()
+        crashes.bury(first)
+    else:
+        parked(first, "x")
+        first.approve("x")
+        first.close()
     from holdfast.engine import code
     from holdfast.errors import CodeNotFound
 
@@ -167,7 +179,7 @@ def test_what_cannot_be_executed_is_told_once(open_hf, act, serve, monkeypatch):
     monkeypatch.setattr(code, "load", lost)
     service, told = serve()
     until(lambda: told)
-    threading.Event().wait(0.3)
+    threading.Event().wait(1.3)  # longer than between two looks for orphans
     assert (service.served, len(told), type(told[0][1])) == (1, 1, CodeNotFound)
 
 

@@ -217,3 +217,17 @@ def test_a_run_for_which_there_is_no_thread_is_given_back(hf, act, monkeypatch):
         with pytest.raises(RuntimeError, match="can't start"):
             hf.with_id("x").start(act(lambda: "done"))
     assert hf.with_id("x").run(act(lambda: "done")) == "done"
+
+
+@pytest.mark.parametrize("how", ["run", "start"])
+def test_what_is_no_workflow_is_refused(hf, how):
+    """A step or a plain function could not be found again after a crash."""
+
+    @step
+    def work():
+        return 1
+
+    for given in (work, len, lambda: 1, 7):
+        with pytest.raises(BadInput, match="put @workflow above it"):
+            getattr(hf, how)(given)
+    assert hf.runs() == []

@@ -31,7 +31,8 @@ from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
-from holdfast.errors import RunInterrupted, StoreClosed, WrongColour
+from holdfast.engine.workflow import WorkflowBase
+from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, Code
@@ -110,6 +111,7 @@ class Engine:
         """A run of the workflow, going on by itself; an id that exists goes on with that run. `code`
         says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
+        _check_workflow(workflow)
         create, blobs = self.creation(workflow, args, kwargs, run_id, code)
         attached = self.attached(create)
         if attached is not None:
@@ -128,6 +130,7 @@ class Engine:
     ) -> Any:
         """Execute the workflow and give its result. A `def` workflow runs in the caller's thread."""
         self._check_open()
+        _check_workflow(workflow)
         if workflow.is_async:
             return self.start(workflow, args, kwargs, run_id).result()
         create, blobs = self.creation(workflow, args, kwargs, run_id)
@@ -343,3 +346,9 @@ class Engine:
         if self._closed:
             raise StoreClosed("this Holdfast is closed; open another one")
         codes.refuse_while_loading()
+
+
+def _check_workflow(given: object) -> None:
+    if not isinstance(given, WorkflowBase):
+        name = getattr(given, "__name__", None) or repr(given)
+        raise BadInput(f"{name} is no workflow, so it could not be found again: put @workflow above it")

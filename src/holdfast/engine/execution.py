@@ -333,7 +333,9 @@ class Execution:
                 key,
             )
         if digest and past.digest != digest:
-            self._diverge(f"{key} with other arguments", f"{key} with arguments of digest {digest[:8]}", key)
+            now = f"{key} with arguments of digest {digest[:8]}"
+            hint = "time and chance must come from a step, or from `now` and `random`"
+            self._diverge(f"{key} with other arguments", f"{now} ({hint})", key)
         return past
 
     async def give_up_again(self, key: str) -> NoReturn:  # noqa: ARG002

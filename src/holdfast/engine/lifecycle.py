@@ -24,7 +24,7 @@ from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.scope import NEVER, Deadline, Scope, current
-from holdfast.errors import HoldfastError, NotStorable, Refused, RunCancelled, RunInterrupted
+from holdfast.errors import CodeNotFound, HoldfastError, NotStorable, Refused, RunCancelled, RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import as_recorded, rebuild, steps_behind
 from holdfast.kernel.identity import Counters
@@ -96,7 +96,17 @@ def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
 
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
-    """The outcome of a run that has ended before."""
+    """The outcome of a run that has ended before. If it is of a class of the run's script, that is loaded."""
+    try:
+        return _ended(engine, run_id, state)
+    except CodeNotFound:
+        if not state.code.script:
+            raise
+        codes.load(state.code)
+        return _ended(engine, run_id, state)
+
+
+def _ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
     alias = codes.enter(state.code)
     try:
         if state.status == "completed":

@@ -13,11 +13,11 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import recovery
 from holdfast.engine.run import Run
-from holdfast.errors import OwnershipLost, RunHeld, RunInterrupted, RunWaiting, StoreClosed
+from holdfast.errors import OwnershipLost, RunHeld, RunInterrupted, RunWaiting, StoreClosed, StoreError
 from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
@@ -25,11 +25,22 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
+_STORE_AGAIN_S = 1.0
+_REFUSED_AGAIN_S = 30.0
 _NO_NEWS = (RunHeld, RunInterrupted, OwnershipLost, StoreClosed)
 """What is no news: somebody else has the run, or this process stops."""
 
 OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
+
+
+class _Refusal(NamedTuple):
+    """Why a run, as it was at this version, could not be executed, and when to try again all the same: its
+    code may be back."""
+
+    version: int
+    why: str
+    again_at: float
 
 
 class Service:
@@ -41,8 +52,8 @@ class Service:
         self._on_served = on_served
         self._lock = threading.Lock()
         self._active: set[str] = set()
-        self._refused: dict[str, int] = {}
-        """Runs that could not be executed → their version then: until it changes there is no point."""
+        self._refused: dict[str, _Refusal] = {}
+        """Runs that could not be executed: until they have changed there is little point in it."""
         self._orphans_due = 0.0
         self._pulse: int | None = None
         self._due = 0
@@ -88,7 +99,10 @@ class Service:
         row = self._engine.store.run(run_id)
         if row is None or row.status not in ("pending", "running", "sleeping", "waiting"):
             return False
-        return self._refused.get(run_id) != row.version
+        refusal = self._refused.get(run_id)
+        if refusal is None or refusal.version != row.version:
+            return True
+        return self._engine.clock.monotonic() >= refusal.again_at
 
     def _serve(self, run_id: str) -> bool:
         """Begin with a run; False if there is no room for it now."""
@@ -134,8 +148,12 @@ class Service:
             return
         if error is not None and not isinstance(error, RunWaiting):
             row = self._engine.store.run(run_id)
-            if row is not None and not row.owner:
-                self._refused[run_id] = row.version
+            known = self._refused.get(run_id)
+            after_s = _STORE_AGAIN_S if isinstance(error, StoreError) else _REFUSED_AGAIN_S
+            again_at = self._engine.clock.monotonic() + after_s
+            now = self._refused[run_id] = _Refusal(row.version if row else 0, str(error), again_at)
+            if known is not None and known[:2] == now[:2]:
+                return  # it was told
         self.served += 1
         if self._on_served is not None:
             self._on_served(run_id, error)
