@@ -273,3 +273,22 @@ def test_what_a_person_changed_in_a_gap_stays(files: Holdfast, act: Any, root: P
     }
     assert (root / "new" / "file").read_text() == "a person's"
     assert done.files is not None and "mine" in {kept.path for kept in done.files.kept}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_step_inside_a_step_on_the_same_files(
+    files: Holdfast, act: Any, root: Path, is_async: bool
+) -> None:
+    """It would wait for ever for the one that waits for it: it is refused, and both say so."""
+    inner = act(lambda: write("inner", "1"), "child")
+
+    @step(effect="workspace")
+    def outer() -> None:
+        files.with_id("inner").run(inner)
+
+    async def plot() -> None:
+        await outer.aio()
+
+    with pytest.raises(NeedsAttention, match="so does the step that runs it"):
+        files.run(act(plot if is_async else lambda: outer()))
+    assert files.get("inner").status == "needs_attention"

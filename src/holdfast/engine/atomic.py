@@ -92,10 +92,10 @@ class Guard:
         self._spec = call.spec
         self._workspace: Workspace = self._run.engine.files.of_run(self._run.state)
         self._root = str(self._workspace.root)
-        if os.environ.get(INSIDE) == self._root and not self.isolated:
+        if not self.isolated and (os.environ.get(INSIDE) == self._root or self._is_inside_another()):
             raise BadWorkspace(
-                f"step {call.key} works on {self._root}, and so does the step that this process runs in: say "
-                "--isolate or --effect idempotent"
+                f"step {call.key} works on {self._root}, and so does the step that runs it and waits for it: "
+                "isolate it, or give it the effect idempotent"
             )
         self._before = ""
         self._copy: Workspace | None = None
@@ -105,6 +105,15 @@ class Guard:
         self._told = False
         self.saved: list[c.Command] = []
         """What goes to the log with the end of the attempt."""
+
+    def _is_inside_another(self) -> bool:
+        """Whether a step of this process that has these files alone runs the run of this one."""
+        around = self._run.around
+        while isinstance(around, Call):
+            if around.guard is not None and around.guard._root == self._root and not around.guard.isolated:
+                return True
+            around = around.execution.around
+        return False
 
     @property
     def isolated(self) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.engine.control import Control
 from holdfast.engine.parking import Parked, Waiting
+from holdfast.engine.scope import InsideStep, current
 from holdfast.errors import (
     DivergenceError,
     HoldfastError,
@@ -89,6 +90,9 @@ class Execution:
         """What is older was meant for those who had the run before."""
         self.is_async = is_async
         self.thread = threading.get_ident()
+        around = current.get()
+        self.around = around if isinstance(around, InsideStep) else None
+        """The step whose body runs this run, if any: they wait for each other."""
         self.forced = False
         """Taken from a live owner by force: what it left half done is taken the same way."""
         self.robbed = False
