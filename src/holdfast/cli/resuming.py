@@ -64,7 +64,8 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
         detail = Detail(opened, chosen)
         if detail.info.status == "completed":
             return _say_done(detail, as_json)
-    return _resume(detail, take_over, as_json)
+        home = opened.place.home
+    return _resume(detail, home, take_over, as_json)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -102,13 +103,18 @@ def _pass_on(code: Code) -> None:
     os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, take_over: bool, as_json: bool) -> int:
+def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
+    """Execute it where it was started, on the store that it was found in: that directory may be of another
+    project, or of none, as a fork's own is."""
     code = detail.state.code
     _pass_on(code)
     if code.cwd and Path(code.cwd).is_dir():
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
     progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)
-    with access.open_to_execute(on_event=progress.on_event, on_output=progress.on_output) as (opened, engine):
+    with access.open_to_execute(home=home, on_event=progress.on_event, on_output=progress.on_output) as (
+        opened,
+        engine,
+    ):
         return execute(
             opened,
             engine,

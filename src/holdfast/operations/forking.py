@@ -188,7 +188,7 @@ class _Moved(NamedTuple):
         return cls(
             engine,
             saved.root,
-            ForkedFiles(str(directory.absolute()), file_points.described(saved), saved.snapshot, count),
+            ForkedFiles(str(directory.resolve()), file_points.described(saved), saved.snapshot, count),
         )
 
     def make(self) -> None:
