@@ -45,9 +45,10 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
 
-    --all leaves alone what waits for a person, and failed runs. It exits with 1 if a run failed, with 6 if
-    one needs attention, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose
-    gate is decided, whose sleep is over, whose process dies; any number of processes can.
+    --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
+    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
+    cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
+    decided, whose sleep is over, whose process dies; any number of processes can.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
