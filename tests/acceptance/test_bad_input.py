@@ -24,6 +24,7 @@ def template(make_cli, tmp_path_factory):
     """A project with a script and two runs, made once."""
     made = make_cli(tmp_path_factory.mktemp("template"))
     made.script(FLOW)
+    (made.directory / "empty.py").write_text("print(1)\n")
     made("run", "--id", "kelp-one", "true")
     made("run", "--id", "kelp-two", "flow.py:main", "1")
     return made
@@ -77,13 +78,20 @@ def ready(cli, template):
         (["run", "Add auth"], 3, "no program 'Add'"),
         (["run", "Add auth"], 3, '; did you mean `holdfast deliver "Add auth"`?'),
         (["run", "--", "no-such-program-here"], 3, "no program"),
-        (["run", "flow.py"], 2, "name the workflow in it, `flow.py:NAME`"),
+        (["run", "flow.py:man"], 3, "there is no man in it; there is flow.py:main, flow.py:unstorable, "),
+        (["run", "flow.py"], 2, "name the workflow in it: flow.py:main, flow.py:unstorable, flow.py:raises"),
+        (["run", "./flow.py"], 2, "name the workflow in it: ./flow.py:main, "),
+        (["run", "empty.py"], 2, "empty.py has no @workflow; `holdfast run -- python empty.py` runs it"),
         # arguments that do not fit
         (["run", "flow.py:main"], 2, "missing a required argument: 'n'"),
         (["run", "flow.py:main", "1", "2", "3"], 2, "too many positional arguments"),
         (["run", "flow.py:main", "1", "--arg", "q=1"], 2, "unexpected keyword argument 'q'"),
         (["run", "flow.py:main", "--arg", "n"], 2, "must be NAME=VALUE"),
         (["run", "flow.py:main", "1", "--timeout", "3"], 2, "are for commands"),
+        (["run", "flow.py:main", "--goal", "add"], 2, "an argument of the workflow is `--arg goal=add`"),
+        (["run", "flow.py:main", "--max-words=a b"], 2, "`--arg 'max_words=a b'`"),
+        (["run", "flow.py:main", "--args", "n=1"], 2, "did you mean --arg?"),
+        (["run", "--jsn", "true"], 2, "no such option: --jsn; did you mean --json?"),
         (["run", "true", "--arg", "n=1"], 2, "--arg is for functions"),
         (["run", "--id", "a/b", "true"], 2, "cannot be a run's id"),
         (["run", "--id", "kelp-two", "flow.py:main", "2"], 2, "exists with other arguments"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from datetime import datetime
+from textwrap import dedent
+
+import pytest
 
 RUN_FIELDS = {
     "id", "workflow", "status", "interrupted", "reason", "parent", "owner_pid", "created_at", "updated_at",
@@ -108,6 +111,29 @@ def test_command_streams_and_logs(cli):
     pieces = cli("logs", "c", "--step", "sh", "--json").json()
     assert {piece["source"] for piece in pieces} == {"stdout", "stderr"}
     assert "abcdef" not in json.dumps(pieces)
+
+
+@pytest.mark.parametrize("postponed", ["", "from __future__ import annotations\n"])
+def test_text_stays_text_where_the_workflow_takes_text(cli, postponed):
+    """`version: str` gets "2.0" and no number, also with None, by name, in the rest, and where an annotation
+    beside it cannot be resolved; other parameters get JSON if it is some."""
+    flow = """
+        from typing import Optional
+        from holdfast import workflow
+        @workflow
+        def release(version: str, n: int, note: str | None = None, *tags: str, **more: str):
+            return [version, n, note, *tags, more]
+        @workflow
+        def odd(n, other: "Missing" = 1, *, old: "Optional[str]" = None, table: "dict[str, None]" = 0):
+            return [n, other, old, table]
+    """
+    (cli.directory / "flow.py").write_text(postponed + dedent(flow))
+    ran = cli("run", "flow.py:release", "2.0", "2", "null", "true", "--arg", "by=1e3")
+    assert ran.json() == ["2.0", 2, "null", "true", {"by": "1e3"}]
+    ran = cli("run", "flow.py:release", "--arg", "version=2.0", "--arg", "n=2")
+    assert ran.json() == ["2.0", 2, None, {}]
+    ran = cli("run", "flow.py:odd", "2", "3", "--arg", "old=4", "--arg", "table=5")
+    assert ran.json() == [2, 3, "4", 5]
 
 
 def test_failing_command_is_told_in_words(cli):

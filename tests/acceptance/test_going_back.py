@@ -111,6 +111,37 @@ def test_fork(ran):
     assert ran("fork", "r", "--at", "pay", "--dry-run", "--json").json()["id"] is None
 
 
+def test_a_fork_goes_on_in_a_directory_of_its_own(cli):
+    """The command that `fork` prints finds the store of the project it was given in, without --home; the
+    directory is told as it is, and what the fork writes is in it."""
+    del cli.env["HOLDFAST_HOME"]
+    cli.script("""
+        @workflow
+        def main():
+            checkpoint("begun")
+            command(["sh", "-c", "pwd > where"])
+            return Path("where").read_text().strip()
+    """)
+    cli("run", "--id", "r", "flow.py:main")
+    made = cli("fork", "r", "--at", "begun", "--into", "s", "--directory", "../other", "--json").json()
+    other = cli.directory.parent / "other"
+    assert made["files"]["directory"] == str(other)
+    assert cli("resume", "s").json() == str(other)
+    assert (cli.directory / "where").read_text().strip() == str(cli.directory)
+    assert cli.status("s") == "completed"
+
+
+def test_a_store_is_found_before_the_directory_is_changed(cli):
+    """`HOLDFAST_HOME=store` means the store where the command is given, not where the run was started."""
+    cli.script("@step\ndef work(): return Path('out').exists()\n@workflow\ndef main(): return work()")
+    cli("run", "--id", "r", "flow.py:main", HOLDFAST_HOME="../store")
+    cli("fork", "r", "--at", "work", "--into", "s", HOLDFAST_HOME="../store")
+    inner = cli.directory / "inner"
+    inner.mkdir()
+    cli.directory = inner
+    assert cli("resume", "s", HOLDFAST_HOME="../../store").out == "false\n"
+
+
 def test_replay(ran):
     """A reordered step in a run in flight is found without running anything; exit code 6 for CI."""
     ran("rewind", "r", "--to", "pay")

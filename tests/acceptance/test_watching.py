@@ -174,6 +174,28 @@ def test_resume_all_follow(flow, wait_until, number):
     assert "completed gate" in err and "completed sleeper" in err and "run failer failed" in err
 
 
+def test_resume_all_names_what_could_not_go_on(flow):
+    """A workflow that is gone: its run is named with the reason, on one line, and the exit code is that of
+    `resume` of it; a run that failed is not as bad, one that needs attention is worse."""
+    for run_id in ("renamed", "fine"):
+        flow("run", "--id", run_id, "flow.py:asks", code=5)
+        flow("approve", run_id)
+    flow.script(FLOW.replace("def asks", "def asked"))
+    flow("run", "--id", "good", "flow.py:asked", code=5)
+    flow("approve", "good")
+    alone = flow("resume", "renamed", code=3).err
+    resumed = flow("resume", "--all", code=3).err
+    for run_id in ("renamed", "fine"):
+        (line,) = [line for line in resumed.splitlines() if f"run {run_id} cannot go on" in line]
+        assert "there is no asks in it" in line and line.endswith(alone.removeprefix("holdfast: ").strip())
+    assert "completed good" in resumed
+    told = flow("resume", "--all", "--json", code=3)
+    assert {json.loads(line)["id"] for line in told.out.splitlines()} == {"renamed", "fine"}
+    assert "run fine cannot go on" in told.err
+    flow.script(FLOW.replace("after()]", "after(), 1 / 0]"))
+    assert "run fine failed" in flow("resume", "--all", code=1).err
+
+
 def test_what_goes_with_all(flow):
     """`--follow` alone, a run beside `--all`: a sentence."""
     flow("run", "true")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,9 +36,10 @@ class Opened(msgspec.Struct, frozen=True):
         return run
 
 
-def find_place(*, create: bool = False) -> wiring.Place:
-    """Where the store is. Without `create` nothing is written, and NotFound says that there is none."""
-    place = wiring.find_place({"home": app.home()}, create=create)
+def find_place(*, create: bool = False, home: Path | None = None) -> wiring.Place:
+    """Where the store is. Without `create` nothing is written, and NotFound says that there is none. With
+    `home`, the store is there, whatever project the working directory is of."""
+    place = wiring.find_place({"home": app.home() if home is None else str(home)}, create=create)
     if not create and not wiring.may_have_store(place.home):
         raise NotFound(f"there is no store in {place.home} yet; `holdfast run` makes one")
     return place
@@ -68,12 +70,13 @@ def clear_progress() -> None:
 def open_to_execute(
     *,
     create: bool = False,
+    home: Path | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Iterator[tuple[Opened, Engine]]:
     """A store with an engine on it. At the end live runs are stopped and released."""
     gc.enable()
-    place = find_place(create=create)
+    place = find_place(create=create, home=home)
     store = wiring.open_store(place)
     try:
         engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output)

@@ -42,7 +42,7 @@ class Detail:
         self._openings = {
             (event.key, event.digest): event for event, _, _ in recorded if type(event) is e.GateOpened
         }
-        self.steps = [self._view(step) for step in state.steps.values() if step.kind not in HIDDEN]
+        self.steps = [self.view(step) for step in state.steps.values() if step.kind not in HIDDEN]
 
     @property
     def status(self) -> str:
@@ -62,19 +62,20 @@ class Detail:
 
     def result(self) -> Any:
         """The run's result as JSON data (values that plain JSON lacks are tagged), None without one."""
-        return self._data(self.state.result, self.state.blob)
+        return self.data(self.state.result, self.state.blob)
 
-    def _data(self, inline: msgspec.Raw, blob: str) -> Any:
+    def data(self, inline: msgspec.Raw, blob: str) -> Any:
+        """A value of its history as JSON data, None without one."""
         data = self._opened.store.blob(blob) if blob else bytes(inline)
         return self._redactor.redact_value(msgspec.json.decode(data)) if data else None
 
     def gates(self) -> list[GateView]:
         """All of them, in the order in which they were opened."""
-        return [self._gate(step) for step in self.state.steps.values() if step.kind in ("approval", "signal")]
+        return [self.gate(step) for step in self.state.steps.values() if step.kind in ("approval", "signal")]
 
-    def _gate(self, step: StepState) -> GateView:
+    def gate(self, step: StepState) -> GateView:
         opening = self._openings[step.key, step.digest]
-        redact = self._redactor.redact
+        redact = self.redact
         outcome = "abandoned" if step.status == "abandoned" else step.outcome
         return GateView(
             self.info.id,
@@ -82,7 +83,7 @@ class Detail:
             step.kind,
             redact(step.name),
             step.digest,
-            self._data(opening.show, opening.blob),
+            self.data(opening.show, opening.blob),
             instant(step.started_at),
             _at(opening.until if outcome else step.due_at),
             outcome,
@@ -102,18 +103,24 @@ class Detail:
         failure = self.state.error
         if failure is None:
             return None
+        return self.error_fields(failure) | {"steps": list(self.state.failed_steps)}
+
+    def error_fields(self, failure: e.Failure) -> dict[str, Any]:
+        """The stable fields of an error in JSON."""
         return {
             "type": failure.type_name,
-            "message": self._redactor.redact(failure.message),
-            "traceback": self._redactor.redact(failure.traceback),
-            "steps": list(self.state.failed_steps),
+            "message": self.redact(failure.message),
+            "traceback": self.redact(failure.traceback),
             "members": [self.sentence(member) for member in failure.members],
         }
+
+    def redact(self, text: str) -> str:
+        return self._redactor.redact(text)
 
     def sentence(self, failure: e.Failure) -> str:
         """An error as Python writes its last line."""
         name = failure.type_name.removeprefix("holdfast.errors.")
-        return self._redactor.redact(f"{name}: {failure.message}" if failure.message else name)
+        return self.redact(f"{name}: {failure.message}" if failure.message else name)
 
     def ways_on(self) -> Iterator[tuple[str, str]]:
         """(command, what it does) for each way in which a person can move the run on."""
@@ -155,12 +162,12 @@ class Detail:
         elif status in ("running", "sleeping", "pending") and self.info.owner_pid:
             yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
 
-    def _view(self, step: StepState) -> StepView:
-        note = self._redactor.redact(step.why) if step.why else ""
+    def view(self, step: StepState) -> StepView:
+        note = self.redact(step.why) if step.why else ""
         if step.error is not None:
             note = self.sentence(step.error)
         elif step.outcome:
-            note = self._redactor.redact(decision_text(step.outcome, step.by, step.comment))
+            note = self.redact(decision_text(step.outcome, step.by, step.comment))
         return StepView(
             step.key,
             step.name,

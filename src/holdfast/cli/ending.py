@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
 from holdfast.cli.moments import between, stamp
-from holdfast.cli.terminal import cells, clean, complain, out, say
+from holdfast.cli.terminal import cells, clean, complain, json_text, out, say
 from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
@@ -41,7 +41,7 @@ def tell(
         took = between(detail.info.created_at, detail.info.updated_at)
         say([("completed", "green"), f" {run_id} in {took}"])
         if not as_json and not detail.state.code.argv:
-            _print_result(detail)
+            out.line(json_text(detail.result()))
         return 0
     complain(sentence(detail, error))
     if status == "waiting":
@@ -58,12 +58,6 @@ def exit_code(status: str, error: BaseException | None = None, *, interrupted: b
     if interrupted:
         return INTERRUPTED
     return error.exit_code if isinstance(error, HoldfastError) else INTERRUPTED
-
-
-def _print_result(detail: Detail) -> None:
-    from holdfast.cli.showing import as_text
-
-    out.line(as_text(detail.result()))
 
 
 def _name_ways(detail: Detail) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import moments
-from holdfast.cli.terminal import Line, clean, fit
+from holdfast.cli.rows import cut_lines
+from holdfast.cli.terminal import Line, clean
 
 _DIGEST_CHARS = 6
 _SHOWN_CHARS = 100_000
@@ -93,18 +94,7 @@ def heading(gate: GateView) -> str:
 
 def shown_lines(gate: GateView, width: int, most: int | None, hint: str) -> Iterator[Line]:
     """What an approval shows, at most so many lines of it; `hint` says how to see the rest."""
-    lines = shown_text(gate.shown).splitlines()
-    kept = lines if most is None or len(lines) <= most else lines[: most - 1]
-    cut = False
-    for line in kept:
-        text = clean(line.expandtabs(4))
-        short = text if most is None else fit(text, width)
-        cut = cut or short != text
-        yield short
-    if len(kept) < len(lines):
-        yield [(f"... {len(lines) - len(kept):,} more lines; {hint}", "dim")]
-    elif cut:
-        yield [(f"(lines are cut; {hint})", "dim")]
+    return cut_lines(shown_text(gate.shown), width, most, hint)
 
 
 def shown_text(value: Any) -> str:

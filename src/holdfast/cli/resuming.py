@@ -45,9 +45,10 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
 
-    --all leaves alone what waits for a person, and failed runs. It exits with 1 if a run failed, with 6 if
-    one needs attention, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose
-    gate is decided, whose sleep is over, whose process dies; any number of processes can.
+    --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
+    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
+    cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
+    decided, whose sleep is over, whose process dies; any number of processes can.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
@@ -64,7 +65,8 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
         detail = Detail(opened, chosen)
         if detail.info.status == "completed":
             return _say_done(detail, as_json)
-    return _resume(detail, take_over, as_json)
+        home = opened.place.home
+    return _resume(detail, home, take_over, as_json)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -102,13 +104,18 @@ def _pass_on(code: Code) -> None:
     os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, take_over: bool, as_json: bool) -> int:
+def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
+    """Execute it where it was started, on the store that it was found in: that directory may be of another
+    project, or of none, as a fork's own is."""
     code = detail.state.code
     _pass_on(code)
     if code.cwd and Path(code.cwd).is_dir():
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
     progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)
-    with access.open_to_execute(on_event=progress.on_event, on_output=progress.on_output) as (opened, engine):
+    with access.open_to_execute(home=home, on_event=progress.on_event, on_output=progress.on_output) as (
+        opened,
+        engine,
+    ):
         return execute(
             opened,
             engine,

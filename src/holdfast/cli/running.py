@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import Any
 
 import click
@@ -27,14 +28,25 @@ class _RunCommand(click.Command):
             at = args.index("--")
             ctx.meta[_DASHES] = args[at + 1 :]
             args = args[:at]
+        words = list(args)  # the parser takes them out one by one
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise click.UsageError(
-                f"no such option: {error.option_name}; a command with options goes after `--`: "
-                "`holdfast run -- CMD ARGS`",
-                ctx,
-            ) from None
+            raise click.UsageError(_no_such_option(error, words), ctx) from None
+
+
+def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
+    """What somebody meant who wrote it: an option of ours, an argument of a workflow, or one of a command."""
+    name = error.option_name
+    text = f"no such option: {name}"
+    if error.possibilities:
+        text += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
+    at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
+    if not any(target.is_function(word) for word in words[:at]):
+        return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
+    given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
+    parameter = name.lstrip("-").replace("-", "_")
+    return f"{text}; an argument of the workflow is `--arg {shlex.quote(f'{parameter}={given}')}`"
 
 
 @click.command(
@@ -77,9 +89,11 @@ def run_command(
 ) -> int:
     """Run TARGET so that it survives a crash.
 
-    TARGET is `module:function` or `path.py:function` (arguments are JSON if they parse, else text),
-    or a command: `holdfast run "make test"`, `holdfast run -- make -j4 test`. A command is split into
-    words as a shell does it, but no shell runs it.
+    TARGET is `module:function` or `path.py:function`, or a command: `holdfast run "make test"`,
+    `holdfast run -- make -j4 test`. A command is split into words as a shell does it, but no shell runs it.
+
+    An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
+    else text.
     """
     found, rest = target.parse(words, ctx.meta.get(_DASHES, ()))
     if isinstance(found, target.Command):
@@ -94,7 +108,7 @@ def run_command(
             "--effect, --isolate, --writes and --timeout are for commands; a function says it in @step(...)"
         )
     workflow = target.load(found)
-    args, kwargs = target.arguments(rest, named)
+    args, kwargs = target.arguments(workflow.fn, rest, named)
     return _run_function(workflow, args, kwargs, run_id, as_json)
 
 

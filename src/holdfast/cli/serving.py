@@ -12,12 +12,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from holdfast import wiring
-from holdfast.errors import Refused
+from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunPaused, RunWaiting
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
 
 FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
+_MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
+_STOPPED = (RunWaiting, RunPaused)
+"""What is no failure to go on: the run came to where it has to wait."""
 
 
 def resume_all(*, follow: bool, as_json: bool) -> int:
@@ -55,7 +58,7 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
 
 
 class _Teller:
-    """Says how each run stands that was served. Called from any thread."""
+    """Says how each run stands that was served, and keeps the worst exit code. Called from any thread."""
 
     def __init__(self, opened: Opened, *, as_json: bool) -> None:
         self._opened = opened
@@ -65,28 +68,39 @@ class _Teller:
     def tell(self, run_id: str, error: BaseException | None) -> None:
         from holdfast.cli.detail import Detail
         from holdfast.cli.ending import sentence
-        from holdfast.cli.terminal import out, say
+        from holdfast.cli.terminal import complain, json_text, out, say
 
         detail = Detail(self._opened, run_id)
         status = detail.info.status
-        if status == "failed":
-            self.code = self.code or FAILED
-        elif status == "needs_attention":
-            self.code = NEEDS_ATTENTION
+        self.code = max(self.code, _exit_code(status, error), key=_MILD_TO_GRAVE.index)
         if self._as_json:
-            import msgspec
-
             from holdfast.cli.showing import fields
 
-            out.offer(msgspec.json.encode(fields(detail)).decode() + "\n")
-        elif status == "completed":
-            say([("completed", "green"), f" {run_id}"])
-        else:
+            out.offer(json_text(fields(detail)) + "\n")
+        if status == "completed":
+            if not self._as_json:
+                say([("completed", "green"), f" {run_id}"])
+        elif isinstance(error, CodeNotFound):  # which does not know the run
+            complain(f"run {run_id} cannot go on: {error}")
+        elif not self._as_json:
             say(sentence(detail, error))
 
 
+def _exit_code(status: str, error: BaseException | None) -> int:
+    """What `resume` of that run alone would end with; 0 if it waits, which is not for a program to end."""
+    if status in ("failed", "cancelled"):
+        return FAILED
+    if status == "needs_attention":
+        return NEEDS_ATTENTION
+    if isinstance(error, HoldfastError) and not isinstance(error, _STOPPED):
+        return error.exit_code
+    return INTERRUPTED if status in ("pending", "running") else 0
+
+
 def main() -> int:
-    """Go on with one run, to its end or until it waits."""
+    """Go on with one run, to its end or until it waits; the exit code says why it could not."""
+    from holdfast.cli.terminal import complain
+
     home, run_id = sys.argv[1:3]
     place = wiring.find_place({"home": home}, create=False)
     store = wiring.open_store(place)
@@ -96,6 +110,9 @@ def main() -> int:
             engine.resume(run_id, stay=False).rested.wait()
         except KeyboardInterrupt:  # the run stops at its next step boundary
             return INTERRUPTED
+        except HoldfastError as error:
+            complain(f"run {run_id} cannot go on: {error}")
+            return error.exit_code
         finally:
             engine.close()
     finally:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from holdfast.cli import access, moments
 from holdfast.cli.detail import Detail, run_fields, step_fields
+from holdfast.cli.failures import error_rows
 from holdfast.cli.gates import gate_fields, heading, shown_lines
 from holdfast.cli.listing import STYLES
+from holdfast.cli.rows import INDENT, row, rows, width
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, wrap
+from holdfast.cli.terminal import Line, Piece, cells, clean, fit, json_text, out
 from holdfast.errors import RunNotFound
 from holdfast.kernel.state import ENDED
 
@@ -26,14 +25,8 @@ if TYPE_CHECKING:
     from holdfast.cli.gates import GateView
     from holdfast.engine.records import LogEvent
 
-_FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
-_PACKAGE = str(Path(__file__).parent.parent)
-_PLUMBING = ("/concurrent/futures/", "/asyncio/", "/threading.py")
-_INDENT = 10
 _RESULT_CHARS = 4000
 _RESULT_LINES = 8  # on a terminal
-_MEMBERS = 5  # so many errors of a group
-_TRACEBACK_LINES = 40
 _WAITS = 3  # so many steps that wait are named above the tree
 _DECIDED = 3  # so many gates that were decided, the last ones
 _SHOWN_LINES = 12  # of what a gate shows
@@ -41,7 +34,17 @@ _SHOWN_LINES = 12  # of what a gate shows
 
 @click.command("show")
 @click.argument("run")
-@click.option("--all", "everything", is_flag=True, help="Every step of a long run, and every branch.")
+@click.option(
+    "--step",
+    metavar="STEP",
+    help="One step: what it got, its attempts, what it gave. Its name is enough, or the beginning of it.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every step of a long run, and every branch; with --step long values as a whole.",
+)
 @click.option(
     "--depth",
     type=click.IntRange(0),
@@ -50,13 +53,21 @@ _SHOWN_LINES = 12  # of what a gate shows
 )
 @click.option("--events", "with_events", is_flag=True, help="Everything that happened, in order.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def show_command(run: str, everything: bool, depth: int | None, with_events: bool, as_json: bool) -> None:
+def show_command(
+    run: str, step: str | None, everything: bool, depth: int | None, with_events: bool, as_json: bool
+) -> None:
     """Show one run: status, steps, result. The beginning of an id is enough.
 
-    Of a long run the middle is folded, and branches that completed are counted.
+    Of a long run the middle is folded, and branches that completed are counted. With --step: arguments,
+    attempts with their times and errors, output, result, and who decided a gate or settled a doubt.
     """
+    if step is not None and (with_events or depth is not None):
+        raise click.UsageError("--step goes with --all and --json only")
     with access.open_to_read() as opened:
         detail = Detail(opened, run)
+        if step is not None:
+            _show_step(opened, detail, step, everything, as_json)
+            return
         events = list(opened.reading.events(detail.info.id)) if with_events else []
         if as_json:
             shown = fields(detail) | ({"events": [_event(event) for event in events]} if with_events else {})
@@ -66,6 +77,21 @@ def show_command(run: str, everything: bool, depth: int | None, with_events: boo
         children = Children(opened)
         lines = [*describe(detail, children, folding, 1 if depth is None else depth), *timeline(events)]
         out.text("".join(out.paint(line) + "\n" for line in lines))
+
+
+def _show_step(opened: Opened, detail: Detail, name: str, everything: bool, as_json: bool) -> None:
+    from holdfast.cli import step_detail, step_showing
+
+    found = step_detail.find(opened, detail, name)
+    if as_json:
+        out.json(step_detail.fields(found))
+        return
+    lines = step_showing.describe(found, look(stopped=not _goes_on(detail)), whole=everything)
+    out.text("".join(out.paint(line) + "\n" for line in lines))
+
+
+def _goes_on(detail: Detail) -> bool:
+    return detail.status in ("running", "sleeping", "pending")
 
 
 class Children(Mapping[str, Sequence[StepView]]):
@@ -123,26 +149,25 @@ def describe(
 ) -> Iterator[Line]:
     """The run for people."""
     info = detail.info
-    yield _row("run", [(info.id, "bold")])
-    yield from _rows("workflow", clean(f"{info.workflow} ({detail.place})"))
-    yield _row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
+    yield row("run", [(info.id, "bold")])
+    yield from rows("workflow", clean(f"{info.workflow} ({detail.place})"))
+    yield row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
     if info.reason:
-        yield from _rows("", clean(info.reason))
-    yield _row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
-    yield _row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
+        yield from rows("", clean(info.reason))
+    yield row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
+    yield row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
     if info.parent:
         stray = detail.is_stray()
-        yield _row(
+        yield row(
             "parent", [info.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
         )
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
     yield from _ways_on(detail)
     if detail.steps:
-        live = detail.status in ("running", "sleeping", "pending")
-        drawn = tree(detail.steps, look(stopped=not live), children, folding, depth)
+        drawn = tree(detail.steps, look(stopped=not _goes_on(detail)), children, folding, depth)
         hint = "; --all shows each" if folding and len(drawn) < len(detail.steps) else ""
-        yield from _rows("steps", _counts(detail) + hint)
+        yield from rows("steps", _counts(detail) + hint)
         yield from drawn
     yield from _outcome(detail, whole=folding is None)
 
@@ -156,16 +181,16 @@ def timeline(events: list[LogEvent]) -> Iterator[Line]:
     """Every event on a line: version, time since the first, type, what it is about."""
     if not events:
         return
-    yield _row("events", [str(len(events))])
-    width = max(len(event.type) for event in events)
+    yield row("events", [str(len(events))])
+    widest = max(len(event.type) for event in events)
     for event in events:
         since = moments.duration((event.at - events[0].at).total_seconds())
         about = clean(_about(event))
-        room = max(min(out.width, 160) - width - 22, 10)
+        room = max(min(out.width, 160) - widest - 22, 10)
         yield [
             f"  {event.version:>4}  ",
             (f"{since:>10}", "dim"),
-            f"  {event.type:<{width}}  ",
+            f"  {event.type:<{widest}}  ",
             (fit(about, room), "dim"),
         ]
 
@@ -220,9 +245,9 @@ def _waits(detail: Detail) -> Iterator[Line]:
         left = (step.due - datetime.now(UTC)).total_seconds()
         when = f"in {moments.duration(left)}" if left > 0 else f"since {moments.stamp(step.due)}"
         what = "wakes" if step.status == "sleeping" else f"attempt {step.attempt + 1}"
-        yield _row("waits" if n == 0 else "", [clean(step.key), (f"  {what} {when}", "dim")])
+        yield row("waits" if n == 0 else "", [clean(step.key), (f"  {what} {when}", "dim")])
     if len(due) > _WAITS:
-        yield _row("", [(f"and {len(due) - _WAITS:,} more", "dim")])
+        yield row("", [(f"and {len(due) - _WAITS:,} more", "dim")])
 
 
 def _gates(detail: Detail, *, whole: bool) -> Iterator[Line]:
@@ -230,23 +255,22 @@ def _gates(detail: Detail, *, whole: bool) -> Iterator[Line]:
     decided = [gate for gate in detail.gates() if not gate.is_open]
     left_out = 0 if whole else max(len(decided) - _DECIDED, 0)
     if left_out:
-        yield _row("gates", [(f"{left_out:,} more were decided; --all shows each", "dim")])
+        yield row("gates", [(f"{left_out:,} more were decided; --all shows each", "dim")])
     for gate in decided[left_out:]:
-        yield from _rows("gate", heading(gate))
+        yield from rows("gate", heading(gate))
         if whole:
             yield from _shown(gate, None)
     if detail.state.ended:
         return
     for gate in detail.open_gates():
         of = f" of run {gate.run_id}" if gate.run_id != detail.info.id else ""
-        yield from _rows("gate", f"{heading(gate)}{of}", STYLES["waiting"])
+        yield from rows("gate", f"{heading(gate)}{of}", STYLES["waiting"])
         yield from _shown(gate, None if whole else _SHOWN_LINES)
 
 
 def _shown(gate: GateView, most: int | None) -> Iterator[Line]:
-    width = max(min(out.width, 160) - _INDENT - 2, 20)
-    for line in shown_lines(gate, width, most, "--all shows all"):
-        yield _row("", ["  ", *([line] if isinstance(line, str) else line)])
+    for line in shown_lines(gate, max(width() - 2, 20), most, "--all shows all"):
+        yield row("", ["  ", *([line] if isinstance(line, str) else line)])
 
 
 def _ways_on(detail: Detail) -> Iterator[Line]:
@@ -254,11 +278,11 @@ def _ways_on(detail: Detail) -> Iterator[Line]:
     widest = max((cells(command) for command, _ in ways), default=0)
     for n, (command, what) in enumerate(ways):
         name = "next" if n == 0 else ""
-        if _INDENT + widest + 2 + cells(what) <= out.width:
-            yield _row(name, [(command.ljust(widest), "cyan"), (f"  {what}", "dim")])
+        if INDENT + widest + 2 + cells(what) <= out.width:
+            yield row(name, [(command.ljust(widest), "cyan"), (f"  {what}", "dim")])
         else:  # a narrow terminal: the command stays whole, to be copied
-            yield _row(name, [(command, "cyan")])
-            yield _row("", [(f"  {what}", "dim")])
+            yield row(name, [(command, "cyan")])
+            yield row("", [(f"  {what}", "dim")])
 
 
 def _counts(detail: Detail) -> str:
@@ -274,67 +298,16 @@ def _counts(detail: Detail) -> str:
 def _outcome(detail: Detail, *, whole: bool) -> Iterator[Line]:
     error = detail.error()
     if error is not None and detail.state.error is not None:
-        yield from _rows("error", clean(detail.sentence(detail.state.error)), "red")
-        most = None if whole else _MEMBERS
-        for member in error["members"][:most]:
-            yield from _rows("", clean(member), "red")
-        yield from _cut("errors", len(error["members"]), most)
-        lines = list(_own_frames(error["traceback"]))
-        most = None if whole else _TRACEBACK_LINES
-        for text in lines[:most]:
-            room = max(out.width - _INDENT, 20)  # a line that wraps is no longer where it belongs
-            yield [" " * _INDENT, (fit(clean(text), room), "dim")]
-        yield from _cut("lines", len(lines), most)
+        yield from error_rows(detail.sentence(detail.state.error), error, whole=whole)
     elif detail.info.status == "completed" and not detail.state.code.argv:
-        yield from _result(as_text(detail.result()))
-
-
-def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
-    if most is not None and count > most:
-        yield _row("", [(f"... {count - most:,} more {what}; --all shows all", "dim")])
+        yield from _result(json_text(detail.result()))
 
 
 def _result(text: str) -> Iterator[Line]:
     """The result, cut where it is long: `--json` has all of it."""
     most = _RESULT_CHARS
     if out.is_terminal:
-        most = min(most, _RESULT_LINES * max(min(out.width, 160) - _INDENT, 20))
-    yield from _rows("result", clean(fit(text, most)))
+        most = min(most, _RESULT_LINES * width())
+    yield from rows("result", clean(fit(text, most)))
     if len(text) > most:
-        yield _row("", [(f"({len(text):,} characters; --json shows all)", "dim")])
-
-
-def _own_frames(traceback: str) -> Iterator[str]:
-    """The lines of a traceback without the frames between the user's: ours, and of pools and loops."""
-    frame = -1
-    for line in traceback.splitlines():
-        found = _FRAME.match(line)
-        column = len(line) - len(line.lstrip(" |+"))
-        if found:
-            inner = found[1].startswith(_PACKAGE) or any(part in found[1] for part in _PLUMBING)
-            frame = column if inner else -1
-        elif frame >= 0 and column <= frame:
-            frame = -1
-        if frame < 0:
-            yield line
-
-
-def as_text(result: Any) -> str:
-    """A result as JSON; what JSON lacks, close to how Python writes it."""
-    data = msgspec.json.encode(result)
-    if b'"$' in data:
-        from holdfast.kernel.encoded import preview
-
-        return preview(data, _RESULT_CHARS)
-    return data.decode()
-
-
-def _row(name: str, pieces: list[Piece]) -> Line:
-    return [(name.ljust(_INDENT), "dim"), *pieces]
-
-
-def _rows(name: str, text: str, style: str = "") -> Iterator[Line]:
-    """A row that goes on below itself where the text is long."""
-    width = max(min(out.width, 160) - _INDENT, 20)
-    for n, part in enumerate(wrap(text, width) if out.is_terminal else [text]):
-        yield _row(name if n == 0 else "", [(part, style)])
+        yield row("", [(f"({len(text):,} characters; --json shows all)", "dim")])

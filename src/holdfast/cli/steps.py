@@ -237,7 +237,7 @@ def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]
         yield "checkpoint", "dim"
     told = status in _DECIDED or (status == "failed" and step.note)  # by the note
     if status not in ("completed", "running") and not told:
-        yield _words(step, status, look), style
+        yield words(step, status, look), style
     if step.attempt > 1:
         over = status in ("completed", "failed")
         yield (f"{step.attempt} attempts" if over else f"attempt {step.attempt}"), "yellow"
@@ -249,7 +249,8 @@ def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]
         yield clean(step.note), style if status != "retrying" else "dim"
 
 
-def _words(step: StepView, status: str, look: Look) -> str:
+def words(step: StepView, status: str, look: Look) -> str:
+    """A status as people read it, with the time that it has to do with."""
     if status == "retrying" and step.due is not None and not look.stopped:
         left = (step.due - look.now).total_seconds()
         return f"again in {duration(left)}" if left > 0.05 else "again now"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,9 +54,12 @@ def parse(words: Sequence[str], after_dashes: Sequence[str]) -> tuple[Function |
     return _command(target, rest), []
 
 
-def _code(**fields: Any) -> Code:
-    import sys
+def is_function(word: str) -> bool:
+    """Whether the word reads as a workflow by its place."""
+    return bool(_SCRIPT.fullmatch(word) or _MODULE.fullmatch(word))
 
+
+def _code(**fields: Any) -> Code:
     return Code(cwd=str(Path.cwd()), interpreter=sys.executable, **fields)
 
 
@@ -90,11 +94,20 @@ def check_program(command: Command) -> None:
     if which(program) is not None:
         return
     path = Path(program)
-    if "/" in program and path.is_file():
+    if "/" in program and path.is_file() and path.suffix != ".py":
         raise BadInput(f"{program} is not executable; `chmod +x` it, or run it with its interpreter")
     if path.suffix == ".py" and path.is_file():
-        raise BadInput(f"{program} is a file; name the workflow in it, `{program}:NAME`")
+        raise BadInput(_file_without_name(path, program))
     raise ProgramNotFound(program, _hint(command))
+
+
+def _file_without_name(path: Path, shown: str) -> str:
+    from holdfast.cli.workflows import listed
+
+    there = listed(path, shown)
+    if there:
+        return f"{shown} is a file; name the workflow in it: {there}"
+    return f"{shown} has no @workflow; `holdfast run -- python {shlex.quote(shown)}` runs it as a program"
 
 
 def _hint(command: Command) -> str:
@@ -124,7 +137,8 @@ def _programs() -> list[str]:
 
 
 def load(function: Function) -> Any:
-    """The workflow. Raises CodeNotFound; nothing of the store was touched yet."""
+    """The workflow. Raises CodeNotFound, with the workflows that there are; nothing of the store was touched
+    yet."""
     import gc
 
     from holdfast.engine import code as codes
@@ -132,6 +146,13 @@ def load(function: Function) -> Any:
     gc.enable()
     try:
         return codes.load(function.code)
+    except CodeNotFound as error:
+        there = _workflows_beside(function.code)
+        if not there:
+            raise
+        raise CodeNotFound(
+            error.workflow, f"{error.why.partition('; was it')[0]}; there is {there}"
+        ) from None
     except SystemExit as end:
         where = f"{function.code.script or function.code.module}:{function.code.name}"
         raise CodeNotFound(
@@ -139,8 +160,23 @@ def load(function: Function) -> Any:
         ) from None
 
 
-def arguments(words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments; each is JSON if it parses as such, else text."""
+def _workflows_beside(code: Code) -> str:
+    """What there is to run where this name is not; empty if its file could not be loaded."""
+    from holdfast.cli.workflows import listed
+
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and (file == code.script or (not code.script and module.__name__ == code.module)):
+            return listed(Path(file), Path(file).name if code.script else code.module)
+    return ""
+
+
+def arguments(function: Any, words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments for the function: where it takes `str`, the text as it is; elsewhere
+    JSON if it parses as such, else text."""
+    from holdfast.cli.parameters import Parameters
+
+    takes = Parameters(function)
     keywords: dict[str, Any] = {}
     for pair in named:
         name, equals, text = pair.partition("=")
@@ -148,8 +184,8 @@ def arguments(words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], di
             raise BadInput(f"--arg {pair!r} must be NAME=VALUE")
         if name in keywords:
             raise BadInput(f"--arg {name} was given twice")
-        keywords[name] = value(text)
-    return [value(word) for word in words], keywords
+        keywords[name] = text if takes.text_as(name) else value(text)
+    return [word if takes.text_at(n) else value(word) for n, word in enumerate(words)], keywords
 
 
 def value(text: str) -> Any:

@@ -104,10 +104,7 @@ class Stream:
 
     def json(self, value: Any) -> None:
         """Write data as JSON, indented for people on a terminal and for programs alike."""
-        import msgspec
-
-        data = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        self.text(data.decode() + "\n")
+        self.text(json_text(value, indent=2) + "\n")
 
     def paint(self, line: Line) -> str:
         if isinstance(line, str):
@@ -147,6 +144,14 @@ def hush() -> None:
     """The reader of our output left: let what is still buffered go nowhere, without a word."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
+
+
+def json_text(value: Any, *, indent: int = 0) -> str:
+    """Data as JSON: on one line, or over several."""
+    import msgspec
+
+    data = msgspec.json.encode(value)
+    return (msgspec.json.format(data, indent=indent) if indent else data).decode()
 
 
 def clean(text: str) -> str:

@@ -22,6 +22,7 @@ from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
 from holdfast.operations import files as file_points
 from holdfast.operations import points
+from holdfast.operations.lineage import live
 from holdfast.operations.repeats import once_steps
 from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
 
@@ -188,7 +189,7 @@ class _Moved(NamedTuple):
         return cls(
             engine,
             saved.root,
-            ForkedFiles(str(directory.absolute()), file_points.described(saved), saved.snapshot, count),
+            ForkedFiles(str(directory.resolve()), file_points.described(saved), saved.snapshot, count),
         )
 
     def make(self) -> None:
@@ -225,7 +226,7 @@ def _copied(
     version = 1
     places: dict[int, int] = {}
     """Of signals: version there → version here."""
-    for event, there, at in _live(history, state.generation):
+    for event, there, at in live(history, state.generation):
         if there > point.version:
             break
         copy: Any = None
@@ -242,25 +243,3 @@ def _copied(
                 copy = msgspec.structs.replace(copy, root=root, mark=mark)
             version += 1
             yield new_event(copy, at)
-
-
-def _live(history: Sequence[Recorded], generation: int) -> Iterator[Recorded]:
-    """The events on the path from the root to the live generation."""
-    ends = _ends(history, generation)
-    now = 0
-    for one in history:
-        if isinstance(one.event, (e.Rewound, e.GenerationRestored)):
-            now = one.event.generation
-        elif one.version <= ends.get(now, 0):
-            yield one
-
-
-def _ends(history: Sequence[Recorded], generation: int) -> dict[int, int]:
-    """Each generation on the path to the root, and the version up to which it counts."""
-    opened = {one.event.generation: one.event for one in history if isinstance(one.event, e.Rewound)}
-    ends = {generation: history[-1].version}
-    while generation in opened:
-        parent = opened[generation]
-        ends[parent.parent] = min(parent.version, ends[generation])
-        generation = parent.parent
-    return ends

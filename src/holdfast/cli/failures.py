@@ -1,0 +1,52 @@
+"""An error for people: its sentence, the errors of a group, and the traceback without frames of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.rows import INDENT, row, rows
+from holdfast.cli.terminal import Line, clean, fit, out
+
+_FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
+_PACKAGE = str(Path(__file__).parent.parent)
+_PLUMBING = ("/concurrent/futures/", "/asyncio/", "/threading.py")
+_MEMBERS = 5  # so many errors of a group
+_TRACEBACK_LINES = 40
+
+
+def error_rows(sentence: str, error: dict[str, Any], *, whole: bool) -> Iterator[Line]:
+    """`error` is the error as `show --json` gives it; unless `whole`, long ones are cut."""
+    yield from rows("error", clean(sentence), "red")
+    most = None if whole else _MEMBERS
+    for member in error["members"][:most]:
+        yield from rows("", clean(member), "red")
+    yield from _cut("errors", len(error["members"]), most)
+    lines = list(_own_frames(error["traceback"]))
+    most = None if whole else _TRACEBACK_LINES
+    room = max(out.width - INDENT, 20)  # a line that wraps is no longer where it belongs
+    for text in lines[:most]:
+        yield row("", [(fit(clean(text), room), "dim")])
+    yield from _cut("lines", len(lines), most)
+
+
+def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
+    if most is not None and count > most:
+        yield row("", [(f"... {count - most:,} more {what}; --all shows all", "dim")])
+
+
+def _own_frames(traceback: str) -> Iterator[str]:
+    """The lines of a traceback without the frames between the user's: ours, and of pools and loops."""
+    frame = -1
+    for line in traceback.splitlines():
+        found = _FRAME.match(line)
+        column = len(line) - len(line.lstrip(" |+"))
+        if found:
+            inner = found[1].startswith(_PACKAGE) or any(part in found[1] for part in _PLUMBING)
+            frame = column if inner else -1
+        elif frame >= 0 and column <= frame:
+            frame = -1
+        if frame < 0:
+            yield line

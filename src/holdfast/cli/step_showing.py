@@ -1,0 +1,129 @@
+"""One step for people: `holdfast show RUN --step KEY`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli import moments
+from holdfast.cli.failures import error_rows
+from holdfast.cli.gates import heading, shown_text
+from holdfast.cli.rows import block, row, rows, width
+from holdfast.cli.steps import glyph, shown_status, words
+from holdfast.cli.terminal import Line, Piece, clean, fit, json_text
+from holdfast.sizes import amount
+
+if TYPE_CHECKING:
+    from holdfast.cli.step_detail import Attempt, StepDetail
+    from holdfast.cli.steps import Look
+
+_LINES = 20  # of arguments, a result, an output, what a gate shows
+_ALL = "--all shows all"
+_ATTEMPTS = 10
+_SETTLED = {"done": "it happened", "retry": "it did not happen, and was to be run", "fail": "it failed"}
+
+
+def describe(step: StepDetail, look: Look, *, whole: bool) -> Iterator[Line]:
+    """What it is, what it got, each attempt, what it gave; unless `whole`, what is long is cut."""
+    most = None if whole else _LINES
+    yield row("step", [(clean(step.view.key), "bold"), f" of run {step.run.info.id}"])
+    yield row("status", list(_status(step, look)))
+    if step.view.child:
+        yield row("child", [f"run {step.view.child}", (f"  holdfast show {step.view.child}", "cyan")])
+    yield from _times(step)
+    yield from _arguments(step, most)
+    yield from _attempts(step, whole=whole)
+    for one in step.settled:
+        who = f", says {clean(one.by)}" if one.by else ""
+        yield from rows("settled", f"{_SETTLED[one.outcome]}{who}, {moments.stamp(one.at)}")
+    yield from _gate(step, most)
+    yield from _output(step, most)
+    if step.state.error is not None:
+        error = step.run.error_fields(step.state.error)
+        yield from error_rows(step.run.sentence(step.state.error), error, whole=whole)
+    yield from _result(step, most)
+
+
+def _status(step: StepDetail, look: Look) -> Iterator[Piece]:
+    status = shown_status(step.view, look)
+    yield (words(step.view, status, look) if status != "running" else "running"), glyph(status, look)[1]
+    kind = step.view.kind if step.view.kind != "step" else ""
+    facts = [kind, step.view.effect if kind in ("", "command") else ""]
+    yield "".join(f", {fact}" for fact in facts if fact), "dim"
+    if step.view.note and step.state.error is None and step.gate is None:
+        yield f": {clean(step.view.note)}", "dim"
+
+
+def _times(step: StepDetail) -> Iterator[Line]:
+    """Of what has no attempts and is no gate: a sleep, a checkpoint, a value."""
+    if step.attempts or step.gate is not None or step.view.started is None:
+        return
+    yield row("began", [moments.stamp(step.view.started)])
+    if step.view.kind == "sleep" and step.view.ended is not None:
+        took = moments.between(step.view.started, step.view.ended)
+        yield row("ended", [moments.stamp(step.view.ended), (f" after {took}", "dim")])
+
+
+def _arguments(step: StepDetail, most: int | None) -> Iterator[Line]:
+    if step.size:
+        yield row("args", [fit(clean(step.preview), width())])
+        yield row("", [(f"({amount(step.size)}: only the beginning is kept)", "dim")])
+    elif step.args:
+        yield from block("args", _data(step.args), most, _ALL)
+
+
+def _attempts(step: StepDetail, *, whole: bool) -> Iterator[Line]:
+    shown = step.attempts if whole else step.attempts[-_ATTEMPTS:]
+    left_out = len(step.attempts) - len(shown)
+    if left_out:
+        yield row("attempts", [(f"{left_out:,} more before these; {_ALL}", "dim")])
+    for n, one in enumerate(shown):
+        name = "" if n or left_out else "attempt" if len(step.attempts) == 1 else "attempts"
+        yield from rows(name, "".join(_attempt(step, one)))
+
+
+def _attempt(step: StepDetail, one: Attempt) -> Iterator[str]:
+    took = moments.between(one.started, one.ended)
+    yield f"{one.number}  {moments.stamp(one.started)}  {took:>8}  {one.status.replace('_', ' ')}"
+    if one.error is not None:
+        yield f": {clean(step.run.sentence(one.error))}"
+    if one.why:
+        yield f": {clean(one.why)}"
+    if one.retry is not None and one.ended is not None:
+        yield f"; again after {moments.between(one.ended, one.retry)}"
+
+
+def _gate(step: StepDetail, most: int | None) -> Iterator[Line]:
+    gate = step.gate
+    if gate is None:
+        return
+    yield from rows("gate", heading(gate))
+    yield row("opened", [moments.stamp(gate.opened)])
+    if gate.decided is not None:
+        took = moments.between(gate.opened, gate.decided)
+        yield row("decided", [moments.stamp(gate.decided), (f" after {took}", "dim")])
+    shown = shown_text(gate.shown)
+    if shown:
+        yield from block("shown", shown, most, _ALL)
+
+
+def _output(step: StepDetail, most: int | None) -> Iterator[Line]:
+    text = "".join(piece.text for _, piece in step.output)
+    if text:
+        logs = f"`holdfast logs {step.run.info.id} --step {shlex.quote(step.view.key)}` prints all"
+        yield from block("output", text, most, logs)
+
+
+def _result(step: StepDetail, most: int | None) -> Iterator[Line]:
+    if step.state.secret:
+        yield row("result", [("secret: it is not kept", "dim")])
+    elif step.has_result:
+        name = "data" if step.view.kind == "checkpoint" else "result"
+        yield from block(name, _data(step.result), most, f"{_ALL}, and so does --json")
+
+
+def _data(value: Any) -> str:
+    """JSON on one line if it fits there, else indented."""
+    text = json_text(value)
+    return text if len(text) <= width() else json_text(value, indent=2)
