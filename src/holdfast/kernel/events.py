@@ -488,6 +488,8 @@ class FilesPlanned(Event, frozen=True, gc=False):
     partial: bool = False
     point: str = ""
     died: bool = False
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
 
 
 class FilesApplied(Event, frozen=True, gc=False):
@@ -497,6 +499,8 @@ class FilesApplied(Event, frozen=True, gc=False):
     before: str
     after: str
     rescued: str = ""
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
 
 
 class GitPlanned(Event, frozen=True, gc=False):
