@@ -29,16 +29,19 @@ class Files:
         self._said: set[str] = set()
         self.on_progress: Callable[[int, int], None] | None = None
         """Told (entries, bytes) while a snapshot is taken, every now and then."""
+        self.on_close: Callable[[], None] | None = None
+        """Called before they are closed, if runs have worked on them."""
+        self._worked = False
         self._contents: Contents | None = None
         self.root, self.why_none = _permitted(root, home)
 
     def of(self, root: str | Path, mark: str = "") -> Workspace:
-        """The workspace at `root`. One that is gone is where this project is now, if that is the same
-        directory: `mark` says which it was. Raises `BadWorkspace`."""
+        """The workspace at `root`. One that is gone, or another directory by now, is where this project is,
+        if that is the same directory: `mark` says which it was. Raises `BadWorkspace`."""
         from holdfast.workspace import Workspace
 
         path = Path(root)
-        if not path.is_dir() and self.root is not None and mark and mark_of(self.root) == mark:
+        if self.root is not None and _is(self.root, mark) and not _is(path, mark):
             path = self.root
         with self._lock:
             if path not in self._open:
@@ -63,6 +66,7 @@ class Files:
 
     def of_run(self, state: RunState) -> Workspace:
         """Where a run works: where it began, or the root that is permitted now. Raises `BadWorkspace`."""
+        self._worked = True
         known = last(state.files)
         if known is not None:
             return self.of(known.root, known.mark)
@@ -86,6 +90,8 @@ class Files:
         return self._home / "copies"
 
     def close(self) -> None:
+        if self._worked and self.on_close is not None:
+            self.on_close()
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()
@@ -104,6 +110,17 @@ def _permitted(root: Path | None, store: Path) -> tuple[Path | None, str]:
 
 
 def mark_of(root: Path) -> str:
-    """Which directory it is, wherever it is moved."""
-    status = root.stat()
+    """Which directory it is, wherever it is moved. Raises `BadWorkspace` if it is gone."""
+    try:
+        status = root.stat()
+    except OSError as error:
+        raise BadWorkspace(f"the workspace {root} is not there ({error.strerror})") from error
     return f"{status.st_dev:x}-{status.st_ino:x}"
+
+
+def _is(root: Path, mark: str) -> bool:
+    """Whether it is there, and that directory."""
+    try:
+        return mark_of(root) == mark
+    except BadWorkspace:
+        return False

@@ -11,10 +11,11 @@ import msgspec
 
 from holdfast.engine.files import mark_of
 from holdfast.engine.windows import divide
-from holdfast.errors import Refused
+from holdfast.errors import BadInput, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since
 from holdfast.kernel.operation import OperationState
+from holdfast.kernel.state import Saved
 from holdfast.operations import repositories
 from holdfast.operations.holding import Dead
 from holdfast.operations.repositories import GitGoing
@@ -22,7 +23,7 @@ from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import RunState, Saved, StepState
+    from holdfast.kernel.state import RunState, StepState
     from holdfast.workspace import Plan, Restored, Workspace
 
 _PATIENCE_S = 10.0
@@ -50,7 +51,8 @@ class FilesBack(msgspec.Struct, frozen=True):
     changes   the paths that are put back
     kept      the paths that differ and stay, with the reason
     before    the snapshot of all files just before; empty in a dry run
-    rescued   a snapshot of what somebody wrote at the last moment; empty if nobody did
+    rescued   a snapshot of what somebody wrote at the last moment, in `rescued_paths` and nowhere else; empty
+              if nobody did
     """
 
     root: str
@@ -60,6 +62,7 @@ class FilesBack(msgspec.Struct, frozen=True):
     kept: tuple[FileKept, ...]
     before: str = ""
     rescued: str = ""
+    rescued_paths: tuple[str, ...] = ()
 
 
 class Going(msgspec.Struct):
@@ -74,6 +77,8 @@ class Going(msgspec.Struct):
     git: GitGoing | None = None
     point: str = ""
     """The snapshot of the point itself, without what somebody else did since; empty for none."""
+    left_out: tuple[bytes, ...] = ()
+    """Paths that stay because others would have to go for them."""
 
     @property
     def is_idle(self) -> bool:
@@ -99,20 +104,51 @@ class Going(msgspec.Struct):
             self.partial,
             self.point,
             self.stop is not None,
+            mark_of(self.workspace.root),
         )
+
+    def applied(self, before: str, after: str, rescued: str = "") -> e.FilesApplied:
+        root = self.workspace.root
+        return e.FilesApplied(str(root), before, after, rescued, mark_of(root))
 
     def report(self, done: Restored | None = None) -> FilesBack:
         actions = self.plan.actions if done is None else done.actions
         kept = self.plan.kept if done is None else done.kept
+        stays = [FileKept(shown(one.path), one.detail or one.why.value) for one in kept]
+        stays += [FileKept(shown(path), "others are in its place now") for path in self.left_out]
         return FilesBack(
             root=str(self.workspace.root),
             snapshot=self.plan.to,
             as_of=self.as_of,
             changes=tuple(FileChange(shown(one.path), one.kind) for one in actions),
-            kept=tuple(FileKept(shown(one.path), one.detail or one.why.value) for one in kept),
+            kept=tuple(stays),
             before="" if done is None else done.before,
             rescued="" if done is None else done.rescued or "",
+            rescued_paths=() if done is None else self._rescued(done),
         )
+
+    def _rescued(self, done: Restored) -> tuple[str, ...]:
+        if done.rescued is None:
+            return ()
+        walk = self.workspace.tree(done.rescued).walk()
+        return tuple(sorted(shown(path) for path, entry in walk if not entry.is_directory))
+
+    def refuse_unmatched(self) -> None:
+        """Raises `BadInput` for patterns that no file matches, of those that are there or would come back:
+        they are mistyped, and would be taken for done."""
+        plan = self.plan
+        if not plan.only or plan.actions or plan.kept:
+            return
+        from holdfast.workspace.plan import selects
+
+        matches = selects(plan.only)
+        trees = (self.workspace.tree(one) for one in (plan.now, plan.to))
+        if not any(matches(path) for tree in trees for path, _ in tree.walk()):
+            listed = ", ".join(map(repr, plan.only))
+            raise BadInput(
+                f"no file in {self.workspace.root} matches {listed}, and none that would come back; nothing "
+                "was done"
+            )
 
     def apply(self) -> Restored:
         """Raises `ContentsDamaged`, `RestoreUndone`: then nothing has changed."""
@@ -120,10 +156,6 @@ class Going(msgspec.Struct):
 
     def take_back(self, done: Restored) -> None:
         self.workspace.apply(self.workspace.plan(done.before, done.after))
-
-
-def applied(root: str, done: Restored) -> e.FilesApplied:
-    return e.FilesApplied(root, done.before, done.after, done.rescued or "")
 
 
 def refuse_pattern(only: Sequence[str]) -> None:
@@ -210,32 +242,30 @@ def to_before(
     if done is None or planned is None:
         yield None
         return
-    workspace = engine.files.of(done.root)
+    workspace = engine.files.of(done.root, done.mark)
     with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = done.after, None
-        if any(saved.version > planned.version for saved in state.files):
+        later = _after(operation, done, planned, state.files)
+        if len(later) > 1:
             left, stop = _left(state, dead, workspace)
-        yours = workspace.edits(gaps(since(state.files, planned.version)))
+        yours = workspace.edits(gaps(later))
         plan = workspace.plan(done.before, left, planned.only, yours=yours)
-        back = repositories.to_before(workspace, operation, since(state.files, planned.version), dead)
+        back = repositories.to_before(workspace, operation, later, dead)
         yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial, back)
 
 
-@contextmanager
-def to_snapshot(
-    engine: Engine,
-    snapshot: str,
-    root: str,
-    version: int,
-    *,
-    only: tuple[str, ...] = (),
-    partial: bool = False,
-) -> Iterator[Going]:
-    """A snapshot as it is, whoever changed what since."""
-    workspace = engine.files.of(root)
-    with alone(workspace), workspace.contents.hold():
-        plan = workspace.plan(snapshot, workspace.snapshot().id, only)
-        yield Going(workspace, plan, "as it was saved", version, None, partial)
+def _after(
+    operation: OperationState, done: e.FilesApplied, planned: e.FilesPlanned, saved: Sequence[Saved]
+) -> list[Saved]:
+    """The files as an operation left them, and what the run has recorded of them since.
+
+    A rewind begins its generation with two snapshots of its own (`came_back`): what lies between them was
+    somebody else's before it, and is no reason to keep anything from going back to that.
+    """
+    own = 2 if operation.opened >= 0 and planned.point else 0
+    later = [one for one in saved if one.version > planned.version]
+    git = None if operation.git_applied is None else operation.git_applied.after
+    return [Saved(planned.version, done.after, done.root, "stop", git=git), *later[own:]]
 
 
 def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.FilesSaved | None]:
