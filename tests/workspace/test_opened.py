@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,10 @@ def test_a_lock_that_is_taken_while_the_file_is_read_is_kept(
     path = root / "data"
     path.write_text("kelp")
     plain = os.pread
-    with path.open("r+b") as file:
+    with ExitStack() as until:
 
         def pread(fd: int, count: int, at: int) -> bytes:
-            fcntl.lockf(file, fcntl.LOCK_EX)
+            fcntl.lockf(until.enter_context(path.open("r+b")), fcntl.LOCK_EX)
             return plain(fd, count, at)
 
         monkeypatch.setattr(os, "pread", pread)

@@ -158,6 +158,34 @@ def test_an_ignore_file_that_is_ignored_is_heeded(root: Path, workspace: Workspa
         assert set(reasons(workspace)) == {b"inner/.holdfastignore", found}
 
 
+@pytest.mark.parametrize("name", [".holdfastignore", "CACHEDIR.TAG"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a device", "directory", "endless"])
+def test_what_has_the_name_of_a_file_with_a_meaning(
+    root: Path, workspace: Workspace, name: str, kind: str
+) -> None:
+    """And is none that a person wrote: it is not waited for, not read to its end, and says nothing."""
+    (root / "inner").mkdir()
+    (root / "inner" / "a.log").write_text("x")
+    place = root / "inner" / name
+    match kind:
+        case "pipe":
+            os.mkfifo(place)
+        case "link to a device":
+            place.symlink_to("/dev/zero")
+        case "directory":
+            place.mkdir()
+        case _:
+            place.write_text("*.log\n")
+            os.truncate(place, 1 << 32)
+            (root / ".holdfastignore").write_text(f"/inner/{name}\n")
+    snapshot = workspace.snapshot()
+    assert b"inner/a.log" in paths(workspace)
+    expected = {"pipe": "pipe", "endless": coverage.BY_RULE}
+    assert {one.path: one.reason for one in snapshot.uncovered} == (
+        {b"inner/" + name.encode(): expected[kind]} if kind in expected else {}
+    )
+
+
 def test_large_ignored_files_are_left_out(root: Path, tmp_path: Path) -> None:
     """Until they are small enough, or not ignored any more."""
     workspace = Workspace(root, tmp_path / "store", largest_ignored=1000)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -36,8 +37,11 @@ needs no lock, which a forked child would inherit."""
 
 
 @contextmanager
-def opened(directory: int, name: bytes) -> Iterator[int]:
-    """A descriptor of the file `name`, to be used with `os.pread`: it may have been read before."""
+def opened(directory: int | None, name: bytes) -> Iterator[int]:
+    """A descriptor of the file `name`, to be used with `os.pread`: it may have been read before.
+
+    `directory` can be None if `name` is a whole path.
+    """
     fd = _take(directory, name) if _kept else None
     if fd is None:
         fd = os.open(name, beneath.FILE_FLAGS, dir_fd=directory)
@@ -47,6 +51,18 @@ def opened(directory: int, name: bytes) -> Iterator[int]:
         _close(fd)
 
 
+def beginning(path: bytes, most: int) -> bytes | None:
+    """What a regular file begins with, up to `most` bytes; None if there is none that can be read.
+
+    For files that are looked at because of their name: a pipe, or a link to a device, has no such meaning.
+    """
+    try:
+        with opened(None, path) as fd:
+            return os.pread(fd, most, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+
+
 def close_unlocked() -> None:
     """Close what was kept of files that this process has not locked any more."""
     for fd in list(_kept):
@@ -54,7 +70,7 @@ def close_unlocked() -> None:
             _close(fd)
 
 
-def _take(directory: int, name: bytes) -> int | None:
+def _take(directory: int | None, name: bytes) -> int | None:
     """A descriptor of this file that was kept, out of those that are."""
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     for fd, identity in list(_kept.items()):
