@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreReadOnly
 from holdfast.workspace import Workspace, coverage, scan
-from holdfast.workspace.contents import LARGE
 from holdfast.workspace.snapshot import needed
 
 
@@ -161,6 +158,34 @@ def test_an_ignore_file_that_is_ignored_is_heeded(root: Path, workspace: Workspa
         assert set(reasons(workspace)) == {b"inner/.holdfastignore", found}
 
 
+@pytest.mark.parametrize("name", [".holdfastignore", "CACHEDIR.TAG"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a device", "directory", "endless"])
+def test_what_has_the_name_of_a_file_with_a_meaning(
+    root: Path, workspace: Workspace, name: str, kind: str
+) -> None:
+    """And is none that a person wrote: it is not waited for, not read to its end, and says nothing."""
+    (root / "inner").mkdir()
+    (root / "inner" / "a.log").write_text("x")
+    place = root / "inner" / name
+    match kind:
+        case "pipe":
+            os.mkfifo(place)
+        case "link to a device":
+            place.symlink_to("/dev/zero")
+        case "directory":
+            place.mkdir()
+        case _:
+            place.write_text("*.log\n")
+            os.truncate(place, 1 << 32)
+            (root / ".holdfastignore").write_text(f"/inner/{name}\n")
+    snapshot = workspace.snapshot()
+    assert b"inner/a.log" in paths(workspace)
+    expected = {"pipe": "pipe", "endless": coverage.BY_RULE}
+    assert {one.path: one.reason for one in snapshot.uncovered} == (
+        {b"inner/" + name.encode(): expected[kind]} if kind in expected else {}
+    )
+
+
 def test_large_ignored_files_are_left_out(root: Path, tmp_path: Path) -> None:
     """Until they are small enough, or not ignored any more."""
     workspace = Workspace(root, tmp_path / "store", largest_ignored=1000)
@@ -213,39 +238,6 @@ def test_another_store_is_left_out(root: Path, workspace: Workspace) -> None:
     (root / "other").mkdir()
     (root / "other" / "holdfast.db").write_text("x")
     assert reasons(workspace) == {b"other": coverage.OURS}
-
-
-@pytest.mark.parametrize("size", [10, LARGE])
-def test_the_program_keeps_its_locks(root: Path, workspace: Workspace, size: int) -> None:
-    """POSIX takes them from a process that closes any descriptor of the file."""
-    path = root / "data"
-    path.write_bytes(bytes(size))
-    take = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    with path.open("r+b") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        file.seek(7)
-        tree = workspace.tree(workspace.snapshot().id)
-        taken = subprocess.run([sys.executable, "-c", take, path], check=False, capture_output=True)
-        assert b"BlockingIOError" in taken.stderr
-        assert file.tell() == 7
-    assert len(workspace.contents.read(dict(tree.walk())[b"data"].ref)) == size
-
-
-def test_a_file_that_the_program_closes_meanwhile(
-    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Is opened, and read again."""
-    (root / "file").write_text("kelp")
-    file = (root / "file").open("rb")
-    plain = os.pread
-
-    def pread(fd: int, count: int, at: int) -> bytes:
-        file.close()
-        return plain(fd, count, at)
-
-    monkeypatch.setattr(os, "pread", pread)
-    ref = dict(workspace.tree(workspace.snapshot().id).walk())[b"file"].ref
-    assert file.closed and workspace.contents.read(ref) == b"kelp"
 
 
 def test_a_directory_of_many_entries_is_paged(root: Path, workspace: Workspace) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from holdfast.project import DATABASE, POINTER_DIRECTORY
 from holdfast.workspace.git import Git
 from holdfast.workspace.ignoring import IgnoreFiles
+from holdfast.workspace.opened import beginning
 
 REMADE = frozenset(
     b"node_modules __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .gradle "
@@ -103,11 +104,7 @@ class Coverage:
         base = os.path.join(self._root, path)
         if os.path.lexists(os.path.join(base, b"pyvenv.cfg")):
             return True
-        try:
-            with open(os.path.join(base, b"CACHEDIR.TAG"), "rb") as file:
-                return file.read(len(_TAG)) == _TAG
-        except OSError:
-            return False
+        return beginning(os.path.join(base, b"CACHEDIR.TAG"), len(_TAG)) == _TAG
 
 
 def _identity(path: bytes) -> tuple[int, int] | None:

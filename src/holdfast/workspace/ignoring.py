@@ -7,8 +7,10 @@ import os
 import pathspec
 
 from holdfast.workspace import beneath
+from holdfast.workspace.opened import beginning
 
 IGNORE_FILE = b".holdfastignore"
+_LARGEST = 1024 * 1024
 
 
 class IgnoreFiles:
@@ -20,13 +22,12 @@ class IgnoreFiles:
         self._inner_first: dict[bytes, list[bytes]] = {}
 
     def add(self, directory: bytes) -> None:
-        """Read the ignore file of a directory. One that cannot be read says nothing."""
-        try:
-            with open(os.path.join(self._root, directory, IGNORE_FILE), "rb") as file:
-                lines = os.fsdecode(file.read()).splitlines()
-        except OSError:
+        """Read the ignore file of a directory. One that cannot be read, is no regular file or larger than any
+        that a person wrote says nothing."""
+        text = beginning(os.path.join(self._root, directory, IGNORE_FILE), _LARGEST + 1)
+        if text is None or len(text) > _LARGEST:
             return
-        self._rules[directory] = pathspec.GitIgnoreSpec.from_lines(lines)
+        self._rules[directory] = pathspec.GitIgnoreSpec.from_lines(os.fsdecode(text).splitlines())
         self._inner_first.clear()
 
     def ignores(self, path: bytes, is_directory: bool) -> bool:

@@ -1,11 +1,12 @@
-"""Opening a file that the program around us may have open too.
+"""Opening a file on which the program around us may have a lock.
 
-POSIX takes all of a process's locks on a file when any descriptor of it is closed, whoever had opened it. A
-database that the program works with would lose its locks to a snapshot that only reads it, and two processes
-would write it at once. So a file that is open in this process is read through the descriptor that is there.
+POSIX takes all of a process's locks on a file when the process closes any descriptor of it, whoever had
+opened it. A database that the program works with would lose its locks to a snapshot that only reads it, and
+two processes would write it at once. So the kernel is asked before a descriptor is closed. One of a file that
+this process has locked stays open, at most one per file and reader: it is used again when the file is read
+again, and closed when the lock is gone.
 
-A file that the program may only write to is opened here all the same, as is one that it opens in the very
-moment in which it is read.
+A lock that is taken between the question and the close is lost: the kernel has no way to do both at once.
 """
 
 from __future__ import annotations
@@ -13,103 +14,116 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import struct
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from holdfast.workspace import beneath
 
-_O_PATH = getattr(os, "O_PATH", 0)
-_LISTED = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
-_FOR_S = 0.02
-"""So long is one look at the descriptors good: files are read by the thousand."""
+_IS_LINUX = sys.platform.startswith("linux")
+_LISTED: Final = "/proc/self/fd" if _IS_LINUX else "/dev/fd"
+_GETLK: Final = getattr(fcntl, "F_OFD_GETLK", None)
+"""Asks on behalf of a descriptor, not of the process: so the locks of the process itself are seen."""
+_FLOCK: Final = struct.Struct("hhqqi" if _IS_LINUX else "qqihh")
+"""`struct flock`: type, whence, start, length, pid; on BSD and macOS start, length, pid, type, whence."""
+_ALL_OF_IT: Final = _FLOCK.pack(*((fcntl.F_WRLCK, 0, 0, 0, 0) if _IS_LINUX else (0, 0, 0, fcntl.F_WRLCK, 0)))
+_NOBODY: Final = 0
 
-
-class _Table:
-    """The regular files that the program has open: (device, inode) → a descriptor that can be read."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ours: set[int] = set()
-        self._found: dict[tuple[int, int], int] = {}
-        self._until = 0.0
-
-    def find(self, directory: int, name: bytes) -> int | None:
-        if time.monotonic() >= self._until:
-            with self._lock:
-                self._found = self._look()
-                self._until = time.monotonic() + _FOR_S
-        if not self._found:
-            return None
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        fd = self._found.get((status.st_dev, status.st_ino))
-        return fd if fd is not None and _is(fd, status) else None
-
-    def forget(self) -> None:
-        self._until = 0.0
-
-    def open(self, directory: int, name: bytes) -> int:
-        """A descriptor of ours: it is never found, because we close it."""
-        with self._lock:
-            fd = os.open(name, beneath.FILE_FLAGS, dir_fd=directory)
-            self._ours.add(fd)
-        return fd
-
-    def close(self, fd: int) -> None:
-        with self._lock:
-            self._ours.discard(fd)
-            os.close(fd)
-
-    def _look(self) -> dict[tuple[int, int], int]:
-        found = {}
-        for fd in map(int, os.listdir(_LISTED)):
-            if fd in self._ours:
-                continue
-            try:
-                status = os.fstat(fd)
-                mode = fcntl.fcntl(fd, fcntl.F_GETFL)
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode) and mode & os.O_ACCMODE != os.O_WRONLY and not mode & _O_PATH:
-                found[status.st_dev, status.st_ino] = fd
-        return found
-
-
-def _is(fd: int, status: os.stat_result) -> bool:
-    """Whether a descriptor is of this file still."""
-    try:
-        return os.path.samestat(os.fstat(fd), status)
-    except OSError:
-        return False
-
-
-_table = _Table()
-
-
-def look_again() -> None:
-    """Many files will be opened now: what the program has opened until here is known then."""
-    _table.forget()
+_kept: dict[int, tuple[int, int]] = {}
+"""Descriptors that cannot be closed yet → device and inode. Whoever takes one out has it to itself: that
+needs no lock, which a forked child would inherit."""
 
 
 @contextmanager
-def opened(directory: int, name: bytes) -> Iterator[int]:
-    """A descriptor of the file `name`, to be used with `os.pread`: where it stands is not ours to say.
+def opened(directory: int | None, name: bytes) -> Iterator[int]:
+    """A descriptor of the file `name`, to be used with `os.pread`: it may have been read before.
 
-    The program may close one of its own meanwhile: whoever reads compares `os.fstat` before and after, and
-    takes EBADF for a change.
+    `directory` can be None if `name` is a whole path.
     """
-    fd = _table.find(directory, name)
-    if fd is not None:
-        try:
-            yield fd
-        except OSError:
-            _table.forget()
-            raise
-        return
-    fd = _table.open(directory, name)
+    fd = _take(directory, name) if _kept else None
+    if fd is None:
+        fd = os.open(name, beneath.FILE_FLAGS, dir_fd=directory)
     try:
         yield fd
     finally:
-        _table.close(fd)
+        _close(fd)
+
+
+def beginning(path: bytes, most: int) -> bytes | None:
+    """What a regular file begins with, up to `most` bytes; None if there is none that can be read.
+
+    For files that are looked at because of their name: a pipe, or a link to a device, has no such meaning.
+    """
+    try:
+        with opened(None, path) as fd:
+            return os.pread(fd, most, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+
+
+def close_unlocked() -> None:
+    """Close what was kept of files that this process has not locked any more."""
+    for fd in list(_kept):
+        if _kept.pop(fd, None) is not None:
+            _close(fd)
+
+
+def _take(directory: int | None, name: bytes) -> int | None:
+    """A descriptor of this file that was kept, out of those that are."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    for fd, identity in list(_kept.items()):
+        if identity == (status.st_dev, status.st_ino) and _kept.pop(fd, None) is not None:
+            return fd
+    return None
+
+
+def _close(fd: int) -> None:
+    if _may_be_locked(fd):
+        status = os.fstat(fd)
+        _kept[fd] = status.st_dev, status.st_ino
+    else:
+        os.close(fd)
+
+
+def _may_be_locked(fd: int) -> bool:
+    """Whether this process may have a lock on a file.
+
+    Of several locks the kernel tells of one. If that is another process's, one of ours may be behind it; it
+    cannot be if the program does not have the file open.
+    """
+    pid = _locked_by(fd)
+    if pid == _NOBODY:
+        return False
+    return pid == os.getpid() or _is_open_besides(fd, unknown=pid is not None)
+
+
+def _locked_by(fd: int) -> int | None:
+    """The process that has a lock on a file, or one of them; None where the kernel does not tell."""
+    if _GETLK is None:
+        return None
+    try:
+        found = _FLOCK.unpack_from(fcntl.fcntl(fd, _GETLK, _ALL_OF_IT))
+    except OSError:
+        return None
+    kind, pid = (found[0], found[4]) if _IS_LINUX else (found[3], found[2])
+    return _NOBODY if kind == fcntl.F_UNLCK else pid or -1
+
+
+def _is_open_besides(fd: int, *, unknown: bool) -> bool:
+    """Whether this process has a file open by a descriptor not of ours; `unknown` if that cannot be seen."""
+    try:
+        listed = [int(name) for name in os.listdir(_LISTED)]
+    except OSError:
+        return unknown
+    own = os.fstat(fd)
+    for other in listed:
+        if other == fd or other in _kept:
+            continue
+        try:
+            if os.path.samestat(os.fstat(other), own):
+                return True
+        except OSError:
+            continue  # closed meanwhile
+    return False

@@ -12,6 +12,7 @@ from holdfast.workspace import beneath
 from holdfast.workspace.contents import LARGE, Contents
 from holdfast.workspace.journal import Item, Move
 from holdfast.workspace.listing import Entry
+from holdfast.workspace.opened import opened
 
 _WIDE = 0o700
 _PIECE = 1024 * 1024
@@ -74,11 +75,9 @@ class Removal:
             if stat.S_ISLNK(status.st_mode):
                 ref = batch.put(os.readlink(name, dir_fd=fd))
             elif stat.S_ISREG(status.st_mode):
-                file = os.open(name, beneath.FILE_FLAGS, dir_fd=fd)
-                try:
-                    ref = batch.put(os.read(file, LARGE)) if status.st_size < LARGE else batch.put_file(file)
-                finally:
-                    os.close(file)
+                with opened(fd, name) as file:
+                    small = status.st_size < LARGE
+                    ref = batch.put(os.pread(file, LARGE, 0)) if small else batch.put_file(file)
             else:
                 return
         self.rescued[path] = Entry(status.st_mode, ref)
@@ -124,12 +123,11 @@ def _holds(fd: int, name: bytes, status: os.stat_result, entry: Entry) -> bool:
     if entry.is_link:
         digest.update(os.readlink(name, dir_fd=fd))
         return digest.digest() == entry.ref
-    file = os.open(name, beneath.FILE_FLAGS, dir_fd=fd)
-    try:
-        while piece := os.read(file, _PIECE):
+    at = 0
+    with opened(fd, name) as file:
+        while piece := os.pread(file, _PIECE, at):
             digest.update(piece)
-    finally:
-        os.close(file)
+            at += len(piece)
     return digest.digest() == entry.ref
 
 

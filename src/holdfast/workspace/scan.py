@@ -7,7 +7,6 @@ entry. The listings are put last, from the innermost directory out, and only whe
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -22,7 +21,7 @@ from holdfast.workspace.contents import LARGE
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.ignoring import IGNORE_FILE
 from holdfast.workspace.index import SIGNATURE, Index, Record, Signature, signature
-from holdfast.workspace.opened import look_again, opened
+from holdfast.workspace.opened import close_unlocked, opened
 from holdfast.workspace.refs import Ref
 
 Progress = Callable[[int, int], None]
@@ -91,7 +90,7 @@ class Scan:
         return self._rules.git_state([record.path for record in records if record.suspects])
 
     def run(self) -> Seen:
-        look_again()
+        close_unlocked()
         root_fd = os.open(self._root, beneath.FLAGS)
         try:
             root = signature(os.fstat(root_fd))
@@ -243,8 +242,7 @@ class Scan:
 
     def _read_file(self, directory: int, name: bytes, path: bytes) -> tuple[Signature, Ref]:
         """Put a file's content. If it changes while it is read, it is read again."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            settled = False
+        for _ in range(_ATTEMPTS):
             try:
                 with opened(directory, name) as fd:
                     status = os.fstat(fd)
@@ -262,8 +260,7 @@ class Scan:
             except OSError as exc:
                 if exc.errno in beneath.NOT_THERE:
                     raise _Gone from exc
-                if exc.errno != errno.EBADF or attempt == _ATTEMPTS:
-                    raise
+                raise
             if settled:
                 break
         if data is not None:
