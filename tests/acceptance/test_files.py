@@ -109,9 +109,17 @@ def test_what_a_person_edits_stays_or_comes_back(cli):
     assert {name: (cli.directory / name).read_text() for name in ("a", "b")} == {"a": "run\n", "b": "run\n"}
     assert not (cli.directory / "e").exists()
     assert "late" in done.out
+    assert "--theirs" not in done.out, "it is for what the run changed as well"
     command = done.out.partition("holdfast undo ")[2].split()[0]
     cli("undo", command)
     assert tree(cli.directory) == before
+    (cli.directory / "e").write_text("after the run\n")
+    kept = cli("rewind", "r", "--to", "drafted").out
+    assert "e  changed by the run and by somebody else since; --theirs puts it back, too" in kept
+    assert (cli.directory / "e").read_text() == "after the run\n"
+    cli("undo")
+    cli("rewind", "r", "--to", "drafted", "--theirs")
+    assert not (cli.directory / "e").exists()
 
 
 def test_undo_after_rewind_gives_back_tree_and_state(cli):

@@ -298,7 +298,8 @@ def test_a_step_is_known_by_its_name(cli):
     whole = [step["key"] for step in cli("show", "x", "--json").json()["steps"]]
     assert [key.rpartition("/")[2] for key in whole] == ["ask@7", "tell#1"]
     for name in ("ask", "tell", *whole):
-        assert "printed nothing" in cli("logs", "x", "--step", name).err
+        told = cli("logs", "x", "--step", name).err
+        assert f"{name} of run x is no command" in told and "holdfast show x --step" in told
     for name in ("as", "7", "tell#2", "ask@"):
         cli("logs", "x", "--step", name, code=3)
 

@@ -140,6 +140,19 @@ def test_show_json_has_the_gates(flow):
     assert flow("resume", "x").json() == "rejected: too short"
 
 
+def test_a_run_whose_gate_is_decided_says_what_is_next(flow):
+    """Nobody executes it: `show` has the command, and so has an approval that comes too late."""
+    flow("run", "--id", "x", "flow.py:letter", code=5)
+    flow("approve", "x")
+    assert "next      holdfast resume x  goes on, unless a live process does" in flow("show", "x").out
+    late = flow("approve", "x", code=2).err
+    assert "was decided before: approved by " in late and "; `holdfast resume x` goes on" in late
+    flow("run", "--id", "y", "flow.py:order", code=5)
+    told = flow("approve", "y", code=2).err
+    assert "run y has no open gate; `holdfast signal y paid VALUE` gives it the value" in told
+    assert flow("resume", "x").json() == "sent 23"
+
+
 def test_a_run_that_waits_for_a_signal(flow):
     """Named with its command; a value is JSON or text; one that comes too early is kept."""
     left = at_the_gate(flow, "order")

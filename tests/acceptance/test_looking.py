@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.counts import counted
+from holdfast.cli.picture import taken_back
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import cells
@@ -555,6 +557,21 @@ def test_stats_of_no_store(cli):
     """There is nothing to count, and nothing is made."""
     assert "there is no store" in cli("stats", code=3).err
     assert not cli.home.exists()
+
+
+# Numbers
+
+
+def test_words_fit_their_number():
+    """One of a thing is not many."""
+    assert [counted(n, "step") for n in (0, 1, 2, 1000)] == ["0 steps", "1 step", "2 steps", "1,000 steps"]
+    assert counted(2, "directory", "directories") == "2 directories"
+    saved = {"place": "taken_back", "key": "sh#1", "instead_of": "ab12"}
+    assert (
+        "1 change of the earlier attempt" in (one := taken_back(saved | {"changes": 1})) and "it back" in one
+    )
+    assert "them back" in taken_back(saved | {"changes": 2})
+    assert "changed it: a" in taken_back(saved | {"changes": 2, "kept": ["a"]})
 
 
 # Fields

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from holdfast.cli import access, effects
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, out
 from holdfast.sizes import amount
 from holdfast.wiring import quota_of
@@ -28,7 +29,11 @@ def du_command(as_json: bool) -> None:
         return
     rows = [
         ("log", amount(found.log), ""),
-        ("files", amount(found.files), f"{found.contents:,} contents of {found.snapshots:,} snapshots"),
+        (
+            "files",
+            amount(found.files),
+            f"{counted(found.contents, 'content')} of {counted(found.snapshots, 'snapshot')}",
+        ),
         ("backups", amount(found.backups), ""),
     ]
     width = max(len(size) for _, size, _ in rows)
@@ -58,7 +63,8 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
             if as_json:
                 out.json({"unneeded": count})
             else:
-                out.line(f"{count:,} contents are needed by no snapshot")
+                are = "is" if count == 1 else "are"
+                out.line(f"{counted(count, 'content')} {are} needed by no snapshot")
             return
         limit = quota_of(opened.place) if quota is None else int(quota * _MB)
         done = keeping.collect(engine, limit)
@@ -72,7 +78,7 @@ def _describe(done: object) -> Iterator[Line]:
     from holdfast.operations.keeping import Collected
 
     assert isinstance(done, Collected)
-    yield [(f"{done.removed:,} contents", "bold"), f" removed, {amount(done.freed)} freed"]
+    yield [(counted(done.removed, "content"), "bold"), f" removed, {amount(done.freed)} freed"]
     yield from effects.names(
         "forgotten", done.forgotten, "can no longer be rewound with their files", "yellow"
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 USAGE = 2
 _PASSED_ON = "_HOLDFAST_PASSED_ON"
 """Set for the interpreter that a resume was passed on to, which then does not pass it on again."""
+_STATES = {
+    "failed": "failed",
+    "waiting": "waited",
+    "sleeping": "slept",
+    "needs_attention": "needed attention",
+}
 
 
 @click.command("resume")
@@ -127,22 +134,27 @@ def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
 
 
 def _title(detail: Detail) -> str:
-    """The state it is in, and where it goes on."""
+    """What became of it before, how far it is, and where it goes on."""
     done = sum(step.status == "completed" for step in detail.steps)
-    steps = "1 step is done" if done == 1 else f"{done} steps are done"
-    return f"run {detail.info.id} ({detail.info.workflow}) was {_state(detail)}: {steps}, {_where(detail)}"
+    is_done = f"{counted(done, 'step')} {'is' if done == 1 else 'are'} done, " if done else ""
+    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{_where(detail)}"
 
 
 def _state(detail: Detail) -> str:
-    if detail.status == "pending" and detail.steps:  # its gate is decided
-        return "ready to go on"
-    return detail.status.replace("_", " ").replace("needs attention", "in need of attention")
+    settled = detail.just_settled()
+    if settled:
+        return f"had {', '.join(settled[:3])} settled"
+    if detail.status == "pending":  # its gate is decided, or nothing of it was done yet
+        return "was ready to go on" if detail.steps else "had not begun"
+    return _STATES.get(detail.status, f"was {detail.status}")
 
 
 def _where(detail: Detail) -> str:
     if detail.info.status in ("failed", "cancelled"):
         failed = detail.state.failed_steps
-        return f"{', '.join(failed)} is tried again" if failed else "what follows them runs again"
+        if failed:
+            return f"{', '.join(failed[:3])} {'is' if len(failed) == 1 else 'are'} tried again"
+        return "what follows runs again" if detail.steps else "it begins again"
     begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
     if begun:
         return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, moments
+from holdfast.cli.counts import counted
 from holdfast.cli.listing import STYLES
 from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
@@ -107,7 +108,8 @@ def describe(opened: Opened, found: Statistics, since: datetime | None, interrup
     if found.durations.count:
         yield from _durations_of(found.durations)
     yield _row(
-        "store", [f"{amount(found.size):>9}", (f"  {found.events:,} events in {opened.store.path}", "dim")]
+        "store",
+        [f"{amount(found.size):>9}", (f"  {counted(found.events, 'event')} in {opened.store.path}", "dim")],
     )
     yield from _workflows(found.workflows)
     yield from _failing(found.failing)
@@ -117,8 +119,7 @@ def _steps(steps: StepTotals) -> Iterator[Line]:
     counts = sorted(steps.by_status.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts)
     yield _row("steps", [f"{steps.steps:>9,}", (f"  {listed}" if listed else "", "dim")])
-    many = "1 step" if steps.retried == 1 else f"{steps.retried:,} steps"
-    again = f"  {many} took more than one" if steps.retried else ""
+    again = f"  {counted(steps.retried, 'step')} took more than one" if steps.retried else ""
     yield _row("attempts", [f"{steps.attempts:>9,}", (again, "dim")])
 
 
