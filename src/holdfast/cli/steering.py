@@ -166,7 +166,8 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
 def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int:
     """End RUN, the commands that run in it with all their children, and its child runs.
 
-    A `once` step that is cut off is in doubt. Exits with 4 if the process that executes it did not end it
+    A `once` step that is cut off is in doubt. `holdfast resume` goes on with it after all, and with its child
+    runs. Exits with 4 if the process that executes it did not end it
     in time; it does as soon as it can.
     """
     with access.open_to_execute() as (opened, engine):
