@@ -21,6 +21,7 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.progress import Progress
     from holdfast.kernel.events import Code
 
 USAGE = 2
@@ -41,13 +42,16 @@ _STATES = {
     "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
+@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="At the end print the run as `show --json` does; with --all each on a line.",
 )
-def resume_command(run: str | None, everything: bool, follow: bool, take_over: bool, as_json: bool) -> int:
+def resume_command(
+    run: str | None, everything: bool, follow: bool, take_over: bool, quiet: bool, as_json: bool
+) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
@@ -73,7 +77,8 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
         if detail.info.status == "completed":
             return _say_done(detail, as_json)
         home = opened.place.home
-    return _resume(detail, home, take_over, as_json)
+    progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
+    return _resume(detail, home, progress, take_over, as_json)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -111,14 +116,13 @@ def _pass_on(code: Code) -> None:
     os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
+def _resume(detail: Detail, home: Path, progress: Progress, take_over: bool, as_json: bool) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
     code = detail.state.code
     _pass_on(code)
     if code.cwd and Path(code.cwd).is_dir():
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
-    progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)
     with access.open_to_execute(home=home, on_event=progress.on_event, on_output=progress.on_output) as (
         opened,
         engine,
