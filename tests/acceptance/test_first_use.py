@@ -174,7 +174,7 @@ def test_lines_in_a_pipe(cli):
 
 
 def test_quietly(cli):
-    """`--quiet`: no line for a step and no tree; the title, what commands print, the end and the result stay."""
+    """`--quiet`: no line for a step and no tree; the title, what commands print and the end stay."""
     cli.script("""
         @step
         def one(): return 1

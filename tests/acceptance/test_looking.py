@@ -553,6 +553,25 @@ def test_stats_count_what_is_interrupted(cli, store):
         assert all(cells(line) <= columns for line in table.splitlines())
 
 
+def test_stats_count_what_the_page_says(cli):
+    """Child runs as runs, whatever `show` lists as steps, and a fork's copy as its own."""
+    cli.script("""
+        @step
+        def work(): return 1
+        @workflow
+        def inner(): return work()
+        @workflow
+        def outer(): checkpoint("begun"); now(); sleep(0.001); inner(); work(); return approval("go").outcome
+    """)
+    cli("run", "--id", "r", "flow.py:outer", code=5)
+    listed = [len(cli("show", run, "--json").json()["steps"]) for run in ("r", "r.inner-1")]
+    counted = cli("stats", "--json").json()
+    assert (counted["runs"]["total"], counted["steps"]["total"]) == (2, sum(listed)) == (2, 6)
+    kept = cli("fork", "r", "--at", "work", "--into", "s", "--json").json()["kept"]
+    counted = cli("stats", "--json").json()
+    assert (counted["runs"]["total"], counted["steps"]["attempts"]) == (3, 6 + len(kept))
+
+
 def test_stats_of_no_store(cli):
     """There is nothing to count, and nothing is made."""
     assert "there is no store" in cli("stats", code=3).err

@@ -30,6 +30,10 @@ _NAME_MIN = 20
 def stats_command(since: datetime | None, as_json: bool) -> None:
     """Count runs by status and by workflow, their durations, steps and attempts.
 
+    A child run is a run of its own. Steps are what `show` lists: also gates, sleeps, checkpoints, and the
+    call of a child run. A fork counts what it has from the other run as its own. What a rewind has left does
+    not count.
+
     TIME is how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), or a date and time.
     """
     with access.open_to_read() as opened:
