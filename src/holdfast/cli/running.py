@@ -40,7 +40,7 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     name = error.option_name
     text = f"no such option: {name}"
     if error.possibilities:
-        text += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
+        return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
     if not any(target.is_function(word) for word in words[:at]):
         return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
