@@ -27,6 +27,11 @@ EXIT_CODES = {
     70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
     130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
 }
+OTHER_VARIABLES = {
+    "HOLDFAST_DEBUG": "1: where a command fails, also print the traceback",
+    "HOLDFAST_STEP_ROOT": "set by holdfast for a command that works on files, to the root that it has for itself: a "
+    "`holdfast run` inside it that wants the same root is refused, because it would wait for itself",
+}
 
 
 def errors_page() -> str:
@@ -95,8 +100,8 @@ def settings_page() -> str:
         lines.append(
             f"| `{one.key}` | `{one.variable}` | {one.type} | {_default(one.default)} | {one.description} |"
         )
-    others = ", ".join(f"`{name}`" for name in settings.OTHER_VARIABLES)
-    lines += ["", f"Variables that are no settings: {others} (1: show tracebacks of holdfast's own faults)."]
+    lines += ["", "Variables that are no settings:", "", "| variable | |", "|---|---|"]
+    lines += [f"| `{name}` | {OTHER_VARIABLES[name]} |" for name in settings.OTHER_VARIABLES]
     return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import time
@@ -109,9 +111,30 @@ def test_what_a_person_edits_stays_or_comes_back(cli):
     assert {name: (cli.directory / name).read_text() for name in ("a", "b")} == {"a": "run\n", "b": "run\n"}
     assert not (cli.directory / "e").exists()
     assert "late" in done.out
+    assert "--theirs" not in done.out, "it is for what the run changed as well"
     command = done.out.partition("holdfast undo ")[2].split()[0]
     cli("undo", command)
     assert tree(cli.directory) == before
+    (cli.directory / "e").write_text("after the run\n")
+    kept = cli("rewind", "r", "--to", "drafted").out
+    assert "e  changed by the run and by somebody else since; --theirs puts it back, too" in kept
+    assert (cli.directory / "e").read_text() == "after the run\n"
+    cli("undo")
+    cli("rewind", "r", "--to", "drafted", "--theirs")
+    assert not (cli.directory / "e").exists()
+
+
+def test_the_edits_of_the_readme(cli):
+    """Its commands work one after the other on the example of the guide."""
+    root = Path(__file__).parents[2]
+    example = (root / "docs/guide-files.md").read_text().partition("```python\n")[2].partition("```")[0]
+    (cli.directory / "release.py").write_text(example)
+    told = (root / "README.md").read_text().partition("## An agent's edits")[2].partition("## ")[0]
+    lines = [shlex.split(line, comments=True) for line in re.findall(r"\n\$ holdfast (.*)", told)]
+    assert [words[0] for words in lines] == ["run", "diff", "rewind", "undo"]
+    for words in lines:
+        cli(*words)
+    assert (cli.directory / "VERSION").read_text() == "1.2\n"
 
 
 def test_undo_after_rewind_gives_back_tree_and_state(cli):

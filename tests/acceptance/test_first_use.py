@@ -174,6 +174,24 @@ def test_lines_in_a_pipe(cli):
     assert "\x1b" not in ran.err
 
 
+def test_quietly(cli):
+    """`--quiet`: no line for a step and no tree; the title, what commands print and the end stay."""
+    cli.script("""
+        @step
+        def one(): return 1
+        @workflow
+        def main(): command(["sh", "-c", "echo hello >&2"]); return one()
+    """)
+    ran = cli("run", "--quiet", "flow.py:main", "--id", "p")
+    assert ran.out == "1\n"
+    assert [line.split(" in ")[0] for line in ran.err.splitlines()] == ["run p: main", "hello", "completed p"]
+    cli("rewind", "p", "--to", "sh")
+    resumed = cli("resume", "-q", "p").err.splitlines()
+    assert [line.split(" in ")[0] for line in resumed[1:]] == ["completed p"]
+    _, screen = cli.on_a_terminal("run", "-q", "flow.py:main", NO_COLOR="1")
+    assert "one#1" not in screen and "hello" in screen and "completed" in screen
+
+
 def test_a_prefix_of_an_id_is_enough(cli):
     """Ids may be cut short everywhere, as long as only one run begins so."""
     for run_id in ("kelp-1", "kelp-2", "rock"):
@@ -299,7 +317,8 @@ def test_a_step_is_known_by_its_name(cli):
     whole = [step["key"] for step in cli("show", "x", "--json").json()["steps"]]
     assert [key.rpartition("/")[2] for key in whole] == ["ask@7", "tell#1"]
     for name in ("ask", "tell", *whole):
-        assert "printed nothing" in cli("logs", "x", "--step", name).err
+        told = cli("logs", "x", "--step", name).err
+        assert f"{name} of run x is no command" in told and "holdfast show x --step" in told
     for name in ("as", "7", "tell#2", "ask@"):
         cli("logs", "x", "--step", name, code=3)
 

@@ -86,10 +86,10 @@ def test_the_example_of_the_guide(cli):
 
 
 def test_the_approval_of_the_readme(cli):
-    """Its second example fits its first."""
+    """Its second example works where it is told to be put: at the end of the first."""
     first, second = python_blocks("README.md")[:2]
-    (cli.directory / "flow.py").write_text(first.partition("if __name__")[0] + second)
-    cli("run", "--id", "kelp-2", "flow.py:report", '["kelp"]', code=5)
+    (cli.directory / "flow.py").write_text(first + second)
+    cli("run", "--id", "kelp-2", "flow.py:reviewed", '["kelp"]', code=5)
     cli("approve", "kelp-2")
     assert cli("resume", "kelp-2").json() == "sent 13 characters"
 
@@ -138,6 +138,19 @@ def test_show_json_has_the_gates(flow):
         "status": "decided", "outcome": "rejected", "by": "ann", "comment": "too short"
     }  # fmt: skip
     assert flow("resume", "x").json() == "rejected: too short"
+
+
+def test_a_run_whose_gate_is_decided_says_what_is_next(flow):
+    """Nobody executes it: `show` has the command, and so has an approval that comes too late."""
+    flow("run", "--id", "x", "flow.py:letter", code=5)
+    flow("approve", "x")
+    assert "next      holdfast resume x  goes on, unless a live process does" in flow("show", "x").out
+    late = flow("approve", "x", code=2).err
+    assert "was decided before: approved by " in late and "; `holdfast resume x` goes on" in late
+    flow("run", "--id", "y", "flow.py:order", code=5)
+    told = flow("approve", "y", code=2).err
+    assert "run y has no open gate; `holdfast signal y paid VALUE` gives it the value" in told
+    assert flow("resume", "x").json() == "sent 21"
 
 
 def test_a_run_that_waits_for_a_signal(flow):

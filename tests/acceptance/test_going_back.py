@@ -142,6 +142,25 @@ def test_a_store_is_found_before_the_directory_is_changed(cli):
     assert cli("resume", "s", HOLDFAST_HOME="../../store").out == "false\n"
 
 
+@pytest.mark.parametrize(
+    "words", [("rewind", "r", "--to"), ("fork", "r", "--at"), ("diff", "r")], ids=lambda words: words[0]
+)
+def test_a_point_that_is_not_there(cli, words):
+    """A checkpoint or a step was looked for: the nearest, or the child run that has it."""
+    cli.script("""
+        @step
+        def inner(): return 1
+        @workflow
+        def chapter(): return inner()
+        @workflow
+        def book(): checkpoint("drafted"); return chapter()
+    """)
+    cli("run", "--id", "r", "flow.py:book")
+    assert "has no checkpoint or step 'draftd'; nearest: drafted" in cli(*words, "draftd", code=3).err
+    told = cli(*words, "inner", code=3).err
+    assert "run r has no checkpoint or step 'inner'; its child run r.chapter-1 has inner#1" in told
+
+
 def test_replay(ran):
     """A reordered step in a run in flight is found without running anything; exit code 6 for CI."""
     ran("rewind", "r", "--to", "pay")

@@ -148,6 +148,7 @@ def test_once_step_in_doubt(cli, settle, code, result, paid):
     settled = cli("settle", "p", "pay", *settle)
     assert "holdfast resume p" in settled.out
     resumed = cli("resume", "p", code=code)
+    assert "run p (main) had pay#1 settled: " in resumed.err
     if result is not None:
         assert resumed.json() == result
     else:
@@ -180,9 +181,17 @@ def test_failed_run_resumed(cli):
     assert "tries needs_file#1 again" in cli("show", "f").out
     (cli.directory / "input").write_text("now")
     resumed = cli("resume", "f")
-    assert "was failed: 1 step is done, needs_file#1 is tried again" in resumed.err
+    assert "(main) failed: 1 step is done, needs_file#1 is tried again" in resumed.err
     assert resumed.json() == [1, "now"]
     assert cli.notes() == {"before": 1, "needs": 2}
+
+
+def test_a_run_that_failed_before_its_first_step(cli):
+    """It is said that it begins again: there is nothing to count."""
+    cli.script("@workflow\ndef main(): return Path('input').read_text()")
+    cli("run", "--id", "f", "flow.py:main", code=1)
+    (cli.directory / "input").write_text("now")
+    assert "run f (main) failed: it begins again\n" in cli("resume", "f").err
 
 
 def test_divergence(cli):

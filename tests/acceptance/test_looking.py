@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.counts import counted
+from holdfast.cli.picture import taken_back
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import cells
@@ -551,10 +553,44 @@ def test_stats_count_what_is_interrupted(cli, store):
         assert all(cells(line) <= columns for line in table.splitlines())
 
 
+def test_stats_count_what_the_page_says(cli):
+    """Child runs as runs, whatever `show` lists as steps, and a fork's copy as its own."""
+    cli.script("""
+        @step
+        def work(): return 1
+        @workflow
+        def inner(): return work()
+        @workflow
+        def outer(): checkpoint("begun"); now(); sleep(0.001); inner(); work(); return approval("go").outcome
+    """)
+    cli("run", "--id", "r", "flow.py:outer", code=5)
+    listed = [len(cli("show", run, "--json").json()["steps"]) for run in ("r", "r.inner-1")]
+    counted = cli("stats", "--json").json()
+    assert (counted["runs"]["total"], counted["steps"]["total"]) == (2, sum(listed)) == (2, 6)
+    kept = cli("fork", "r", "--at", "work", "--into", "s", "--json").json()["kept"]
+    counted = cli("stats", "--json").json()
+    assert (counted["runs"]["total"], counted["steps"]["attempts"]) == (3, 6 + len(kept))
+
+
 def test_stats_of_no_store(cli):
     """There is nothing to count, and nothing is made."""
     assert "there is no store" in cli("stats", code=3).err
     assert not cli.home.exists()
+
+
+# Numbers
+
+
+def test_words_fit_their_number():
+    """One of a thing is not many."""
+    assert [counted(n, "step") for n in (0, 1, 2, 1000)] == ["0 steps", "1 step", "2 steps", "1,000 steps"]
+    assert counted(2, "directory", "directories") == "2 directories"
+    saved = {"place": "taken_back", "key": "sh#1", "instead_of": "ab12"}
+    assert (
+        "1 change of the earlier attempt" in (one := taken_back(saved | {"changes": 1})) and "it back" in one
+    )
+    assert "them back" in taken_back(saved | {"changes": 2})
+    assert "changed it: a" in taken_back(saved | {"changes": 2, "kept": ["a"]})
 
 
 # Fields

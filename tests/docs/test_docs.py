@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import re
 import shlex
@@ -63,6 +64,27 @@ def test_every_public_name_can_be_imported() -> None:
 def test_every_public_name_is_documented(name: str) -> None:
     """Each public name has its line in the API page."""
     assert re.search(rf"`{name}\b", (DOCS / "api.md").read_text())
+
+
+METHODS = {
+    "Holdfast": holdfast.Holdfast.__init__,
+    **{
+        name: method
+        for name, method in vars(holdfast.Holdfast).items()
+        if inspect.isfunction(method) and not name.startswith("_") and name not in ("close", "with_id")
+    },
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_parameter_is_documented(name: str) -> None:
+    """Each argument that a method of `Holdfast` takes by name is in its line of the API page."""
+    page = (DOCS / "api.md").read_text()
+    (line,) = [line for line in page.splitlines() if re.match(rf"\| [^|]*`{name}\(", line)]
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    taken = inspect.signature(METHODS[name]).parameters.values()
+    wanted = {one.name for one in taken if one.name != "self" and one.kind not in kinds}
+    assert {one for one in wanted if not re.search(rf"\b{one}\b", line)} == set()
 
 
 @pytest.mark.parametrize("name", sorted(events.TYPES))

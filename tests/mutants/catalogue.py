@@ -188,7 +188,7 @@ MUTANTS = (
         "takeover does not wait for the dead owner's command",
         ENGINE + "test_takeover.py::test_takeover_waits_for_the_dead_owners_command",
         (
-            "engine/claim.py",
+            "engine/remains.py",
             "        if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):\n",
             "        if False:\n",
         ),
@@ -323,7 +323,7 @@ MUTANTS = (
         "an error is raised as it was live, and otherwise in replay",
         ENGINE + "test_peers_failures.py::test_lost_errors_that_cannot_be_rebuilt",
         (
-            "engine/perform.py",
+            "kernel/failure.py",
             "    if round_trips(error, failure):\n        return failure, error\n",
             "    return failure, error\n",
         ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, effects
+from holdfast.cli.counts import counted
 from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, err, out
 
@@ -82,9 +83,9 @@ def _describe(done: Archive, dry_run: bool) -> Iterator[Line]:
     if not done.runs and not done.stayed:
         yield "nothing to archive: no run that has ended is that old"
         return
-    many = "1 run" if len(done.runs) == 1 else f"{len(done.runs):,} runs"
+    many = counted(len(done.runs), "run")
     verb = "would be archived" if dry_run else "archived"
-    yield [(many, "bold"), f" with {done.events:,} events {verb}"]
+    yield [(many, "bold"), f" with {counted(done.events, 'event')} {verb}"]
     if done.file is not None:
         yield from effects.row("file", f"{done.file} ({done.size:,} bytes)")
     yield from effects.names("runs", done.runs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import clean, complain, err, out, say
 from holdfast.errors import StoreError
 
@@ -36,8 +37,8 @@ def verify(as_json: bool) -> int:
     else:
         for fault in faults:
             out.line([("fault ", "red"), clean(place_of(fault)), f": {clean(fault.what)}"])
-        verdict = ("all of them hold", "green") if not faults else (f"{len(faults)} faults", "red")
-        out.line([f"{size.streams} streams, {size.events} events: ", verdict])
+        verdict = ("all of them hold", "green") if not faults else (counted(len(faults), "fault"), "red")
+        out.line([f"{counted(size.streams, 'stream')}, {counted(size.events, 'event')}: ", verdict])
     return StoreError.exit_code if faults else 0
 
 
@@ -78,5 +79,5 @@ def repair(rebuild: bool, as_json: bool) -> int:
     if not faults:
         return 0
     say(f"first fault: {clean(place_of(faults[0]))}: {clean(faults[0].what)}")
-    complain(f"the log itself has {len(faults)} faults; `holdfast audit verify` names them all")
+    complain(f"the log itself has {counted(len(faults), 'fault')}; `holdfast audit verify` names each")
     return StoreError.exit_code

@@ -13,6 +13,7 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import access, app, moments
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, Piece, clean, err, out, say
 from holdfast.errors import BadInput, HoldfastError, NotFound, StoreHeld
 from holdfast.project import DATABASE
@@ -48,7 +49,7 @@ def create(path: str | None = None, force: bool = False, as_json: bool = False) 
         return
     out.line(clean(str(made.path)))
     older = f"; removed {len(removed)} older" if removed else ""
-    say(f"{_events(made.events)}, {amount(made.size)}, verified{older}")
+    say(f"{counted(made.events, 'event')}, {amount(made.size)}, verified{older}")
 
 
 @backup_command.command("list")
@@ -106,7 +107,7 @@ def restore_backup(file: str, as_json: bool) -> None:
         kept = str(done.kept) if done.kept else None
         out.json({"path": str(source), "home": str(place.home), "events": done.events, "kept": kept})
         return
-    out.line(f"restored {_events(done.events)} from {clean(str(source))}")
+    out.line(f"restored {counted(done.events, 'event')} from {clean(str(source))}")
     if done.kept:
         out.line(f"the store that was there is kept in {clean(str(done.kept))}")
     from holdfast.cli.listing import point_out_interrupted
@@ -202,7 +203,7 @@ def _progress_shown() -> Iterator[Progress]:
     def show(what: str, done: int, total: int) -> None:
         nonlocal shown
         far = f"{100 * done // total} %" if what == "copying" and total else f"{done} of {total}"
-        line = f"{what} {far if done else _events(total)} ..."
+        line = f"{what} {far if done else counted(total, 'event')} ..."
         if line != shown and err.is_live:
             shown = line
             err.offer(f"\r\x1b[K{line}")
@@ -227,7 +228,7 @@ def _fields(backup: Backup) -> dict[str, object]:
 
 def _table(found: Sequence[Backup]) -> Iterator[Line]:
     stamp = moments.stamp if out.is_terminal else moments.utc
-    rows = [(stamp(one.at), amount(one.size), _events(one.events)) for one in found]
+    rows = [(stamp(one.at), amount(one.size), counted(one.events, "event")) for one in found]
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     for one, (at, size, events) in zip(found, rows, strict=True):
         fault: list[Piece] = [("  " + clean(one.fault), "red")] if one.fault else []
@@ -236,7 +237,3 @@ def _table(found: Sequence[Backup]) -> Iterator[Line]:
             clean(one.path.name),
             *fault,
         ]
-
-
-def _events(count: int) -> str:
-    return "1 event" if count == 1 else f"{count} events"

@@ -27,7 +27,7 @@ _NAMED = 3  # so many steps are named, the others counted
 
 
 class Detail:
-    """A run, its steps in the order of their first start, and its outcome."""
+    """A run, its steps in the order of their first start, and its outcome; `recorded` is its history."""
 
     def __init__(self, opened: Opened, run_id: str) -> None:
         info = opened.run(run_id)
@@ -42,11 +42,22 @@ class Detail:
         self._openings = {
             (event.key, event.digest): event for event, _, _ in recorded if type(event) is e.GateOpened
         }
+        self.recorded = recorded
         self.steps = [self.view(step) for step in state.steps.values() if step.kind not in HIDDEN]
 
     @property
     def status(self) -> str:
         return "interrupted" if self.info.interrupted else self.info.status
+
+    def just_settled(self) -> list[str]:
+        """The steps whose doubt was settled since somebody last executed the run."""
+        found: list[str] = []
+        for event, _, _ in reversed(self.recorded):
+            if type(event) is e.RunClaimed:
+                break
+            if type(event) is e.StepSettled:
+                found.append(event.key)
+        return found[::-1]
 
     def is_stray(self) -> bool:
         """Whether it is a child of a generation that was left: nothing waits for it."""
@@ -159,8 +170,12 @@ class Detail:
             yield resume, "goes on then, unless a live process does"
         elif status in ("cancelled", "paused"):
             yield resume, "goes on"
-        elif status in ("running", "sleeping", "pending") and self.info.owner_pid:
+        elif self.info.owner_pid:
             yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
+        elif status == "pending":
+            yield resume, "goes on, unless a live process does"
+        elif status == "sleeping":
+            yield resume, "goes on when it wakes, unless a live process does"
 
     def view(self, step: StepState) -> StepView:
         note = self.redact(step.why) if step.why else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, points
 from holdfast.cli.terminal import Line, clean, out, say
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -27,7 +27,7 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        with differing(engine, run_id, a, b) as found:
+        with points.explained(opened), differing(engine, run_id, a, b) as found:
             access.clear_progress()
             if as_json:
                 out.json(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 
 from holdfast.cli import access
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Piece, clean, out
 from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
 from holdfast.project import DATABASE
@@ -100,7 +101,7 @@ def _file(place: Place) -> Iterator[Check]:
     path = place.home / DATABASE
     known = facts(path)
     if known.problems:
-        first = f"{len(known.problems)} problems, the first: {known.problems[0]}"
+        first = f"{counted(len(known.problems), 'problem')}, the first: {known.problems[0]}"
         advice = "keep a copy, then restore a backup"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, out, wrap
 
 if TYPE_CHECKING:
@@ -37,10 +38,13 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "modified": ("~", "y
 _COUNTED = ("modified", "added", "removed", "mode", "type")
 
 
-def files(back: FilesBack | None) -> Iterator[Line]:
-    """What becomes of the files: how many, then one line for each, and what stays."""
+def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
+    """What becomes of the files: how many, then one line for each, and what stays; `of_both` says how to put
+    back what the run and somebody else changed."""
     if back is None:
         return
+    from holdfast.workspace.plan import Why
+
     counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
     told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     yield from row("files", f"{told or 'nothing to change'} in {clean(back.root)}, {clean(back.as_of)}")
@@ -50,7 +54,8 @@ def files(back: FilesBack | None) -> Iterator[Line]:
         yield [" " * _INDENT, (f"and {len(back.changes) - _MOST:,} more (--json has all)", "dim")]
     for n, kept in enumerate(back.kept[:_MOST]):
         name = ("kept" if n == 0 else "").ljust(_INDENT)
-        yield [(name, "dim"), (clean(kept.path), "cyan"), (f"  {kept.why}", "dim")]
+        way = f"; {of_both}" if of_both and kept.why == Why.CONFLICT.value else ""
+        yield [(name, "dim"), (clean(kept.path), "cyan"), (f"  {kept.why}{way}", "dim")]
     if len(back.kept) > _MOST:
         yield [" " * _INDENT, (f"and {len(back.kept) - _MOST:,} more (--json has all)", "dim")]
     if back.rescued:
@@ -67,10 +72,11 @@ def git(back: GitBack | None) -> Iterator[Line]:
     """What becomes of the repository: a line for each ref, and what stays."""
     if back is None:
         return
-    told = [f"{len(back.moves)} refs"] if back.moves else []
+    told = [counted(len(back.moves), "ref")] if back.moves else []
     told += ["the index"] if back.index == "back" else []
-    told += [f"{back.stash} stash entries"] if back.stash else []
-    yield from row("git", f"{', '.join(told)} go back" if told else "nothing to change")
+    told += [counted(back.stash, "stash entry", "stash entries")] if back.stash else []
+    go = "goes" if len(told) == 1 and (back.index == "back" or told[0].startswith("1 ")) else "go"
+    yield from row("git", f"{', '.join(told)} {go} back" if told else "nothing to change")
     for one in back.moves[:_MOST]:
         before, after = (_commit(text) for text in (one.before, one.after))
         yield [" " * _INDENT, (clean(one.ref), "yellow"), (f"  {before} → {after}", "dim")]

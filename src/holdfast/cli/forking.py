@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from holdfast.cli import access, effects
+from holdfast.cli import access, effects, points
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, Piece, clean, out
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def fork_command(
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        made = fork(engine, run_id, step, by=user(), into=into, directory=directory, dry_run=dry_run)
+        with points.explained(opened):
+            made = fork(engine, run_id, step, by=user(), into=into, directory=directory, dry_run=dry_run)
     if as_json:
         out.json(_fields(made, dry_run))
     else:
@@ -69,7 +71,7 @@ def _describe(made: Fork, dry_run: bool) -> Iterator[Line]:
         yield from effects.row("has", "nothing: all of it runs", "dim")
     yield from effects.names("once", made.once, f"done in {made.origin}, and run again", "yellow")
     if made.files is not None:
-        told = f"{made.files.count:,} files {made.files.as_of}, in {made.files.directory}"
+        told = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
         yield from effects.row("files", told)
     if not dry_run:
         yield from effects.ways((f"holdfast resume {made.id}", "lets it go on"))

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli import access, effects
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, out
 from holdfast.sizes import amount
 from holdfast.wiring import quota_of
@@ -33,7 +34,11 @@ def du_command(as_json: bool) -> None:
         return
     rows = [
         ("log", amount(found.log), ""),
-        ("files", amount(found.files), f"{found.contents:,} contents of {found.snapshots:,} snapshots"),
+        (
+            "files",
+            amount(found.files),
+            f"{counted(found.contents, 'content')} of {counted(found.snapshots, 'snapshot')}",
+        ),
         ("backups", amount(found.backups), ""),
     ]
     width = max(len(size) for _, size, _ in rows)
@@ -76,7 +81,8 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
 
 
 def _describe_excess(unneeded: int, excess: Excess) -> Iterator[Line]:
-    yield [f"{unneeded:,} contents are needed by no snapshot"]
+    are = "is" if unneeded == 1 else "are"
+    yield [f"{counted(unneeded, 'content')} {are} needed by no snapshot"]
     note = "" if excess.runs else f": {_STAYS}"
     if excess.over:
         yield from effects.row("quota", f"{amount(excess.over)} over{note}", "yellow")
@@ -86,7 +92,7 @@ def _describe_excess(unneeded: int, excess: Excess) -> Iterator[Line]:
 
 
 def _describe(done: Collected) -> Iterator[Line]:
-    yield [(f"{done.removed:,} contents", "bold"), f" removed, {amount(done.freed)} freed"]
+    yield [(counted(done.removed, "content"), "bold"), f" removed, {amount(done.freed)} freed"]
     yield from effects.names(
         "forgotten", done.forgotten, "can no longer be rewound with their files", "yellow"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -40,8 +41,13 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
     """Print what a run's commands printed, redacted."""
     with access.open_to_read() as opened:
         info = opened.run(run)
-        if step is not None and not (follow and _goes_on(info)):
-            _check_step(opened, info.id, step)
+        if step is not None and not (follow and _goes_on(info)) and not _is_command(opened, info.id, step):
+            say(
+                f"{step} of run {info.id} is no command, and only commands print here; "
+                f"`holdfast show {info.id} --step {shlex.quote(step)}` shows what it got and gave"
+            )
+            if not as_json:
+                return
         if follow:
             for version, line in _follow(opened.reading, info.id, since_version):
                 if step is None or matches(line.step, step):
@@ -58,13 +64,18 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
             say(f"the commands of run {info.id} printed nothing{since}")
 
 
-def _check_step(opened: Opened, run_id: str, step: str) -> None:
-    """Raises StepNotFound with the nearest names."""
-    known = [one.key for one in opened.reading.steps(run_id)]
-    if not any(matches(key, step) for key in known):
+def _is_command(opened: Opened, run_id: str, step: str) -> bool:
+    """Whether a step of this name is a command. Raises NotFound with the nearest names."""
+    known = opened.reading.steps(run_id)
+    found = [one for one in known if matches(one.key, step)]
+    if not found:
         from difflib import get_close_matches
 
-        raise StepNotFound(run_id, step, get_close_matches(step, known, n=3, cutoff=0.4))
+        from holdfast.cli.points import missing
+
+        nearest = get_close_matches(step, [one.key for one in known], n=3, cutoff=0.4)
+        raise missing(opened, StepNotFound(run_id, step, nearest), "step")
+    return any(one.kind == "command" for one in found)
 
 
 def _follow(reading: Reading, run_id: str, after: int) -> Iterator[tuple[int, LogLine]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.counts import counted
 from holdfast.cli.gates import decision_text
 from holdfast.cli.steps import StepView
 from holdfast.clock import instant
@@ -100,12 +101,16 @@ def taken_back(data: dict[str, Any]) -> str:
     changed, kept = data.get("changes", 0), data.get("kept", ())
     if data["place"] != "taken_back" or not (changed or kept):
         return ""
-    many = "1 change" if changed == 1 else f"{changed:,} changes"
     text = (
-        f"{data['key']}: {many} of the earlier attempt taken back; "
-        f"`holdfast workspace restore {data['instead_of'][:12]}` brings them back"
+        f"{data['key']}: {counted(changed, 'change')} of the earlier attempt taken back; "
+        f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
     )
-    return text + (f"; kept, because somebody else changed it: {', '.join(kept)}" if kept else "")
+    whose = f"; kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}"
+    return text + (whose if kept else "")
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
 def error_text(error: dict[str, Any]) -> str:

@@ -95,8 +95,8 @@ class Progress:
         """The run has ended or stopped here."""
 
 
-class CommandProgress(Progress):
-    """A command on a terminal: its output is all there is to see."""
+class QuietProgress(Progress):
+    """No word on steps: what commands print is all there is to see."""
 
     def _take(self, event: LogEvent) -> None:
         pass
@@ -182,11 +182,13 @@ class LiveProgress(Progress):
         return [*lines, *_streams(emitted, width)]
 
 
-def make_progress(*, whole: bool, keep_stdout: bool = False) -> Progress:
-    """What fits this terminal, or this pipe."""
+def make_progress(*, whole: bool, keep_stdout: bool = False, quiet: bool = False) -> Progress:
+    """What fits this terminal, or this pipe; a command on a terminal speaks for itself."""
     kind = Progress
-    if err.is_live:
-        kind = CommandProgress if whole else LiveProgress
+    if quiet or (err.is_live and whole):
+        kind = QuietProgress
+    elif err.is_live:
+        kind = LiveProgress
     return kind(whole=whole, keep_stdout=keep_stdout)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
 from holdfast.errors import NeedsAttention
 
@@ -52,9 +53,8 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
         out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
     wrong = sum(one.verdict != "matches" for one in found)
     if everything:
-        many = "1 run" if len(found) == 1 else f"{len(found):,} runs"
-        verdict = (f"{wrong:,} do not match", "red") if wrong else ("all match", "green")
-        say([f"{many}: ", verdict])
+        not_all = f"{wrong:,} {'does' if wrong == 1 else 'do'} not match"
+        say([f"{counted(len(found), 'run')}: ", (not_all, "red") if wrong else ("all match", "green")])
     return NeedsAttention.exit_code if wrong else 0
 
 
@@ -101,7 +101,7 @@ def _fields(one: Replay) -> dict[str, Any]:
 def _lines(found: Sequence[Replay]) -> Iterator[Line]:
     width = max((len(one.run_id) for one in found), default=0)
     for one in found:
-        calls = "1 call" if one.calls == 1 else f"{one.calls:,} calls"
+        calls = counted(one.calls, "call")
         if one.verdict != "matches":
             note = one.why
         elif one.reached:

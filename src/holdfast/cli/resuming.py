@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
@@ -20,11 +21,18 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.progress import Progress
     from holdfast.kernel.events import Code
 
 USAGE = 2
 _PASSED_ON = "_HOLDFAST_PASSED_ON"
 """Set for the interpreter that a resume was passed on to, which then does not pass it on again."""
+_STATES = {
+    "failed": "failed",
+    "waiting": "waited",
+    "sleeping": "slept",
+    "needs_attention": "needed attention",
+}
 
 
 @click.command("resume")
@@ -34,13 +42,16 @@ _PASSED_ON = "_HOLDFAST_PASSED_ON"
     "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
+@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="At the end print the run as `show --json` does; with --all each on a line.",
 )
-def resume_command(run: str | None, everything: bool, follow: bool, take_over: bool, as_json: bool) -> int:
+def resume_command(
+    run: str | None, everything: bool, follow: bool, take_over: bool, quiet: bool, as_json: bool
+) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
@@ -66,7 +77,8 @@ def resume_command(run: str | None, everything: bool, follow: bool, take_over: b
         if detail.info.status == "completed":
             return _say_done(detail, as_json)
         home = opened.place.home
-    return _resume(detail, home, take_over, as_json)
+    progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
+    return _resume(detail, home, progress, take_over, as_json)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -104,14 +116,13 @@ def _pass_on(code: Code) -> None:
     os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
+def _resume(detail: Detail, home: Path, progress: Progress, take_over: bool, as_json: bool) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
     code = detail.state.code
     _pass_on(code)
     if code.cwd and Path(code.cwd).is_dir():
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
-    progress = make_progress(whole=bool(code.argv), keep_stdout=as_json)
     with access.open_to_execute(home=home, on_event=progress.on_event, on_output=progress.on_output) as (
         opened,
         engine,
@@ -127,22 +138,27 @@ def _resume(detail: Detail, home: Path, take_over: bool, as_json: bool) -> int:
 
 
 def _title(detail: Detail) -> str:
-    """The state it is in, and where it goes on."""
+    """What became of it before, how far it is, and where it goes on."""
     done = sum(step.status == "completed" for step in detail.steps)
-    steps = "1 step is done" if done == 1 else f"{done} steps are done"
-    return f"run {detail.info.id} ({detail.info.workflow}) was {_state(detail)}: {steps}, {_where(detail)}"
+    is_done = f"{counted(done, 'step')} {'is' if done == 1 else 'are'} done, " if done else ""
+    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{_where(detail)}"
 
 
 def _state(detail: Detail) -> str:
-    if detail.status == "pending" and detail.steps:  # its gate is decided
-        return "ready to go on"
-    return detail.status.replace("_", " ").replace("needs attention", "in need of attention")
+    settled = detail.just_settled()
+    if settled:
+        return f"had {', '.join(settled[:3])} settled"
+    if detail.status == "pending":  # its gate is decided, or nothing of it was done yet
+        return "was ready to go on" if detail.steps else "had not begun"
+    return _STATES.get(detail.status, f"was {detail.status}")
 
 
 def _where(detail: Detail) -> str:
     if detail.info.status in ("failed", "cancelled"):
         failed = detail.state.failed_steps
-        return f"{', '.join(failed)} is tried again" if failed else "what follows them runs again"
+        if failed:
+            return f"{', '.join(failed[:3])} {'is' if len(failed) == 1 else 'are'} tried again"
+        return "what follows runs again" if detail.steps else "it begins again"
     begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
     if begun:
         return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access, effects
+from holdfast.cli import access, effects, points
 from holdfast.cli.terminal import Line, clean, out
 
 if TYPE_CHECKING:
     from holdfast.operations.rewinding import Rewind
+
+
+_OF_BOTH = "--theirs puts it back, too"
 
 
 @click.command("rewind")
@@ -56,10 +59,11 @@ def rewind_command(
 
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        done = rewind(
-            engine, run_id, step, by=user(), only=only, theirs=theirs, files=not no_files, partial=partial,
-            git=git, rerun_once=rerun_once, dry_run=dry_run,
-        )  # fmt: skip
+        with points.explained(opened):
+            done = rewind(
+                engine, run_id, step, by=user(), only=only, theirs=theirs, files=not no_files,
+                partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
+            )  # fmt: skip
     if as_json:
         out.json(_fields(done))
     else:
@@ -84,7 +88,7 @@ def _fields(done: Rewind) -> dict[str, Any]:
 def _describe_files(done: Rewind) -> Iterator[Line]:
     verb = "went back" if done.operation else "would go back"
     yield ["files of run ", (done.run_id, "bold"), f" {verb} to ", (clean(done.to), "bold")]
-    yield from effects.files(done.files)
+    yield from effects.files(done.files, _OF_BOTH)
     yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
@@ -109,7 +113,7 @@ def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
     else:
         yield from effects.names("once", done.once, "done before; only with --rerun-once", "yellow")
     yield from effects.names("children", done.children, "begin anew, under other ids")
-    yield from effects.files(done.files)
+    yield from effects.files(done.files, _OF_BOTH)
     yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways(

@@ -40,7 +40,7 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     name = error.option_name
     text = f"no such option: {name}"
     if error.possibilities:
-        text += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
+        return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
     if not any(target.is_function(word) for word in words[:at]):
         return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
@@ -74,6 +74,7 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     metavar="SECONDS",
     help="For a command: end its whole tree after this time.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 @click.pass_context
 def run_command(
@@ -85,6 +86,7 @@ def run_command(
     isolate: bool,
     writes: tuple[str, ...],
     timeout: float | None,
+    quiet: bool,
     as_json: bool,
 ) -> int:
     """Run TARGET so that it survives a crash.
@@ -102,20 +104,20 @@ def run_command(
         target.check_program(found)
         check_files("holdfast run", effect or "workspace", writes, "copy" if isolate else None)
         how = (timeout, effect, writes, "copy" if isolate else None)
-        return _run_program(found, run_id, how, as_json)
+        return _run_program(found, run_id, how, quiet, as_json)
     if effect is not None or timeout is not None or writes or isolate:
         raise BadInput(
             "--effect, --isolate, --writes and --timeout are for commands; a function says it in @step(...)"
         )
     workflow = target.load(found)
     args, kwargs = target.arguments(workflow.fn, rest, named)
-    return _run_function(workflow, args, kwargs, run_id, as_json)
+    return _run_function(workflow, args, kwargs, run_id, quiet, as_json)
 
 
 def _run_function(
-    workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, as_json: bool
+    workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, quiet: bool, as_json: bool
 ) -> int:
-    progress = make_progress(whole=False)
+    progress = make_progress(whole=False, quiet=quiet)
     with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
         opened,
         engine,
@@ -131,13 +133,15 @@ def _run_function(
         )
 
 
-def _run_program(command: target.Command, run_id: str | None, how: tuple[object, ...], as_json: bool) -> int:
+def _run_program(
+    command: target.Command, run_id: str | None, how: tuple[object, ...], quiet: bool, as_json: bool
+) -> int:
     from holdfast.engine.command import run_command as workflow
     from holdfast.kernel.events import Code
 
     cwd = os.getcwd()
     code = Code(command.line, "holdfast.engine.command", argv=command.argv, cwd=cwd)
-    progress = make_progress(whole=True, keep_stdout=as_json)
+    progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
     with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
         opened,
         engine,

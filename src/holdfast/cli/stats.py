@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, moments
+from holdfast.cli.counts import counted
 from holdfast.cli.listing import STYLES
 from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
@@ -28,6 +29,10 @@ _NAME_MIN = 20
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def stats_command(since: datetime | None, as_json: bool) -> None:
     """Count runs by status and by workflow, their durations, steps and attempts.
+
+    A child run is a run of its own. Steps are what `show` lists: also gates, sleeps, checkpoints, and the
+    call of a child run. A fork counts what it has from the other run as its own. What a rewind has left does
+    not count.
 
     TIME is how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), or a date and time.
     """
@@ -107,7 +112,8 @@ def describe(opened: Opened, found: Statistics, since: datetime | None, interrup
     if found.durations.count:
         yield from _durations_of(found.durations)
     yield _row(
-        "store", [f"{amount(found.size):>9}", (f"  {found.events:,} events in {opened.store.path}", "dim")]
+        "store",
+        [f"{amount(found.size):>9}", (f"  {counted(found.events, 'event')} in {opened.store.path}", "dim")],
     )
     yield from _workflows(found.workflows)
     yield from _failing(found.failing)
@@ -117,8 +123,7 @@ def _steps(steps: StepTotals) -> Iterator[Line]:
     counts = sorted(steps.by_status.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts)
     yield _row("steps", [f"{steps.steps:>9,}", (f"  {listed}" if listed else "", "dim")])
-    many = "1 step" if steps.retried == 1 else f"{steps.retried:,} steps"
-    again = f"  {many} took more than one" if steps.retried else ""
+    again = f"  {counted(steps.retried, 'step')} took more than one" if steps.retried else ""
     yield _row("attempts", [f"{steps.attempts:>9,}", (again, "dim")])
 
 

@@ -69,9 +69,9 @@ def _decide(outcome: Decide, run: str, gate: str | None, by: str | None, comment
         name, digest = _split(gate or "", detail)
         try:
             key = steering.decide_gate(engine, run_id, outcome, name, digest, by, comment)
-        except GateError:
+        except GateError as error:
             _point_to_children(detail)
-            raise
+            raise _with_next(error, detail) from None
         going_on = _going_on(opened, run_id)
         if as_json:
             decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
@@ -94,6 +94,15 @@ def _point_to_children(detail: Detail) -> None:
     if open_gates and all(gate.run_id != detail.info.id for gate in open_gates):
         named = ", ".join(f"{gate.run_id} {gate.place}" for gate in open_gates[:3])
         raise GateError(f"run {detail.info.id} has no open gate of its own; its child runs have: {named}")
+
+
+def _with_next(error: GateError, detail: Detail) -> GateError:
+    """Where there is nothing to decide: the error with the command that moves the run on, if there is one."""
+    way = next(detail.ways_on(), None)
+    undecided = any(gate.is_open and gate.kind == "approval" for gate in detail.gates())
+    if way is None or undecided or detail.state.ended:
+        return error
+    return GateError(f"{error}; `{way[0]}` {way[1]}")
 
 
 @click.command("signal")
@@ -157,7 +166,8 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
 def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int:
     """End RUN, the commands that run in it with all their children, and its child runs.
 
-    A `once` step that is cut off is in doubt. Exits with 4 if the process that executes it did not end it
+    A `once` step that is cut off is in doubt. `holdfast resume` goes on with it after all, and with its child
+    runs. Exits with 4 if the process that executes it did not end it
     in time; it does as soon as it can.
     """
     with access.open_to_execute() as (opened, engine):

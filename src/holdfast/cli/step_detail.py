@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,9 @@ import msgspec
 
 from holdfast.cli.detail import Detail, step_fields
 from holdfast.cli.gates import gate_fields
+from holdfast.cli.points import missing
 from holdfast.clock import instant
-from holdfast.errors import BadInput, NotFound, RunNotFound, StepNotFound
+from holdfast.errors import BadInput, StepNotFound
 from holdfast.kernel import events as e
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -62,7 +62,7 @@ class StepDetail:
         self.size = 0
         self.attempts: list[Attempt] = []
         self.settled: list[Settlement] = []
-        for event, _, at in live(opened.store.load(detail.info.id), detail.state.generation):
+        for event, _, at in live(detail.recorded, detail.state.generation):
             if getattr(event, "key", "") == step.key:
                 self._take(event, instant(at))
         if self.attempts and step.status == "running" and detail.info.owner_pid is not None:
@@ -125,35 +125,11 @@ def find(opened: Opened, detail: Detail, text: str) -> StepDetail:
         if begun:
             listed = ", ".join(begun[:_NAMED]) + (", ..." if len(begun) > _NAMED else "")
             raise BadInput(f"{text!r} is {len(begun)} steps of run {run_id}: {listed}; name one") from None
-        raise not_found(opened, error, "step") from None
+        raise missing(opened, error, "step") from None
 
 
 def _begins(step: StepView, text: str) -> bool:
     return any(name.startswith(text) for name in (step.key, step.key.rpartition("/")[2], step.name))
-
-
-def not_found(opened: Opened, error: StepNotFound, what: str) -> NotFound:
-    """The same for people: a step that a child run has is named with that run."""
-    sentence = f"run {error.run_id} has no {what} {error.step!r}"
-    for child in _children(opened, error.run_id):
-        try:
-            key = points.find(child.info.id, child.state, error.step).key
-        except (StepNotFound, BadInput):
-            continue
-        return NotFound(f"{sentence}; its child run {child.info.id} has {key}")
-    return NotFound(f"{sentence}; nearest: {', '.join(error.nearest)}" if error.nearest else sentence)
-
-
-def _children(opened: Opened, run_id: str) -> Iterator[Detail]:
-    """The child runs, their children too."""
-    for step in Detail(opened, run_id).steps:
-        if step.child:
-            try:
-                child = Detail(opened, step.child)
-            except RunNotFound:  # its step began, and nothing of the run was written
-                continue
-            yield child
-            yield from _children(opened, step.child)
 
 
 def fields(step: StepDetail) -> dict[str, Any]:

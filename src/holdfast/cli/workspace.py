@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, effects
+from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, out
 from holdfast.sizes import amount
 
@@ -51,8 +52,8 @@ def _describe(found: Coverage, every: bool) -> Iterator[Line]:
     yield from effects.row("workspace", found.root)
     yield from effects.row(
         "covered",
-        f"{found.files:,} files ({amount(found.size)}), {found.links:,} links, "
-        f"{found.directories:,} directories",
+        f"{counted(found.files, 'file')} ({amount(found.size)}), {counted(found.links, 'link')}, "
+        f"{counted(found.directories, 'directory', 'directories')}",
     )
     shown = found.uncovered if every else found.uncovered[:_MOST]
     width = max((len(path) for path, _ in shown), default=0)
@@ -80,7 +81,9 @@ def verify(as_json: bool) -> None:
     elif bad:
         effects.show(effects.names("damaged", bad, style="red"))
     else:
-        out.line([(f"{held.packed + held.large:,} contents", "bold"), f" ({amount(held.bytes)}) are whole"])
+        count = held.packed + held.large
+        are = "is" if count == 1 else "are"
+        out.line([(counted(count, "content"), "bold"), f" ({amount(held.bytes)}) {are} whole"])
     if bad:
         sys.exit(8)
 

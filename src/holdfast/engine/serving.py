@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import recovery
 from holdfast.engine.run import Run
-from holdfast.errors import OwnershipLost, RunHeld, RunInterrupted, RunWaiting, StoreClosed, StoreError
+from holdfast.errors import (
+    HoldfastError,
+    OwnershipLost,
+    Refused,
+    RunHeld,
+    RunInterrupted,
+    RunWaiting,
+    StoreClosed,
+    StoreError,
+)
 from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
@@ -27,11 +36,20 @@ _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
 _STORE_AGAIN_S = 1.0
 _REFUSED_AGAIN_S = 30.0
+_INTERRUPTED = 130
 _NO_NEWS = (RunHeld, RunInterrupted, OwnershipLost, StoreClosed)
 """What is no news: somebody else has the run, or this process stops."""
 
 OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
+
+
+class EndedElsewhere(Refused):
+    """The process that was to go on with a run could not; its exit code says why."""
+
+    def __init__(self, where: str, code: int) -> None:
+        super().__init__(f"its process in {where} ended with {code}")
+        self.exit_code = max(code, 1)
 
 
 class _Refusal(NamedTuple):
@@ -123,7 +141,7 @@ class Service:
             recovery.check_unasked(self._engine, run_id)
             code = self._code(run_id)
             if code is not None and not _is_ours(code):
-                _execute_elsewhere(self._engine.home, run_id, code)
+                error = _execute_elsewhere(self._engine.home, run_id, code)
             else:
                 run: Run[Any] = self._engine.resume(run_id, stay=False)
                 run.rested.wait()
@@ -168,12 +186,15 @@ def _is_ours(code: e.Code) -> bool:
     return here and (same or not os.access(code.interpreter, os.X_OK))
 
 
-def _execute_elsewhere(home: Path, run_id: str, code: e.Code) -> None:
-    """Go on with the run in its own directory, by its own interpreter."""
+def _execute_elsewhere(home: Path, run_id: str, code: e.Code) -> HoldfastError | None:
+    """Go on with the run in its own directory, by its own interpreter. Why it could not be, if so: that
+    process has said more."""
     interpreter = code.interpreter if os.access(code.interpreter, os.X_OK) else sys.executable
-    subprocess.run(
+    where = code.cwd if Path(code.cwd).is_dir() else os.getcwd()
+    done = subprocess.run(
         [interpreter, "-m", "holdfast.cli.serving", str(home), run_id],
-        cwd=code.cwd if Path(code.cwd).is_dir() else None,
+        cwd=where,
         stdin=subprocess.DEVNULL,
         check=False,
     )
+    return None if done.returncode in (0, _INTERRUPTED) else EndedElsewhere(where, done.returncode)
