@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from holdfast.project import DATABASE, POINTER_DIRECTORY
+from holdfast.workspace import beneath
 from holdfast.workspace.git import Git
 from holdfast.workspace.ignoring import IgnoreFiles
 from holdfast.workspace.opened import beginning
@@ -40,8 +41,6 @@ TREE = "made anew by a tool"
 TOO_LARGE = "ignored and large"
 UNREADABLE = "no permission to read"
 ELSEWHERE = "another filesystem"
-LOOK_AGAIN = frozenset((TOO_LARGE, UNREADABLE))
-"""Reasons that can go away without any change to the directory that an entry is in."""
 
 
 class Coverage:
@@ -105,6 +104,15 @@ class Coverage:
         if os.path.lexists(os.path.join(base, b"pyvenv.cfg")):
             return True
         return beginning(os.path.join(base, b"CACHEDIR.TAG"), len(_TAG)) == _TAG
+
+
+def why_unread(exc: OSError) -> str:
+    """The reason to leave out what cannot be read. Raises the error if it says nothing about that file."""
+    if exc.errno in beneath.EXHAUSTED:
+        raise exc
+    if isinstance(exc, PermissionError):
+        return UNREADABLE
+    return f"cannot be read: {exc.strerror or exc}"
 
 
 def _identity(path: bytes) -> tuple[int, int] | None:

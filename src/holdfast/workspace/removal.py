@@ -13,9 +13,9 @@ from holdfast.workspace.contents import LARGE, Contents
 from holdfast.workspace.journal import Item, Move
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.opened import opened
+from holdfast.workspace.pieces import pieces
 
 _WIDE = 0o700
-_PIECE = 1024 * 1024
 
 Ours: TypeAlias = Callable[[bytes, int, bytes, os.stat_result], bool]
 """(path, directory, name, status) → whether it is what we think, and may be deleted."""
@@ -123,11 +123,9 @@ def _holds(fd: int, name: bytes, status: os.stat_result, entry: Entry) -> bool:
     if entry.is_link:
         digest.update(os.readlink(name, dir_fd=fd))
         return digest.digest() == entry.ref
-    at = 0
     with opened(fd, name) as file:
-        while piece := os.pread(file, _PIECE, at):
+        for piece in pieces(file):
             digest.update(piece)
-            at += len(piece)
     return digest.digest() == entry.ref
 
 
