@@ -100,13 +100,6 @@ def test_what_is_not_covered_is_listed(root: Path, workspace: Workspace) -> None
     assert {b".env", b"tracked/build/file", b"sources/dist/file", b"\xff"} <= paths(workspace)
 
 
-@pytest.fixture
-def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Young entries are remembered like old ones."""
-    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
-    monkeypatch.setattr("holdfast.workspace.index._COARSE_MARGIN_NS", -(10**12))
-
-
 def test_changed_rules_are_noticed(root: Path, workspace: Workspace, trusting: None) -> None:
     """Of git and of ours, though no covered directory changed."""
     subprocess.run(["git", "init", "-q", root], check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -96,6 +97,30 @@ def is_as_seen(item: Item, status: os.stat_result) -> bool:
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(item.before_mode):
         return False
     return stat.S_ISDIR(status.st_mode) or item.seen == (status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def rewritten(fd: int, name: bytes, move: Move) -> bytes | None:
+    """The path of a file that is as the snapshot saw it, and holds something else; None if there is none."""
+    if not stat.S_ISDIR(move.item.before_mode):
+        return move.item.path if _is_rewritten(fd, name, move.item) else None
+    start = len(move.item.path) + 1
+    with beneath.directory(fd, name) as top, closing(beneath.Walk(top)) as walk:
+        for item in move.inner:
+            parent, inner = beneath.split(item.path[start:])
+            try:
+                if item.before and item.before.is_file and _is_rewritten(walk.to(parent), inner, item):
+                    return item.path
+            except OSError as exc:
+                if exc.errno not in beneath.NOT_THERE:
+                    raise
+    return None
+
+
+def _is_rewritten(fd: int, name: bytes, item: Item) -> bool:
+    status = status_of(fd, name)
+    if status is None or not stat.S_ISREG(status.st_mode) or not is_as_seen(item, status):
+        return False
+    return item.before is not None and not _holds(fd, name, status, item.before)
 
 
 def was_there(move: Move) -> Ours:

@@ -270,8 +270,7 @@ class Scan:
         self._bytes += status.st_size
         if not settled:
             self._unsettled.append(path)
-            mode, size, changed, _, inode = before
-            before = (mode, size, changed, -1, inode)
+            before = index.untrusted(before)
         return before, ref
 
     def _put_listings(self, records: list[Record], fresh: set[bytes]) -> None:
