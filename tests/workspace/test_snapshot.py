@@ -12,6 +12,7 @@ import pytest
 from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
+from holdfast.store.sqlite import SqliteStore
 from holdfast.workspace import Workspace, coverage, scan
 from holdfast.workspace.contents import LARGE
 from holdfast.workspace.snapshot import needed
@@ -229,10 +230,32 @@ def test_of_a_store_nothing_is_covered(root: Path) -> None:
 
 
 def test_another_store_is_left_out(root: Path, workspace: Workspace) -> None:
-    """Somebody else goes back in that one."""
-    (root / "other").mkdir()
-    (root / "other" / "holdfast.db").write_text("x")
+    """Somebody else goes back in that one: from its first moment on, and when it is closed."""
+    store = SqliteStore(root / "other", durability="process")
     assert reasons(workspace) == {b"other": coverage.OURS}
+    store.close()
+    (root / "other" / "write.lock").unlink()
+    (root / "new").touch()
+    assert reasons(workspace) == {b"other": coverage.OURS}
+
+
+@pytest.mark.parametrize("content", [b"", b"kelp", b"SQLite format 3\0" + bytes(84)])
+def test_a_file_that_has_the_name_of_a_store(root: Path, workspace: Workspace, content: bytes) -> None:
+    """Hides nothing: it can be anybody's."""
+    (root / "src").mkdir()
+    (root / "src" / "main.py").write_text("x")
+    (root / "src" / "holdfast.db").write_bytes(content)
+    assert reasons(workspace) == {}
+    assert b"src/main.py" in paths(workspace)
+
+
+def test_a_store_among_tracked_files(root: Path, workspace: Workspace) -> None:
+    """Whatever git tracks is covered."""
+    subprocess.run(["git", "init", "-q", root], check=True)
+    SqliteStore(root / "src", durability="process").close()
+    (root / "src" / "main.py").write_text("x")
+    subprocess.run(["git", "-C", root, "add", "src/main.py"], check=True)
+    assert b"src/main.py" in paths(workspace)
 
 
 def test_a_directory_of_many_entries_is_paged(root: Path, workspace: Workspace) -> None:
