@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from holdfast.workspace import compression
-from holdfast.workspace.pieces import PIECE
+from holdfast.workspace.pieces import PIECE, is_hole
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.storage import TEMPORARY
 
@@ -58,9 +58,15 @@ class LargeFiles:
                 if compressed is None:
                     compressed = compression.pays(len(piece), len(compression.squeeze(piece, _LEVEL)))
                 digest.update(piece)
-                file.write(compressor.compress(piece) if compressed else piece)
+                if compressed:
+                    file.write(compressor.compress(piece))
+                elif is_hole(piece):
+                    file.seek(len(piece), os.SEEK_CUR)
+                else:
+                    file.write(piece)
             if compressed:
                 file.write(compressor.flush())
+            file.truncate()
             file.flush()
             os.fsync(file.fileno())
         return Ref(digest.digest()), bool(compressed)
