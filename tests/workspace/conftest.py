@@ -17,3 +17,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def workspace(root: Path, tmp_path: Path) -> Workspace:
     return Workspace(root, tmp_path / "store")
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Young entries are remembered like old ones."""
+    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
+    monkeypatch.setattr("holdfast.workspace.index._COARSE_MARGIN_NS", -(10**12))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from tests.workspace.trees import Gardener, as_somebody
 
-from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreReadOnly
+from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
+from holdfast.store.sqlite import SqliteStore
 from holdfast.workspace import Workspace, coverage, scan
+from holdfast.workspace.contents import LARGE
 from holdfast.workspace.snapshot import needed
 
 
@@ -96,13 +99,6 @@ def test_what_is_not_covered_is_listed(root: Path, workspace: Workspace) -> None
         b"pipe": "pipe",
     }
     assert {b".env", b"tracked/build/file", b"sources/dist/file", b"\xff"} <= paths(workspace)
-
-
-@pytest.fixture
-def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Young entries are remembered like old ones."""
-    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
-    monkeypatch.setattr("holdfast.workspace.index._COARSE_MARGIN_NS", -(10**12))
 
 
 def test_changed_rules_are_noticed(root: Path, workspace: Workspace, trusting: None) -> None:
@@ -234,10 +230,32 @@ def test_of_a_store_nothing_is_covered(root: Path) -> None:
 
 
 def test_another_store_is_left_out(root: Path, workspace: Workspace) -> None:
-    """Somebody else goes back in that one."""
-    (root / "other").mkdir()
-    (root / "other" / "holdfast.db").write_text("x")
+    """Somebody else goes back in that one: from its first moment on, and when it is closed."""
+    store = SqliteStore(root / "other", durability="process")
     assert reasons(workspace) == {b"other": coverage.OURS}
+    store.close()
+    (root / "other" / "write.lock").unlink()
+    (root / "new").touch()
+    assert reasons(workspace) == {b"other": coverage.OURS}
+
+
+@pytest.mark.parametrize("content", [b"", b"kelp", b"SQLite format 3\0" + bytes(84)])
+def test_a_file_that_has_the_name_of_a_store(root: Path, workspace: Workspace, content: bytes) -> None:
+    """Hides nothing: it can be anybody's."""
+    (root / "src").mkdir()
+    (root / "src" / "main.py").write_text("x")
+    (root / "src" / "holdfast.db").write_bytes(content)
+    assert reasons(workspace) == {}
+    assert b"src/main.py" in paths(workspace)
+
+
+def test_a_store_among_tracked_files(root: Path, workspace: Workspace) -> None:
+    """Whatever git tracks is covered."""
+    subprocess.run(["git", "init", "-q", root], check=True)
+    SqliteStore(root / "src", durability="process").close()
+    (root / "src" / "main.py").write_text("x")
+    subprocess.run(["git", "-C", root, "add", "src/main.py"], check=True)
+    assert b"src/main.py" in paths(workspace)
 
 
 def test_a_directory_of_many_entries_is_paged(root: Path, workspace: Workspace) -> None:
@@ -272,6 +290,77 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
         count, limit = 0, times
         path.write_text("begin")
         assert workspace.snapshot().unsettled == unsettled
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+@pytest.mark.parametrize("place", ["bad", "inner/bad"])
+def test_a_file_that_cannot_be_read(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: str, size: int
+) -> None:
+    """Is left out alone, with the reason, until it can be read."""
+    (root / "inner").mkdir()
+    for name in (place, "good", "inner/good"):
+        (root / name).write_bytes(b"x" * size)
+    with monkeypatch.context() as patch:
+        fail_to_read(patch, root / place, errno.EIO)
+        assert reasons(workspace) == {place.encode(): "cannot be read: Input/output error"}
+        assert {b"good", b"inner/good"} <= paths(workspace)
+    assert reasons(workspace) == {}
+    assert place.encode() in paths(workspace)
+
+
+def test_an_entry_that_cannot_be_looked_at(root: Path) -> None:
+    """Is left out alone: its directory can be listed."""
+    with tempfile.TemporaryDirectory() as made:
+        as_somebody(without_looking, Path(made))
+
+
+def without_looking(directory: Path) -> None:
+    listed = directory / "tree" / "listed"
+    listed.mkdir(parents=True)
+    (listed / "a").write_text("x")
+    listed.chmod(0o400)
+    workspace = Workspace(directory / "tree", directory / "store")
+    assert reasons(workspace) == {b"listed/a": coverage.UNREADABLE}
+    assert paths(workspace) == {b"listed"}
+
+
+def test_without_descriptors_no_file_is_left_out(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not the file that is at fault: there is no snapshot then, and the store is not blamed for it."""
+    (root / "file").write_text("kelp")
+    fail_to_read(monkeypatch, root / "file", errno.EMFILE)
+    with pytest.raises(WorkspaceError, match=r"tree cannot be read \(Too many open files\)"):
+        workspace.snapshot()
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_a_store_without_room(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """No file is left out for it."""
+    assert workspace.contents.generation
+    (root / "file").write_bytes(bytes(size))
+
+    def fsync(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StoreFull):
+        workspace.snapshot()
+
+
+def fail_to_read(patch: pytest.MonkeyPatch, path: Path, code: int) -> None:
+    """From now on this file cannot be read."""
+    plain, inode = os.pread, path.stat().st_ino
+
+    def pread(fd: int, count: int, at: int) -> bytes:
+        if os.fstat(fd).st_ino == inode:
+            raise OSError(code, os.strerror(code))
+        return plain(fd, count, at)
+
+    patch.setattr(os, "pread", pread)
 
 
 def test_snapshots_after_gc_are_whole(root: Path, workspace: Workspace, trusting: None) -> None:

@@ -1,21 +1,35 @@
-"""Contents on their way into the store: whole packs and synced files when it is committed, or nothing."""
+"""Contents on their way into the store: whole packs and synced files when it is committed, or nothing.
+
+What fails here is the store and raises StoreError; an OSError is of the file that is read.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.workspace import storage
 from holdfast.workspace.large import LargeFiles
 from holdfast.workspace.pack import PackWriter
+from holdfast.workspace.pieces import pieces
 from holdfast.workspace.refs import Ref, ref_of
 from holdfast.workspace.storage import TEMPORARY, sync_directory
 
 QUICK = 1
 """The zstd level of new contents."""
 _MOST_PACK_BYTES = 512 * 1024 * 1024
+
+
+class _Unread(Exception):
+    """The file that is to be kept cannot be read. No OSError, so that it is not taken for the store's."""
+
+    def __init__(self, cause: OSError) -> None:
+        self.cause = cause
+        super().__init__(str(cause))
 
 
 class Batch:
@@ -47,13 +61,20 @@ class Batch:
             return
         if writer is None:
             writer = self._begin()
-        writer.add(ref, data)
+        try:
+            writer.add(ref, data)
+        except OSError as exc:
+            raise storage.error_of(self._packs.parent, exc) from exc
         if writer.written > _MOST_PACK_BYTES:
             self._finish(writer)
 
     def put_file(self, fd: int) -> Ref:
-        """Keep a content of any size: the file that a descriptor is of."""
-        ref, directory = self._large.write(fd)
+        """Keep a file, of any size, that a descriptor is of. Raises OSError if that cannot be read."""
+        try:
+            with self._errors():
+                ref, directory = self._large.write(_read(fd))
+        except _Unread as exc:
+            raise exc.cause from None
         if directory is not None:
             self._unsynced |= {directory, directory.parent}
         return ref
@@ -62,8 +83,9 @@ class Batch:
         """Everything that was put is here, and lasts. The batch can be used on."""
         if self._writer is not None:
             self._finish(self._writer)
-        while self._unsynced:
-            sync_directory(self._unsynced.pop())
+        with self._errors():
+            while self._unsynced:
+                sync_directory(self._unsynced.pop())
 
     def abandon(self) -> None:
         """Forget what was not committed; nothing to do after a commit."""
@@ -71,22 +93,36 @@ class Batch:
             self._writer.abandon()
             self._writer = None
         if self._file is not None:
-            self._file.close()
-            self._temporary.unlink(missing_ok=True)
+            with self._errors():
+                self._file.close()
+                self._temporary.unlink(missing_ok=True)
             self._file = None
 
     def _begin(self) -> PackWriter:
-        fd, name = tempfile.mkstemp(prefix=TEMPORARY, dir=self._packs)
-        self._temporary = Path(name)
-        self._file = os.fdopen(fd, "wb")
-        self._writer = PackWriter(self._file, self._level)
-        return self._writer
+        with self._errors():
+            fd, name = tempfile.mkstemp(prefix=TEMPORARY, dir=self._packs)
+            self._temporary = Path(name)
+            self._file = os.fdopen(fd, "wb")
+            self._writer = PackWriter(self._file, self._level)
+            return self._writer
 
     def _finish(self, writer: PackWriter) -> None:
-        name = writer.finish()
         assert self._file is not None, "a writer has a file"
-        self._file.close()
-        self._temporary.rename(self._packs / name)
+        with self._errors():
+            name = writer.finish()
+            self._file.close()
+            self._temporary.rename(self._packs / name)
         self._writer = self._file = None
         self.made.add(name)
         self._unsynced.add(self._packs)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return storage.errors_of(self._packs.parent)
+
+
+def _read(fd: int) -> Iterator[bytes]:
+    """The pieces of a file; raises _Unread."""
+    try:
+        yield from pieces(fd)
+    except OSError as exc:
+        raise _Unread(exc) from exc

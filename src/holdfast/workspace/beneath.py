@@ -20,6 +20,9 @@ FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 NOT_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 """What opening a path says when it is not what it was: gone, or a link or a file now."""
 
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""What opening a path says when that is no fault of the path: nothing else could be opened either."""
+
 _OPENAT2 = 437
 _NO_SYMLINKS, _BENEATH = 0x04, 0x08
 _REFUSED = frozenset((errno.ENOSYS, errno.EPERM))  # an old kernel, or a sandbox that does not know the call

@@ -15,7 +15,7 @@ import fcntl
 import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -90,17 +90,20 @@ class Contents:
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:
-        with storage.locked(self._directory / "gc.lock", kind):
+        with ExitStack() as stack:
+            with storage.errors_of(self._directory):
+                stack.enter_context(storage.locked(self._directory / "gc.lock", kind))
             yield
 
     @property
     def generation(self) -> str:
         """Changes whenever contents were removed."""
         path = self._directory / "generation"
-        try:
-            return path.read_text()
-        except FileNotFoundError:
-            return self._renew_generation()
+        with storage.errors_of(self._directory):
+            try:
+                return path.read_text()
+            except FileNotFoundError:
+                return self._renew_generation()
 
     def _renew_generation(self) -> str:
         token = secrets.token_hex(16)
@@ -112,7 +115,7 @@ class Contents:
     @contextmanager
     def writing(self) -> Iterator[Batch]:
         """Put contents; they are here, and last, when the block has ended without an exception."""
-        with self.hold(), storage.errors_of(self._directory):
+        with self.hold():
             batch = Batch(self._packs_at, self._large, self._is_packed)
             try:
                 yield batch
@@ -121,7 +124,8 @@ class Contents:
                 batch.abandon()
             if batch.made:
                 self._refresh()
-                self._merge_small_packs()
+                with storage.errors_of(self._directory):
+                    self._merge_small_packs()
 
     def _merge_small_packs(self) -> None:
         """Keep the number of packs logarithmic: sixteen of about one size become one.

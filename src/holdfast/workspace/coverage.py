@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from holdfast.project import DATABASE, POINTER_DIRECTORY
+from holdfast.workspace import beneath
 from holdfast.workspace.git import Git
 from holdfast.workspace.ignoring import IgnoreFiles
 from holdfast.workspace.opened import beginning
@@ -31,6 +32,10 @@ BUILT = frozenset(
 )
 """Directories that are left out if git ignores them."""
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
+_SQLITE = b"SQLite format 3\0"
+_MARK, _OUR_MARK = slice(68, 72), b"hold"
+"""Where a database says which program it is of, and what ours say."""
+_GUARD = b"write.lock"
 _KINDS = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 GIT_OWN = "git's own"
@@ -40,8 +45,6 @@ TREE = "made anew by a tool"
 TOO_LARGE = "ignored and large"
 UNREADABLE = "no permission to read"
 ELSEWHERE = "another filesystem"
-LOOK_AGAIN = frozenset((TOO_LARGE, UNREADABLE))
-"""Reasons that can go away without any change to the directory that an entry is in."""
 
 
 class Coverage:
@@ -94,10 +97,22 @@ class Coverage:
     def _reason_against_directory(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:
         if status.st_dev != self._device:
             return ELSEWHERE
-        if os.path.lexists(os.path.join(self._root, path, DATABASE.encode())):
+        if self._is_store(path) and not self._git.tracks_beneath(path):
             return OURS  # another store: it is for those who use it to go back in it
         remade = name in REMADE or self._is_marked(path) or (name in BUILT and self._git.ignores(path))
         return TREE if remade and not self._git.tracks_beneath(path) else None
+
+    def _is_store(self, path: bytes) -> bool:
+        """Known by its database: a file of that name can be anybody's. While a store is young, the mark of
+        its database is still in SQLite's log; what guards its writing is there from the first moment."""
+        base = os.path.join(self._root, path)
+        database = os.path.join(base, DATABASE.encode())
+        if not os.path.lexists(database):
+            return False
+        header = beginning(database, _MARK.stop)
+        if header is None or not header.startswith(_SQLITE):
+            return False
+        return header[_MARK] == _OUR_MARK or os.path.lexists(os.path.join(base, _GUARD))
 
     def _is_marked(self, path: bytes) -> bool:
         """A virtual environment, or a cache by the convention of CACHEDIR.TAG."""
@@ -105,6 +120,15 @@ class Coverage:
         if os.path.lexists(os.path.join(base, b"pyvenv.cfg")):
             return True
         return beginning(os.path.join(base, b"CACHEDIR.TAG"), len(_TAG)) == _TAG
+
+
+def why_unread(exc: OSError) -> str:
+    """The reason to leave out what cannot be read. Raises the error if it says nothing about that file."""
+    if exc.errno in beneath.EXHAUSTED:
+        raise exc
+    if isinstance(exc, PermissionError):
+        return UNREADABLE
+    return f"cannot be read: {exc.strerror or exc}"
 
 
 def _identity(path: bytes) -> tuple[int, int] | None:

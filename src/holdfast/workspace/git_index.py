@@ -45,8 +45,8 @@ class GitIndex:
                 return ref.hex(), status.st_mtime_ns
         except FileNotFoundError:
             return "", 0
-        except PermissionError as exc:
-            raise GitFailed("index", f"no permission to read {os.fsdecode(self._path)}") from exc
+        except OSError as exc:
+            raise GitFailed("index", f"{os.fsdecode(self._path)} cannot be read ({exc.strerror})") from exc
 
     def same(self, one: str, other: str) -> bool:
         """Whether two kept indexes say the same. One that cannot be read is like none but itself."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import stat
 import struct
 from bisect import bisect_left
+from collections.abc import Iterable
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -93,12 +94,29 @@ def make(
 
 def trusted(seen: Signature, started_ns: int) -> Signature:
     """What to remember of an entry seen by a scan that began at `started_ns`."""
-    mode, size, changed, touched, inode = seen
-    newest = max(changed, touched)
+    newest = max(seen[2], seen[3])
     margin = _MARGIN_NS if newest % _SECOND_NS else _COARSE_MARGIN_NS
-    if newest < started_ns - margin:
-        return seen
+    return seen if newest < started_ns - margin else untrusted(seen)
+
+
+def untrusted(seen: Signature) -> Signature:
+    """An entry as it is never seen: the next scan reads it, whatever its times are."""
+    mode, size, changed, _, inode = seen
     return mode, size, changed, -1, inode
+
+
+def distrust(index: Index, paths: Iterable[bytes]) -> None:
+    """These files are read by the next scan."""
+    inner: dict[bytes, set[bytes]] = {}
+    for path in paths:
+        parent, _, name = path.rpartition(b"/")
+        inner.setdefault(parent, set()).add(name)
+    for record in index.records:
+        if names := inner.get(record.path):
+            entries = zip(record.name_list(), record.signature_list(), strict=True)
+            record.signatures = b"".join(
+                SIGNATURE.pack(*(untrusted(seen) if name in names else seen)) for name, seen in entries
+            )
 
 
 class Sightings:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 from holdfast.workspace import compression
+from holdfast.workspace.pieces import PIECE, is_hole
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.storage import TEMPORARY
 
-PIECE = 1024 * 1024
 _LEVEL = 1
 _ENDINGS = (".zst", ".raw")
 
@@ -27,15 +27,15 @@ class LargeFiles:
         """Where a content is, if it is here."""
         return next((path for path in self._candidates(ref) if path.exists()), None)
 
-    def write(self, fd: int) -> tuple[Ref, Path | None]:
-        """Keep what a descriptor is of → its ref, and the directory whose sync makes it last.
+    def write(self, source: Iterable[bytes]) -> tuple[Ref, Path | None]:
+        """Keep a content that comes in pieces → its ref, and the directory whose sync makes it last.
 
         None for the directory if the content was here already.
         """
         self._directory.mkdir(mode=0o700, exist_ok=True)
         temporary, name = tempfile.mkstemp(prefix=TEMPORARY, dir=self._directory)
         try:
-            ref, compressed = self._copy(fd, temporary)
+            ref, compressed = self._copy(source, temporary)
             if self.path(ref) is not None:
                 Path(name).unlink()
                 return ref, None
@@ -48,24 +48,28 @@ class LargeFiles:
             raise
 
     @staticmethod
-    def _copy(source: int, target: int) -> tuple[Ref, bool]:
+    def _copy(source: Iterable[bytes], target: int) -> tuple[Ref, bool]:
         """→ the ref, and whether it was worth compressing, by its first piece."""
         digest = sha256()
         compressor = compression.Compressor(level=_LEVEL)
+        compressed: bool | None = None
         with os.fdopen(target, "wb") as file:
-            piece = os.pread(source, PIECE, 0)
-            at = 0
-            compressed = compression.pays(len(piece), len(compression.squeeze(piece, _LEVEL)))
-            while piece:
+            for piece in source:
+                if compressed is None:
+                    compressed = compression.pays(len(piece), len(compression.squeeze(piece, _LEVEL)))
                 digest.update(piece)
-                file.write(compressor.compress(piece) if compressed else piece)
-                at += len(piece)
-                piece = os.pread(source, PIECE, at)
+                if compressed:
+                    file.write(compressor.compress(piece))
+                elif is_hole(piece):
+                    file.seek(len(piece), os.SEEK_CUR)
+                else:
+                    file.write(piece)
             if compressed:
                 file.write(compressor.flush())
+            file.truncate()
             file.flush()
             os.fsync(file.fileno())
-        return Ref(digest.digest()), compressed
+        return Ref(digest.digest()), bool(compressed)
 
     def pieces(self, ref: Ref) -> Iterator[bytes]:
         """The content in pieces, not verified. Raises FileNotFoundError, CompressionError or EOFError."""

@@ -34,6 +34,10 @@ class Entry(NamedTuple):
         return stat.S_ISDIR(self.mode)
 
     @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+    @property
     def is_link(self) -> bool:
         return stat.S_ISLNK(self.mode)
 

@@ -59,7 +59,9 @@ def beginning(path: bytes, most: int) -> bytes | None:
     try:
         with opened(None, path) as fd:
             return os.pread(fd, most, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    except OSError:
+    except OSError as exc:
+        if exc.errno in beneath.EXHAUSTED:
+            raise
         return None
 
 

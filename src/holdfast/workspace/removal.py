@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -13,9 +14,9 @@ from holdfast.workspace.contents import LARGE, Contents
 from holdfast.workspace.journal import Item, Move
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.opened import opened
+from holdfast.workspace.pieces import pieces
 
 _WIDE = 0o700
-_PIECE = 1024 * 1024
 
 Ours: TypeAlias = Callable[[bytes, int, bytes, os.stat_result], bool]
 """(path, directory, name, status) → whether it is what we think, and may be deleted."""
@@ -98,6 +99,30 @@ def is_as_seen(item: Item, status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode) or item.seen == (status.st_size, status.st_mtime_ns, status.st_ino)
 
 
+def rewritten(fd: int, name: bytes, move: Move) -> bytes | None:
+    """The path of a file that is as the snapshot saw it, and holds something else; None if there is none."""
+    if not stat.S_ISDIR(move.item.before_mode):
+        return move.item.path if _is_rewritten(fd, name, move.item) else None
+    start = len(move.item.path) + 1
+    with beneath.directory(fd, name) as top, closing(beneath.Walk(top)) as walk:
+        for item in move.inner:
+            parent, inner = beneath.split(item.path[start:])
+            try:
+                if item.before and item.before.is_file and _is_rewritten(walk.to(parent), inner, item):
+                    return item.path
+            except OSError as exc:
+                if exc.errno not in beneath.NOT_THERE:
+                    raise
+    return None
+
+
+def _is_rewritten(fd: int, name: bytes, item: Item) -> bool:
+    status = status_of(fd, name)
+    if status is None or not stat.S_ISREG(status.st_mode) or not is_as_seen(item, status):
+        return False
+    return item.before is not None and not _holds(fd, name, status, item.before)
+
+
 def was_there(move: Move) -> Ours:
     """Whether something is what the snapshot before the restore saw."""
     items = {item.path: item for item in (move.item, *move.inner)}
@@ -123,11 +148,9 @@ def _holds(fd: int, name: bytes, status: os.stat_result, entry: Entry) -> bool:
     if entry.is_link:
         digest.update(os.readlink(name, dir_fd=fd))
         return digest.digest() == entry.ref
-    at = 0
     with opened(fd, name) as file:
-        while piece := os.pread(file, _PIECE, at):
+        for piece in pieces(file):
             digest.update(piece)
-            at += len(piece)
     return digest.digest() == entry.ref
 
 

@@ -26,7 +26,7 @@ from holdfast.workspace.journal import Item, Journal, JournalFile, Move, Phase
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.opened import opened
 from holdfast.workspace.refs import Ref
-from holdfast.workspace.removal import Removal, is_as_seen, status_of, was_made, was_there
+from holdfast.workspace.removal import Removal, is_as_seen, rewritten, status_of, was_made, was_there
 from holdfast.workspace.staging import Staging
 
 _WIDE = 0o700
@@ -41,6 +41,11 @@ class Disturbed(Exception):
     def __init__(self, path: bytes) -> None:
         self.path = path
         super().__init__(f"{beneath.shown(path)} was changed meanwhile")
+
+
+class Rewritten(Disturbed):
+    """A file has the size and the time that the snapshot saw, and another content: it was written through a
+    mapping, which shows in its time only when the system writes it back."""
 
 
 class Restore:
@@ -100,6 +105,8 @@ class Restore:
 
     def apply(self) -> None:
         """Move the old aside and the new into its place. Raises Disturbed or OSError: then `undo`.
+
+        What goes is read before: it is what the snapshot saved, or Rewritten is raised.
 
         What only goes is first, so that a name that differs from it in case alone finds its place free.
         """
@@ -188,9 +195,13 @@ class Restore:
         staged, aside = self.journal.staged(move), self.journal.aside(move)
         if item.after is not None:
             new = status_of(fd, staged)
-            if new is None or _is_old(item, new) or (item.is_swap and _exchange(fd, staged, name, item)):
+            if new is None or _is_old(item, new):
                 return
         if item.before is not None and status_of(fd, aside) is None:
+            if path := rewritten(fd, name, move):
+                raise Rewritten(path)
+            if item.is_swap and _exchange(fd, staged, name, item):
+                return
             _put_aside(fd, name, aside, item)
         if item.is_swap:
             there, old = status_of(fd, name), status_of(fd, aside)

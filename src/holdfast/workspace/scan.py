@@ -146,12 +146,12 @@ class Scan:
         path = visit.path
         try:
             with beneath.directory(root_fd, path) as fd:
-                rows = sorted(_rows(fd), key=itemgetter(0))
-                return self._read_directory(fd, visit, rows, self._remembered(old))
+                rows, unread = _rows(fd)
+                return self._read_directory(fd, visit, rows, unread, self._remembered(old))
         except OSError as exc:
             if not path:
                 raise
-            self._vanished[path] = None if exc.errno in beneath.NOT_THERE else coverage.UNREADABLE
+            self._vanished[path] = None if exc.errno in beneath.NOT_THERE else coverage.why_unread(exc)
             return None
 
     def _remembered(self, old: Record | None) -> dict[bytes, tuple[Signature, Ref]]:
@@ -165,8 +165,10 @@ class Scan:
         fd: int,
         visit: _Visit,
         rows: list[tuple[bytes, os.stat_result]],
+        unread: dict[bytes, str],
         remembered: dict[bytes, tuple[Signature, Ref]],
     ) -> Record:
+        """`unread` has the entries that cannot be looked at, with the reason; others join them here."""
         path = visit.path
         by_new_rules = self._has_new_rules(path, rows, remembered) or visit.by_new_rules
         names: list[bytes] = []
@@ -197,10 +199,10 @@ class Scan:
                     ref = self._batch.put(os.readlink(name, dir_fd=fd))
                 else:
                     seen, ref = self._read_file(fd, name, inner)
-            except PermissionError:
-                uncovered[name] = coverage.UNREADABLE
-                continue
             except (_Gone, FileNotFoundError):
+                continue
+            except OSError as exc:
+                unread[name] = coverage.why_unread(exc)
                 continue
             if stat.S_ISREG(status.st_mode):
                 files += 1
@@ -215,12 +217,12 @@ class Scan:
             names=b"\0".join(names),
             signatures=b"".join(signatures),
             refs=b"".join(found),
-            uncovered=uncovered,
+            uncovered=uncovered | unread,
             subdirectories=subdirectories,
             files=files,
             links=links,
             size=size,
-            look_again=not coverage.LOOK_AGAIN.isdisjoint(uncovered.values()) or IGNORE_FILE in uncovered,
+            look_again=bool(unread) or coverage.TOO_LARGE in uncovered.values() or IGNORE_FILE in uncovered,
             suspects=suspects,
             listing=b"",
         )
@@ -268,8 +270,7 @@ class Scan:
         self._bytes += status.st_size
         if not settled:
             self._unsettled.append(path)
-            mode, size, changed, _, inode = before
-            before = (mode, size, changed, -1, inode)
+            before = index.untrusted(before)
         return before, ref
 
     def _put_listings(self, records: list[Record], fresh: set[bytes]) -> None:
@@ -312,13 +313,18 @@ class Scan:
             record.look_again = True
 
 
-def _rows(fd: int) -> list[tuple[bytes, os.stat_result]]:
-    """The entries of a directory; what vanishes meanwhile is not one."""
-    rows = []
+def _rows(fd: int) -> tuple[list[tuple[bytes, os.stat_result]], dict[bytes, str]]:
+    """The entries of a directory by name, and those that cannot be looked at, with the reason. What vanishes
+    meanwhile is not one."""
+    rows, unread = [], {}
     with os.scandir(fd) as entries:
         for entry in entries:
+            name = os.fsencode(entry.name)
             try:
-                rows.append((os.fsencode(entry.name), entry.stat(follow_symlinks=False)))
+                rows.append((name, entry.stat(follow_symlinks=False)))
             except FileNotFoundError:
                 continue
-    return rows
+            except OSError as exc:
+                unread[name] = coverage.why_unread(exc)
+    rows.sort(key=itemgetter(0))
+    return rows, unread

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from holdfast.errors import ContentsDamaged
-from holdfast.workspace import beneath
+from holdfast.workspace import beneath, pieces
 from holdfast.workspace.journal import Move
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.refs import Ref
@@ -68,8 +68,7 @@ class Staging:
                 return True
             fd = os.open(name, _NEW_FLAGS, 0o600, dir_fd=directory)
             try:
-                for piece in self._pieces(entry.ref):
-                    _write_all(fd, piece)
+                pieces.write(fd, self._pieces(entry.ref))
                 os.fchmod(fd, stat.S_IMODE(entry.mode))
                 if self._sync:
                     os.fsync(fd)
@@ -81,9 +80,3 @@ class Staging:
             self.damaged.append(path)
             return False
         return True
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -27,10 +27,15 @@ def errors_of(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise _KINDS.get(exc.errno or 0, StoreError)(
-            f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
-            "put that right and try again"
-        ) from exc
+        raise error_of(directory, exc) from exc
+
+
+def error_of(directory: Path, exc: OSError) -> StoreError:
+    """What an OSError that met the files in `directory` means."""
+    return _KINDS.get(exc.errno or 0, StoreError)(
+        f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
+        "put that right and try again"
+    )
 
 
 @contextmanager

@@ -25,11 +25,12 @@ from holdfast.workspace.listing import Entry
 from holdfast.workspace.moves import journal_of
 from holdfast.workspace.plan import Kept, Plan, Planner, Why
 from holdfast.workspace.refs import Ref
-from holdfast.workspace.restore import Disturbed, Restore
+from holdfast.workspace.restore import Disturbed, Restore, Rewritten
 from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
 
 _MOMENT_S = 10.0
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,20 +246,36 @@ class Workspace:
         with self._exclusively(), self.contents.hold():
             self._recover()
             now = plan.now if self._is_still(plan) else self._snapshot().id
-            if now != plan.now:
-                plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
-            if plan.damaged and not partial:
-                raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
-            if not plan.actions:
-                return Restored(now, (), plan.kept, None, (), now)
-            with self._open_root() as root:
-                restore = self._begin(root, plan)
-                self._carry_out(restore, partial)
-                damaged = set(restore.damaged)
-                done = tuple(action for action in plan.actions if action.path not in damaged)
-                after = self._after(plan, done)
-                rescued = self._rescued(restore)
-                return Restored(now, done, plan.kept, rescued, tuple(restore.unreachable), after)
+            for _ in range(_ATTEMPTS):
+                if now != plan.now:
+                    plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
+                try:
+                    return self._apply(plan, partial)
+                except Rewritten as exc:
+                    rewritten = exc
+                    now = self._snapshot_with(plan)
+            raise RestoreUndone(_cause(rewritten), []) from rewritten
+
+    def _snapshot_with(self, plan: Plan) -> str:
+        """A snapshot for which all files that a plan would take away are read, whatever their times say."""
+        assert self._index is not None, "a snapshot was just taken"
+        index.distrust(self._index, (one.path for one in plan.actions if one.before and one.before.is_file))
+        return self._snapshot().id
+
+    def _apply(self, plan: Plan, partial: bool) -> Restored:
+        """Do what a plan says that was made for the files as they are. Raises Rewritten if they are not."""
+        if plan.damaged and not partial:
+            raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
+        if not plan.actions:
+            return Restored(plan.now, (), plan.kept, None, (), plan.now)
+        with self._open_root() as root:
+            restore = self._begin(root, plan)
+            self._carry_out(restore, partial)
+            damaged = set(restore.damaged)
+            done = tuple(action for action in plan.actions if action.path not in damaged)
+            after = self._after(plan, done)
+            rescued = self._rescued(restore)
+            return Restored(plan.now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
     def recover(self) -> Recovered | None:
         """Finish or take back the restore that a crash interrupted; None if there was none.
@@ -307,7 +324,7 @@ class Workspace:
         except (ContentsDamaged, Disturbed, OSError) as exc:
             with self._getting_on():
                 restore.give_up()
-            if isinstance(exc, ContentsDamaged):
+            if isinstance(exc, ContentsDamaged) or (isinstance(exc, Rewritten) and not restore.unreachable):
                 raise
             unreachable = [beneath.shown(path) for path in restore.unreachable]
             raise RestoreUndone(_cause(exc), unreachable) from exc
