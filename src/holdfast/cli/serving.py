@@ -93,10 +93,14 @@ class _Teller:
 
 def _exit_code(status: str, error: BaseException | None) -> int:
     """What `resume` of that run alone would end with; 0 if it waits, which is not for a program to end."""
+    from holdfast.engine.serving import EndedElsewhere
+
     if status in ("failed", "cancelled"):
         return FAILED
     if status == "needs_attention":
         return NEEDS_ATTENTION
+    if isinstance(error, EndedElsewhere):
+        return error.ended_with if error.ended_with in _MILD_TO_GRAVE else FAILED
     if isinstance(error, HoldfastError) and not isinstance(error, _STOPPED):
         return error.exit_code
     return INTERRUPTED if status in ("pending", "running") else 0

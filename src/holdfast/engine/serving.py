@@ -49,7 +49,7 @@ class EndedElsewhere(Refused):
 
     def __init__(self, where: str, code: int) -> None:
         super().__init__(f"its process in {where} ended with {code}")
-        self.exit_code = max(code, 1)
+        self.ended_with = code
 
 
 class _Refusal(NamedTuple):
