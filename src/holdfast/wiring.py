@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,11 +127,18 @@ def open_engine(
         from holdfast.operations.performing import recover
 
         recover(engine)
-    if settings.workspace_quota_mb:
-        from holdfast.operations.keeping import collect_if_over
-
-        collect_if_over(engine, quota_of(place))
+    files.on_close = partial(keep_to_quota, place, engine)
     return engine
+
+
+def keep_to_quota(place: Place, engine: Engine) -> None:
+    """After runs were executed: what is saved of files goes back to what it may take. Who only looks at a
+    store, or is about to put files back, never gives up what is saved."""
+    quota = quota_of(place)
+    if quota:
+        from holdfast.operations import quota as quotas
+
+        quotas.keep_to(engine, quota)
 
 
 def quota_of(place: Place) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,7 +13,11 @@ from holdfast.cli.terminal import Line, out
 from holdfast.sizes import amount
 from holdfast.wiring import quota_of
 
+if TYPE_CHECKING:
+    from holdfast.operations.quota import Collected, Excess
+
 _MB = 1024 * 1024
+_STAYS = "what is left is of runs that have not ended, of the newest, or what `holdfast undo` needs"
 
 
 @click.command("du")
@@ -42,38 +47,49 @@ def du_command(as_json: bool) -> None:
 
 @click.command("gc")
 @click.option("--quota", type=click.FloatRange(0), metavar="MB", help="Instead of `workspace_quota_mb`.")
-@click.option("--dry-run", is_flag=True, help="Only show what nothing needs.")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
     """Remove what is saved of files and no snapshot in the log needs any more.
 
     Beyond the quota, the snapshots of runs that have ended go too, the oldest first: those runs can no
-    longer be rewound with their files. Waits until nobody saves files.
+    longer be rewound with their files. The newest run keeps its own, and so does one of which your last
+    operation can be undone. Waits until nobody saves files.
     """
     from holdfast.operations import keeping
+    from holdfast.operations import quota as quotas
 
     with access.open_to_execute() as (opened, engine):
-        if dry_run:
-            count = keeping.unneeded(engine)
-            if as_json:
-                out.json({"unneeded": count})
-            else:
-                out.line(f"{count:,} contents are needed by no snapshot")
-            return
         limit = quota_of(opened.place) if quota is None else int(quota * _MB)
-        done = keeping.collect(engine, limit)
+        if dry_run:
+            count, excess = keeping.unneeded(engine), quotas.excess(engine, limit)
+            if as_json:
+                out.json({"unneeded": count, "over": excess.over, "forgotten": excess.runs})
+            else:
+                effects.show(_describe_excess(count, excess))
+            return
+        done = quotas.collect(engine, limit)
     if as_json:
         out.json(msgspec.to_builtins(done))
     else:
         effects.show(_describe(done))
 
 
-def _describe(done: object) -> Iterator[Line]:
-    from holdfast.operations.keeping import Collected
+def _describe_excess(unneeded: int, excess: Excess) -> Iterator[Line]:
+    yield [f"{unneeded:,} contents are needed by no snapshot"]
+    note = "" if excess.runs else f": {_STAYS}"
+    if excess.over:
+        yield from effects.row("quota", f"{amount(excess.over)} over{note}", "yellow")
+    yield from effects.names(
+        "forgotten", excess.runs, "their files would go, the oldest first, until the rest fits", "yellow"
+    )
 
-    assert isinstance(done, Collected)
+
+def _describe(done: Collected) -> Iterator[Line]:
     yield [(f"{done.removed:,} contents", "bold"), f" removed, {amount(done.freed)} freed"]
     yield from effects.names(
         "forgotten", done.forgotten, "can no longer be rewound with their files", "yellow"
     )
+    if done.over:
+        yield from effects.row("quota", f"{amount(done.over)} over: {_STAYS}", "yellow")
     yield from effects.names("damaged", done.damaged, "`holdfast workspace verify` says more", "red")

@@ -34,7 +34,12 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
                 "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
             )
         teller = _Teller(opened, as_json=as_json)
-        service = Service(engine, engine.options.recover_limit, teller.tell)
+
+        def served(run_id: str, error: BaseException | None) -> None:
+            teller.tell(run_id, error)
+            wiring.keep_to_quota(opened.place, engine)
+
+        service = Service(engine, engine.options.recover_limit, served)
         if follow:
             # The owner is born here, so that whoever decides sees that somebody is there to go on.
             who = f"process {os.getpid()} (owner {engine.owner_id})"

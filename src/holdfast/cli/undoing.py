@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @click.command("undo")
 @click.argument("operation", required=False)
+@click.option("--no-files", is_flag=True, help="Leave the files as they are.")
 @click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
 @click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def undo_command(
-    operation: str | None, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool
+    operation: str | None, no_files: bool, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Take back OPERATION, also an undo; without it, your own last one.
 
@@ -33,7 +34,10 @@ def undo_command(
     from holdfast.operations.undoing import undo
 
     with access.open_to_execute() as (_, engine):
-        done = undo(engine, operation, by=user(), partial=partial, rerun_once=rerun_once, dry_run=dry_run)
+        done = undo(
+            engine, operation, by=user(), files=not no_files, partial=partial, rerun_once=rerun_once,
+            dry_run=dry_run,
+        )  # fmt: skip
     if as_json:
         out.json(_fields(done))
     else:

@@ -29,6 +29,9 @@ class Files:
         self._said: set[str] = set()
         self.on_progress: Callable[[int, int], None] | None = None
         """Told (entries, bytes) while a snapshot is taken, every now and then."""
+        self.on_close: Callable[[], None] | None = None
+        """Called before they are closed, if runs have worked on them."""
+        self._worked = False
         self._contents: Contents | None = None
         self.root, self.why_none = _permitted(root, home)
 
@@ -63,6 +66,7 @@ class Files:
 
     def of_run(self, state: RunState) -> Workspace:
         """Where a run works: where it began, or the root that is permitted now. Raises `BadWorkspace`."""
+        self._worked = True
         known = last(state.files)
         if known is not None:
             return self.of(known.root, known.mark)
@@ -86,6 +90,8 @@ class Files:
         return self._home / "copies"
 
     def close(self) -> None:
+        if self._worked and self.on_close is not None:
+            self.on_close()
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.errors import Refused
 from holdfast.operations import files, points
 from holdfast.operations.holding import load
+from holdfast.operations.quota import refuse_forgotten
 from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
@@ -64,26 +65,27 @@ def differing(engine: Engine, run_id: str, a: str, b: str | None = None) -> Iter
     `StepNotFound`; `Refused` for a moment without a snapshot."""
     state = load(engine, run_id)
     if not state.files:
+        refuse_forgotten(engine, run_id, 0, "the snapshots")
         raise Refused(
             f"run {run_id} has no snapshots of files: they are taken at checkpoints and around "
             "`workspace` steps"
         )
     workspace = engine.files.of(state.files[-1].root)
     with workspace.contents.hold():
-        sides = [_moment(run_id, state, workspace, text) for text in (a, b or DISK)]
+        sides = [_moment(engine, run_id, state, workspace, text) for text in (a, b or DISK)]
         (before, first), (after, second) = sides
         changes = [change for change in workspace.diff(before, after) if change.path]
         yield Differing(workspace, engine.redactor, before, after, (first, second), changes)
 
 
-def _moment(run_id: str, state: RunState, workspace: Workspace, text: str) -> tuple[str, str]:
+def _moment(engine: Engine, run_id: str, state: RunState, workspace: Workspace, text: str) -> tuple[str, str]:
     """(snapshot, how people call it)."""
     if text == DISK and not any(step.name == DISK for step in state.steps.values()):
         return workspace.snapshot().id, "the files on the disk"
+    point = points.find(run_id, state, text.removeprefix(_BEFORE))
+    refuse_forgotten(engine, run_id, point.version, f"the files of {point.key}")
     if text.startswith(_BEFORE):
-        point = points.find(run_id, state, text.removeprefix(_BEFORE))
         saved = files.before(run_id, state, point)
     else:
-        point = points.find(run_id, state, text)
         saved = files.point_of(run_id, state, point)
     return saved.snapshot, files.described(saved)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.errors import BadWorkspace, HoldfastError
+from holdfast.errors import BadWorkspace
 from holdfast.kernel import events as e
-from holdfast.kernel.evolve import fold
-from holdfast.kernel.state import ENDED
-from holdfast.store.port import Decision, Recorded, new_event
 from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
@@ -21,6 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Contents, Workspace
+    from holdfast.workspace.contents import Swept
     from holdfast.workspace.refs import Ref
 
 _NAMING: Final = ("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied")
@@ -45,20 +41,6 @@ class Usage(msgspec.Struct, frozen=True):
     contents: int
     snapshots: int
     quota: int
-
-
-class Collected(msgspec.Struct, frozen=True):
-    """What `gc` did, or would do.
-
-    removed    how many contents were removed, and `freed` how many bytes
-    forgotten  runs that have ended whose snapshots had to go because of the quota
-    damaged    what could not be read, and was left
-    """
-
-    removed: int
-    freed: int
-    forgotten: tuple[str, ...]
-    damaged: tuple[str, ...]
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -128,50 +110,16 @@ def _of(event: e.Unknown) -> set[Any]:
 
 
 def unneeded(engine: Engine) -> int:
-    """How many contents `collect` would remove, but for the quota."""
+    """How many contents `sweep` would remove."""
     contents = engine.files.contents
     with contents.hold():
         return len(contents.refs() - _needed(engine, contents))
 
 
-def collect(engine: Engine, quota: int = 0) -> Collected:
-    """Remove what no snapshot of the log needs. Beyond the quota, the snapshots of runs that have ended go
-    too, the oldest runs first: those runs can no longer be rewound with their files."""
+def sweep(engine: Engine) -> Swept:
+    """Remove what no snapshot of the log needs; waits until nobody saves files."""
     contents = engine.files.contents
-    forgotten: list[str] = []
-    swept = contents.gc(partial(_needed, engine, contents))
-    removed, freed = swept.removed, swept.freed_bytes
-    while quota and contents.du().bytes > quota:
-        more = _oldest(engine, max(1, len(forgotten)))
-        if not more:
-            break
-        for run_id in more:
-            _forget(engine, run_id)
-        forgotten += more
-        swept = contents.gc(partial(_needed, engine, contents))
-        removed, freed = removed + swept.removed, freed + swept.freed_bytes
-    return Collected(removed, freed, tuple(forgotten), swept.damaged)
-
-
-def _forget(engine: Engine, run_id: str) -> None:
-    """Say so first: what is not named any more is removed next. A run that goes on again is left alone."""
-
-    def decide(recorded: Sequence[Recorded]) -> Decision:
-        state = fold(recorded)
-        if state is None or not state.ended:
-            return Decision()
-        return Decision([new_event(e.FilesForgotten(), engine.clock.now_us())])
-
-    engine.store.command(run_id, decide)
-
-
-def collect_if_over(engine: Engine, quota: int) -> None:
-    """As a store is opened. What cannot be done now, the next one does."""
-    try:
-        if engine.files.contents.du().bytes > quota:
-            collect(engine, quota)
-    except HoldfastError as error:
-        logging.getLogger("holdfast").warning("saved files take more than their quota: %s", error)
+    return contents.gc(partial(_needed, engine, contents))
 
 
 def _needed(engine: Engine, contents: Contents) -> set[Ref]:
@@ -181,13 +129,6 @@ def _needed(engine: Engine, contents: Contents) -> set[Ref]:
     ids = {one for ids in named(engine).values() for one in ids}
     loose = {one for ids in _positions(engine).values() for one in ids}
     return snapshot.needed(contents, ids) | {Ref(bytes.fromhex(one)) for one in loose}
-
-
-def _oldest(engine: Engine, count: int) -> list[str]:
-    """Runs that have ended and name snapshots, the oldest first."""
-    rows = [engine.store.run(stream) for stream in named(engine)]
-    ended = [row for row in rows if row is not None and row.status in ENDED]
-    return [row.id for row in sorted(ended, key=lambda row: row.updated_at)[:count]]
 
 
 def verify(engine: Engine) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from holdfast.operations import points
 from holdfast.operations.files import FilesBack, point_of, refuse_pattern, to_point
 from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
+from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 
@@ -81,6 +82,9 @@ def rewind(
     while True:
         state = load(engine, run_id)
         point = points.find(run_id, state, to)
+        if files:
+            way = "" if only or git else "`--no-files` goes back without them"
+            refuse_forgotten(engine, run_id, point.version, f"the files of {point.key}", way)
         plan = _plan(engine, run_id, state, point, selective=bool(only))
         dead = look(engine, state) if dry_run else let_go(engine, run_id, state)
         if not dry_run:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.engine.ownership import bury
-from holdfast.errors import OnceAgain, Refused
+from holdfast.errors import BadInput, OnceAgain, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again_if_restored
@@ -16,6 +17,7 @@ from holdfast.operations.files import FilesBack, to_before
 from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
 from holdfast.operations.points import UNSEEN
+from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 
@@ -53,21 +55,30 @@ def undo(
     operation: str | None = None,
     *,
     by: str,
+    files: bool = True,
     partial: bool = False,
     rerun_once: bool = False,
     dry_run: bool = False,
 ) -> Undo:
-    """Take back an operation, or without one the last that `by` did.
+    """Take back an operation, or without one the last that `by` did; without `files`, those are left as
+    they are.
 
-    Raises `Refused` if another operation on that run came after it, `RunHeld`, `OnceAgain`.
+    Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
+    kept any more; `RunHeld`, `OnceAgain`.
     """
     row = journal.last_of(engine.store, by) if operation is None else journal.find(engine.store, operation)
+    undone = journal.state_of(engine.store, row.id)
+    if not files and row.opened < 0:
+        raise BadInput(f"operation {row.id} moved nothing but files: leave --no-files out")
     while True:
         state = load(engine, row.run)
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
         elif row.status != "done" or not journal.stands(engine.store, row):
             raise Refused(f"operation {row.id} has nothing that could be taken back")
+        if files and undone.planned is not None:
+            what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
+            refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
         steps = _only_here(state, row.left) if row.opened >= 0 else []
         plan = _plan(engine, row, state, steps)
         dead = look(engine, state) if dry_run else let_go(engine, row.run, state)
@@ -75,8 +86,11 @@ def undo(
             refuse_live_children(engine, steps)
             if plan.once and not rerun_once:
                 raise OnceAgain(row.run, plan.once)
-        undone = journal.state_of(engine.store, row.id)
-        with to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run) as going:
+        with (
+            to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run)
+            if files
+            else nullcontext()
+        ) as going:
             if dry_run:
                 if going is None:
                     return plan
