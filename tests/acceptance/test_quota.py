@@ -118,4 +118,4 @@ def test_a_program_keeps_to_the_quota_when_it_closes(tmp_path: Path, monkeypatch
             (root / "dataset").write_bytes(os.urandom(BIG))
             hf.with_id(name).run(drop)
         assert not any("quota" in one.message for one in caplog.records)
-    assert [one.message for one in caplog.records if "quota" in one.message][0].endswith(": r1")
+    assert next(one.message for one in caplog.records if "quota" in one.message).endswith(": r1")

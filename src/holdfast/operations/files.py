@@ -15,6 +15,7 @@ from holdfast.errors import Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since
 from holdfast.kernel.operation import OperationState
+from holdfast.kernel.state import Saved
 from holdfast.operations import repositories
 from holdfast.operations.holding import Dead
 from holdfast.operations.repositories import GitGoing
@@ -22,7 +23,7 @@ from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import RunState, Saved, StepState
+    from holdfast.kernel.state import RunState, StepState
     from holdfast.workspace import Plan, Restored, Workspace
 
 _PATIENCE_S = 10.0
@@ -213,12 +214,27 @@ def to_before(
     workspace = engine.files.of(done.root)
     with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = done.after, None
-        if any(saved.version > planned.version for saved in state.files):
+        later = _after(operation, done, planned, state.files)
+        if len(later) > 1:
             left, stop = _left(state, dead, workspace)
-        yours = workspace.edits(gaps(since(state.files, planned.version)))
+        yours = workspace.edits(gaps(later))
         plan = workspace.plan(done.before, left, planned.only, yours=yours)
-        back = repositories.to_before(workspace, operation, since(state.files, planned.version), dead)
+        back = repositories.to_before(workspace, operation, later, dead)
         yield Going(workspace, plan, f"before {operation.kind}", state.version, stop, partial, back)
+
+
+def _after(
+    operation: OperationState, done: e.FilesApplied, planned: e.FilesPlanned, saved: Sequence[Saved]
+) -> list[Saved]:
+    """The files as an operation left them, and what the run has recorded of them since.
+
+    A rewind begins its generation with two snapshots of its own (`came_back`): what lies between them was
+    somebody else's before it, and is no reason to keep anything from going back to that.
+    """
+    own = 2 if operation.opened >= 0 and planned.point else 0
+    later = [one for one in saved if one.version > planned.version]
+    git = None if operation.git_applied is None else operation.git_applied.after
+    return [Saved(planned.version, done.after, done.root, "stop", git=git), *later[own:]]
 
 
 @contextmanager
