@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.acceptance.test_files import tree
+import subprocess
+
+from tests.acceptance.test_files import kill_half_way, tree
 
 TURNS = """
     @workflow
@@ -58,3 +60,73 @@ def test_an_undo_keeps_what_somebody_did_after_the_rewind(cli):
     after = {name: tree(cli.directory)[name] for name in ("g", "fresh")}
     cli("undo", done["operation"])
     assert tree(cli.directory) == ran | after
+
+
+def test_the_command_that_is_printed_for_a_cut_off_attempt_takes_nothing_else(cli):
+    """Pasted after a day of work: what the attempt had done comes, all else stays."""
+    (cli.directory / "notes").write_text("v1\n")
+    (cli.directory / "gone").write_text("removed by the agent\n")
+    script = (
+        "echo half > agent; mkdir d; echo half > d/x; rm -f gone; touch ../half; [ -e ../go ] || sleep 60"
+    )
+    kill_half_way(cli, "run", "--id", "k", "--", "sh", "-c", f"{script}; echo whole > agent")
+    (cli.directory.parent / "go").touch()
+    printed = cli("resume", "k").err.partition("holdfast workspace restore ")[2].split("`")[0]
+    (cli.directory / "notes").write_text("v2\n")
+    (cli.directory / "new").write_text("a day of work\n")
+    (cli.directory / "d" / "mine").write_text("a day of work\n")
+    (cli.directory / "d" / "x").unlink()
+    before = tree(cli.directory)
+    cli("workspace", "restore", printed)
+    now = tree(cli.directory)
+    assert {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)} == {
+        "agent",
+        "d/x",
+    }
+    assert (cli.directory / "agent").read_text() == "half\n"
+    cli("undo")
+    assert tree(cli.directory) == before
+
+
+RESCUE = """
+import sys
+from holdfast.cli import main
+from holdfast.workspace.restore import Restore
+
+apply = Restore.apply
+
+def written_meanwhile(self):
+    with open("a", "r+") as editor:  # it has the file open, and saves when another is in its place
+        apply(self)
+        editor.write("the last save\\n")
+
+Restore.apply = written_meanwhile
+main()
+"""
+
+
+def test_what_was_rescued_is_put_there_alone(cli):
+    """An editor writes into the file that a rewind replaces: the command that is printed brings that, names
+    it, and leaves the project alone; also where a directory is in its place by now."""
+    cli.script('@workflow\ndef main():\n    checkpoint("cp")\n    command(["sh", "-c", "echo agent > a"])\n')
+    for name in ("a", "thesis"):
+        (cli.directory / name).write_text("mine\n")
+    cli("run", "--id", "r", "flow.py:main")
+    (cli.directory.parent / "rescue.py").write_text(RESCUE)
+    words = [cli.python, str(cli.directory.parent / "rescue.py"), "rewind", "r", "--to", "cp"]
+    done = subprocess.run(words, cwd=cli.directory, env=cli.env, capture_output=True, text=True, check=True)
+    assert "rescued    a: " in done.stdout
+    printed = done.stdout.partition("holdfast workspace restore ")[2].split("`")[0]
+    before = tree(cli.directory)
+    cli("workspace", "restore", printed)
+    assert (cli.directory / "a").read_text().startswith("the last save\n")
+    now = tree(cli.directory)
+    assert {name: now[name] for name in now if name != "a"} == {
+        name: before[name] for name in before if name != "a"
+    }
+    (cli.directory / "a").unlink()
+    (cli.directory / "a").mkdir()
+    (cli.directory / "a" / "mine").write_text("mine\n")
+    before = tree(cli.directory)
+    assert "others are in its place now" in cli("workspace", "restore", printed).out
+    assert tree(cli.directory) == before

@@ -54,7 +54,8 @@ def files(back: FilesBack | None) -> Iterator[Line]:
     if len(back.kept) > _MOST:
         yield [" " * _INDENT, (f"and {len(back.kept) - _MOST:,} more (--json has all)", "dim")]
     if back.rescued:
-        yield from row("rescued", f"written while this ran: holdfast workspace restore {back.rescued[:12]}")
+        way = f"written while this ran; `holdfast workspace restore {back.rescued[:12]}` puts them there"
+        yield from names("rescued", back.rescued_paths, way, "yellow")
 
 
 def _file(change: str, path: str) -> Iterator[Line]:
@@ -114,4 +115,5 @@ def files_fields(back: FilesBack | None) -> dict[str, Any] | None:
         "kept": [{"path": one.path, "why": one.why} for one in back.kept],
         "before": back.before or None,
         "rescued": back.rescued or None,
+        "rescued_paths": list(back.rescued_paths),
     }

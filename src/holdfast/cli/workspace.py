@@ -94,7 +94,9 @@ def verify(as_json: bool) -> None:
 def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:
     """Make the files what they were in SNAPSHOT, its id or the beginning of it.
 
-    Whoever changed them since: what goes is saved first, and `holdfast undo` brings it back.
+    Whoever changed them since: what goes is saved first, and `holdfast undo` brings it back. A snapshot of
+    what was rescued changes only those files; one of an attempt that was taken back, what that had done,
+    unless --only names others.
     """
     from holdfast.engine.steering import user
     from holdfast.operations.restoring import restore as put_back

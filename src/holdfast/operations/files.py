@@ -51,7 +51,8 @@ class FilesBack(msgspec.Struct, frozen=True):
     changes   the paths that are put back
     kept      the paths that differ and stay, with the reason
     before    the snapshot of all files just before; empty in a dry run
-    rescued   a snapshot of what somebody wrote at the last moment; empty if nobody did
+    rescued   a snapshot of what somebody wrote at the last moment, in `rescued_paths` and nowhere else; empty
+              if nobody did
     """
 
     root: str
@@ -61,6 +62,7 @@ class FilesBack(msgspec.Struct, frozen=True):
     kept: tuple[FileKept, ...]
     before: str = ""
     rescued: str = ""
+    rescued_paths: tuple[str, ...] = ()
 
 
 class Going(msgspec.Struct):
@@ -75,6 +77,8 @@ class Going(msgspec.Struct):
     git: GitGoing | None = None
     point: str = ""
     """The snapshot of the point itself, without what somebody else did since; empty for none."""
+    left_out: tuple[bytes, ...] = ()
+    """Paths that stay because others would have to go for them."""
 
     @property
     def is_idle(self) -> bool:
@@ -105,15 +109,24 @@ class Going(msgspec.Struct):
     def report(self, done: Restored | None = None) -> FilesBack:
         actions = self.plan.actions if done is None else done.actions
         kept = self.plan.kept if done is None else done.kept
+        stays = [FileKept(shown(one.path), one.detail or one.why.value) for one in kept]
+        stays += [FileKept(shown(path), "others are in its place now") for path in self.left_out]
         return FilesBack(
             root=str(self.workspace.root),
             snapshot=self.plan.to,
             as_of=self.as_of,
             changes=tuple(FileChange(shown(one.path), one.kind) for one in actions),
-            kept=tuple(FileKept(shown(one.path), one.detail or one.why.value) for one in kept),
+            kept=tuple(stays),
             before="" if done is None else done.before,
             rescued="" if done is None else done.rescued or "",
+            rescued_paths=() if done is None else self._rescued(done),
         )
+
+    def _rescued(self, done: Restored) -> tuple[str, ...]:
+        if done.rescued is None:
+            return ()
+        walk = self.workspace.tree(done.rescued).walk()
+        return tuple(sorted(shown(path) for path, entry in walk if not entry.is_directory))
 
     def apply(self) -> Restored:
         """Raises `ContentsDamaged`, `RestoreUndone`: then nothing has changed."""
@@ -235,23 +248,6 @@ def _after(
     later = [one for one in saved if one.version > planned.version]
     git = None if operation.git_applied is None else operation.git_applied.after
     return [Saved(planned.version, done.after, done.root, "stop", git=git), *later[own:]]
-
-
-@contextmanager
-def to_snapshot(
-    engine: Engine,
-    snapshot: str,
-    root: str,
-    version: int,
-    *,
-    only: tuple[str, ...] = (),
-    partial: bool = False,
-) -> Iterator[Going]:
-    """A snapshot as it is, whoever changed what since."""
-    workspace = engine.files.of(root)
-    with alone(workspace), workspace.contents.hold():
-        plan = workspace.plan(snapshot, workspace.snapshot().id, only)
-        yield Going(workspace, plan, "as it was saved", version, None, partial)
 
 
 def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.FilesSaved | None]:

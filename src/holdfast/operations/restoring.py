@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,13 +11,15 @@ import msgspec
 from holdfast.errors import BadInput, SnapshotNotFound
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import fold, stream_of
-from holdfast.operations.files import FilesBack, refuse_pattern, to_snapshot
+from holdfast.operations import fragments
+from holdfast.operations.files import FilesBack, Going, alone, refuse_pattern
 from holdfast.operations.holding import load
 from holdfast.operations.keeping import named
 from holdfast.operations.performing import perform
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.kernel.state import RunState
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -35,19 +38,40 @@ def restore(
     partial: bool = False,
     dry_run: bool = False,
 ) -> Restored:
-    """Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`."""
+    """The files as a snapshot has them. One of what was rescued, or taken back, changes the paths that it
+    stands for and no others; but the latter holds all files, and with `only` gives any of them.
+
+    Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`.
+    """
     refuse_pattern(only)
     run_id, found = _find(engine, snapshot)
     while True:
         state = load(engine, run_id)
-        root = state.files[-1].root if state.files else str(engine.files.root or "")
-        with to_snapshot(engine, found, root, state.version, only=tuple(only), partial=partial) as going:
+        with _going(engine, found, state, tuple(only), partial=partial) as going:
             if dry_run:
                 return Restored(going.report())
             begun = e.OperationBegun("restore", run_id, by, found[:12])
             done = perform(engine, begun, state, None, going)
         if done is not None:
             return Restored(done.files or going.report(), done.operation)
+
+
+@contextmanager
+def _going(
+    engine: Engine, snapshot: str, state: RunState, only: tuple[str, ...], *, partial: bool
+) -> Iterator[Going]:
+    """The files of a snapshot on their way, whoever changed what since."""
+    root = state.files[-1].root if state.files else str(engine.files.root or "")
+    workspace = engine.files.of(root)
+    with alone(workspace), workspace.contents.hold():
+        now, to, as_of = workspace.snapshot().id, snapshot, "as it was saved"
+        left_out: tuple[bytes, ...] = ()
+        edits = fragments.of(engine, workspace, snapshot, whole=bool(only))
+        if edits is not None:
+            to, left_out = fragments.fit(workspace, now, edits)
+            as_of = "in what was rescued or taken back"
+        plan = workspace.plan(to, now, only)
+        yield Going(workspace, plan, as_of, state.version, None, partial, left_out=left_out)
 
 
 def _find(engine: Engine, text: str) -> tuple[str, str]:

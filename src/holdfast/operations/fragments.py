@@ -1,0 +1,67 @@
+"""Snapshots that stand for some paths only: what somebody wrote while files were put back (`rescued`), and
+what an attempt had done that was cut off and taken back.
+
+Put back as if they were all files, they would take with them whatever else there is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.kernel import events as e
+from holdfast.workspace.listing import Entry
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.workspace import Tree, Workspace
+    from holdfast.workspace.editing import Edits
+    from holdfast.workspace.snapshot import State
+
+
+class Fitted(NamedTuple):
+    """A snapshot that is the files as they are but for some paths, and the paths that could not be had
+    without taking others with them."""
+
+    snapshot: str
+    left_out: tuple[bytes, ...]
+
+
+def of(engine: Engine, workspace: Workspace, snapshot: str, *, whole: bool = False) -> Edits | None:
+    """What a snapshot is to make of the paths that it stands for; None if it stands for all, or is to
+    (`whole`): one that was rescued never does."""
+    taken_back: list[tuple[str, str]] = []
+    for _, event in engine.store.events_of(("FilesSaved", "FilesApplied")):
+        if isinstance(event, e.FilesApplied) and event.rescued == snapshot:
+            walk = workspace.tree(snapshot).walk()
+            return {path: entry for path, entry in walk if not entry.is_directory}
+        if isinstance(event, e.FilesSaved) and event.instead_of == snapshot:
+            taken_back.append((event.snapshot, snapshot))
+    return workspace.edits(taken_back) if taken_back and not whole else None
+
+
+def fit(workspace: Workspace, now: str, edits: Edits) -> Fitted:
+    """The files as they are `now`, with these edits."""
+    tree = workspace.tree(now)
+    fits = {path: entry for path, entry in edits.items() if _fits(tree, path, edits)}
+    left_out = tuple(path for path in edits if path not in fits)
+    return Fitted(workspace.edited(now, fits), left_out)
+
+
+def _fits(now: Tree, path: bytes, edits: Edits) -> bool:
+    """Whether nothing else has to go: nothing in a directory that is to be none, no file where a directory is
+    needed."""
+    entry, there = edits[path], now.find(path)
+    if _is_directory(there) and not _is_directory(entry):
+        inside = path + b"/"
+        return all(one in edits and edits[one] is None for one, _ in now.walk() if one.startswith(inside))
+    parent = path.rpartition(b"/")[0]
+    while entry is not None and parent and parent not in edits:
+        found = now.find(parent)
+        if found is not None:
+            return _is_directory(found)
+        parent = parent.rpartition(b"/")[0]
+    return True
+
+
+def _is_directory(state: State) -> bool:
+    return isinstance(state, Entry) and state.is_directory
