@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
+import pytest
 from tests.acceptance.test_files import kill_half_way, tree
+
+from holdfast import Holdfast, RunExists, checkpoint, step, workflow, workspace_path
+from holdfast.operations import forking
 
 TURNS = """
     @workflow
@@ -130,3 +135,54 @@ def test_what_was_rescued_is_put_there_alone(cli):
     before = tree(cli.directory)
     assert "others are in its place now" in cli("workspace", "restore", printed).out
     assert tree(cli.directory) == before
+
+
+def test_a_fork_that_cannot_be_made_leaves_no_files(cli):
+    """Neither where the id is taken, which is looked at first, nor where its directory is no workspace."""
+    cli.script('@workflow\ndef main():\n    checkpoint("cp")\n    command(["sh", "-c", "echo agent > a"])\n')
+    cli("run", "--id", "r", "flow.py:main")
+    aside = cli.directory.parent / "aside"
+    told = cli("fork", "r", "--at", "cp", "--into", "r", "--directory", aside / "deep", code=2).err
+    assert "exists" in told and not aside.exists()
+    inside = cli.home / "fork" / "deep"
+    cli("fork", "r", "--at", "cp", "--into", "r2", "--directory", inside, code=2)
+    assert not (cli.home / "fork").exists()
+    cli("fork", "r", "--at", "cp", "--into", "r2", "--directory", aside / "deep")
+    assert (aside / "deep" / "flow.py").exists()
+
+
+def test_a_fork_whose_run_cannot_be_written_leaves_no_files(tmp_path: Path, monkeypatch):
+    """The id is taken at the last moment: what was put into the directory goes again."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with Holdfast(tmp_path / "home", workspace=root) as hf:
+        hf.with_id("r").run(write_once)
+        monkeypatch.setattr(forking, "_refuse_taken", lambda *_: None)
+        with pytest.raises(RunExists):
+            hf.fork("r", at="cp", into="r", directory=tmp_path / "new" / "deep")
+    assert not (tmp_path / "new").exists()
+
+
+@step(effect="workspace")
+def write() -> None:
+    (workspace_path() / "a").write_text("agent\n")
+
+
+@workflow
+def write_once() -> None:
+    write()
+    checkpoint("cp")
+
+
+def test_patterns_that_match_nothing_are_refused(cli):
+    """And nothing is recorded; one that matches what is as it should be is no mistake."""
+    cli.script('@workflow\ndef main():\n    checkpoint("cp")\n    command(["sh", "-c", "echo agent > a"])\n')
+    (cli.directory / "b").write_text("mine\n")
+    cli("run", "--id", "r", "flow.py:main")
+    assert "'srcc/**'" in cli("rewind", "r", "--to", "cp", "--only", "srcc/**", code=2).err
+    snapshot = cli("rewind", "r", "--to", "cp", "--dry-run", "--json").json()["files"]["snapshot"]
+    assert "'srcc/**'" in cli("workspace", "restore", snapshot, "--only", "srcc/**", code=2).err
+    assert cli("op", "log", "--json").json() == []
+    assert "nothing to change" in cli("rewind", "r", "--to", "cp", "--only", "b").out
+    cli("rewind", "r", "--to", "cp", "--only", "a", "--only", "srcc/**")
+    assert not (cli.directory / "a").exists()

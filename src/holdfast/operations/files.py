@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.engine.files import mark_of
 from holdfast.engine.windows import divide
-from holdfast.errors import Refused
+from holdfast.errors import BadInput, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.files import at_point, gaps, last, since
 from holdfast.kernel.operation import OperationState
@@ -127,6 +127,23 @@ class Going(msgspec.Struct):
             return ()
         walk = self.workspace.tree(done.rescued).walk()
         return tuple(sorted(shown(path) for path, entry in walk if not entry.is_directory))
+
+    def refuse_unmatched(self) -> None:
+        """Raises `BadInput` for patterns that no file matches, of those that are there or would come back:
+        they are mistyped, and would be taken for done."""
+        plan = self.plan
+        if not plan.only or plan.actions or plan.kept:
+            return
+        from holdfast.workspace.plan import selects
+
+        matches = selects(plan.only)
+        trees = (self.workspace.tree(one) for one in (plan.now, plan.to))
+        if not any(matches(path) for tree in trees for path, _ in tree.walk()):
+            listed = ", ".join(map(repr, plan.only))
+            raise BadInput(
+                f"no file in {self.workspace.root} matches {listed}, and none that would come back; nothing "
+                "was done"
+            )
 
     def apply(self) -> Restored:
         """Raises `ContentsDamaged`, `RestoreUndone`: then nothing has changed."""

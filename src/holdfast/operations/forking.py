@@ -7,7 +7,7 @@ stands by itself: what becomes of the other run does not concern it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.engine.files import mark_of
 from holdfast.engine.missing import missing
-from holdfast.errors import BadWorkspace, RunExists
+from holdfast.errors import BadWorkspace, RunArchived, RunExists
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
@@ -28,6 +28,7 @@ from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.store.port import Store
     from holdfast.workspace import Workspace
 
 
@@ -78,6 +79,7 @@ def fork(
     """
     if into is not None:
         check_run_id(into)
+        _refuse_taken(engine.store, into)
     history = engine.store.load(run_id)
     state = fold(history)
     if state is None:
@@ -99,8 +101,17 @@ def fork(
         if dry_run:
             return forked
         if moved is not None:
-            moved.make()
+            held.enter_context(moved.made())
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+
+
+def _refuse_taken(store: Store, run_id: str) -> None:
+    """Before any file is made. What takes the id meanwhile is refused when the run is written."""
+    if store.run(run_id) is not None:
+        raise RunExists(run_id, "a history of its own")
+    file = store.archived(run_id)
+    if file is not None:
+        raise RunArchived(run_id, file)
 
 
 def _make(
@@ -191,13 +202,25 @@ class _Moved(NamedTuple):
             ForkedFiles(str(directory.absolute()), file_points.described(saved), saved.snapshot, count),
         )
 
-    def make(self) -> None:
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """The files are there inside; if that fails, nothing of them is left."""
         directory = Path(self.files.directory)
+        absent = [one for one in (directory, *directory.parents) if not one.exists()]
+        done = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadWorkspace(f"{directory} cannot be made: {error.strerror}") from error
-        self.workspace.put_into(self.files.snapshot)
+            done = self.workspace.put_into(self.files.snapshot)
+            yield
+        except BaseException as error:
+            if done is not None:
+                self.workspace.apply(self.workspace.plan(done.before, done.after))
+            with suppress(OSError):  # somebody else has put something there
+                for one in absent:
+                    one.rmdir()
+            if isinstance(error, OSError):
+                raise BadWorkspace(f"{directory} cannot be made: {error.strerror}") from error
+            raise
 
     @property
     def workspace(self) -> Workspace:

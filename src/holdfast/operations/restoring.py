@@ -48,6 +48,7 @@ def restore(
     while True:
         state = load(engine, run_id)
         with _going(engine, found, state, tuple(only), partial=partial) as going:
+            going.refuse_unmatched()
             if dry_run:
                 return Restored(going.report())
             begun = e.OperationBegun("restore", run_id, by, found[:12])

@@ -108,6 +108,8 @@ def rewind(
             if files
             else nullcontext()
         ) as going:
+            if going is not None:
+                going.refuse_unmatched()
             if dry_run:
                 report = None if going is None else going.report()
                 back = None if going is None or going.git is None else going.git.report()
