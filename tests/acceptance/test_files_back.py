@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.acceptance.test_files import kill_half_way, tree
+from tests.acceptance.test_files import KILLER, kill_half_way, tree
 
 from holdfast import Holdfast, RunExists, checkpoint, step, workflow, workspace_path
+from holdfast.errors import WorkspaceError
 from holdfast.operations import forking
 
 TURNS = """
@@ -186,3 +187,61 @@ def test_patterns_that_match_nothing_are_refused(cli):
     assert "nothing to change" in cli("rewind", "r", "--to", "cp", "--only", "b").out
     cli("rewind", "r", "--to", "cp", "--only", "a", "--only", "srcc/**")
     assert not (cli.directory / "a").exists()
+
+
+def move(cli, name: str) -> None:
+    cli.directory = cli.directory.rename(cli.directory.with_name(name))
+
+
+AGENT = '@workflow\ndef main():\n    checkpoint("cp")\n    command(["sh", "-c", "echo agent > a"])\n'
+
+
+def test_a_project_that_moved_can_be_gone_back_in(cli):
+    """Rewind, move, undo; and all else that looks at files. Another directory in the old place is let be."""
+    cli.script(AGENT)
+    (cli.directory / "a").write_text("mine\n")
+    cli("run", "--id", "r", "flow.py:main")
+    cli("rewind", "r", "--to", "cp")
+    old = cli.directory
+    move(cli, "moved")
+    old.mkdir()
+    (old / "a").write_text("another project\n")
+    cli("undo")
+    assert (cli.directory / "a").read_text() == "agent\n"
+    assert "modified a" in cli("diff", "r", "cp").out
+    done = cli("rewind", "r", "--to", "cp", "--json").json()
+    assert (cli.directory / "a").read_text() == "mine\n"
+    cli("workspace", "restore", done["files"]["before"], "--only", "a")
+    assert (cli.directory / "a").read_text() == "agent\n"
+    move(cli, "again")
+    cli("undo")
+    assert (cli.directory / "a").read_text() == "mine\n"
+    assert (old / "a").read_text() == "another project\n"
+
+
+def test_a_rewind_that_was_cut_off_is_finished_where_the_project_is_now(cli):
+    """Killed between files and record, then moved: state and files agree, and it can be undone."""
+    cli.script(AGENT)
+    (cli.directory / "a").write_text("mine\n")
+    cli("run", "--id", "r", "flow.py:main")
+    (cli.directory.parent / "killer.py").write_text(KILLER)
+    killer = str(cli.directory.parent / "killer.py")
+    words = [cli.python, killer, "after the files", "rewind", "r", "--to", "cp"]
+    subprocess.run(words, cwd=cli.directory, env=cli.env, capture_output=True, check=False)
+    move(cli, "moved")
+    cli("diff", "r", "cp")  # opens the store
+    assert [one["status"] for one in cli("op", "log", "--json").json()] == ["done"]
+    assert cli.status("r") == "paused" and (cli.directory / "a").read_text() == "mine\n"
+    cli("undo")
+    assert cli.status("r") == "completed" and (cli.directory / "a").read_text() == "agent\n"
+
+
+def test_a_workspace_that_vanishes_under_an_open_store_is_told(tmp_path: Path):
+    """In one sentence, not as a fault of the program."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with Holdfast(tmp_path / "home", workspace=root) as hf:
+        hf.with_id("r").run(write_once)
+        root.rename(tmp_path / "elsewhere")
+        with pytest.raises(WorkspaceError, match="root"):
+            hf.rewind("r", to="cp")

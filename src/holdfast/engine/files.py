@@ -36,12 +36,12 @@ class Files:
         self.root, self.why_none = _permitted(root, home)
 
     def of(self, root: str | Path, mark: str = "") -> Workspace:
-        """The workspace at `root`. One that is gone is where this project is now, if that is the same
-        directory: `mark` says which it was. Raises `BadWorkspace`."""
+        """The workspace at `root`. One that is gone, or another directory by now, is where this project is,
+        if that is the same directory: `mark` says which it was. Raises `BadWorkspace`."""
         from holdfast.workspace import Workspace
 
         path = Path(root)
-        if not path.is_dir() and self.root is not None and mark and mark_of(self.root) == mark:
+        if self.root is not None and _is(self.root, mark) and not _is(path, mark):
             path = self.root
         with self._lock:
             if path not in self._open:
@@ -110,6 +110,17 @@ def _permitted(root: Path | None, store: Path) -> tuple[Path | None, str]:
 
 
 def mark_of(root: Path) -> str:
-    """Which directory it is, wherever it is moved."""
-    status = root.stat()
+    """Which directory it is, wherever it is moved. Raises `BadWorkspace` if it is gone."""
+    try:
+        status = root.stat()
+    except OSError as error:
+        raise BadWorkspace(f"the workspace {root} is not there ({error.strerror})") from error
     return f"{status.st_dev:x}-{status.st_ino:x}"
+
+
+def _is(root: Path, mark: str) -> bool:
+    """Whether it is there, and that directory."""
+    try:
+        return mark_of(root) == mark
+    except BadWorkspace:
+        return False

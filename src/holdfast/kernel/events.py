@@ -492,6 +492,8 @@ class FilesPlanned(Event, frozen=True, gc=False):
     partial: bool = False
     point: str = ""
     died: bool = False
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
 
 
 class FilesApplied(Event, frozen=True, gc=False):
@@ -501,6 +503,8 @@ class FilesApplied(Event, frozen=True, gc=False):
     before: str
     after: str
     rescued: str = ""
+    mark: str = ""
+    """Which directory the root is, wherever it is moved."""
 
 
 class GitPlanned(Event, frozen=True, gc=False):

@@ -70,7 +70,7 @@ def differing(engine: Engine, run_id: str, a: str, b: str | None = None) -> Iter
             f"run {run_id} has no snapshots of files: they are taken at checkpoints and around "
             "`workspace` steps"
         )
-    workspace = engine.files.of(state.files[-1].root)
+    workspace = engine.files.of(state.files[-1].root, state.files[-1].mark)
     with workspace.contents.hold():
         sides = [_moment(engine, run_id, state, workspace, text) for text in (a, b or DISK)]
         (before, first), (after, second) = sides

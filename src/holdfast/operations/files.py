@@ -104,7 +104,12 @@ class Going(msgspec.Struct):
             self.partial,
             self.point,
             self.stop is not None,
+            mark_of(self.workspace.root),
         )
+
+    def applied(self, before: str, after: str, rescued: str = "") -> e.FilesApplied:
+        root = self.workspace.root
+        return e.FilesApplied(str(root), before, after, rescued, mark_of(root))
 
     def report(self, done: Restored | None = None) -> FilesBack:
         actions = self.plan.actions if done is None else done.actions
@@ -151,10 +156,6 @@ class Going(msgspec.Struct):
 
     def take_back(self, done: Restored) -> None:
         self.workspace.apply(self.workspace.plan(done.before, done.after))
-
-
-def applied(root: str, done: Restored) -> e.FilesApplied:
-    return e.FilesApplied(root, done.before, done.after, done.rescued or "")
 
 
 def refuse_pattern(only: Sequence[str]) -> None:
@@ -241,7 +242,7 @@ def to_before(
     if done is None or planned is None:
         yield None
         return
-    workspace = engine.files.of(done.root)
+    workspace = engine.files.of(done.root, done.mark)
     with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = done.after, None
         later = _after(operation, done, planned, state.files)

@@ -71,7 +71,7 @@ def perform(
         stages: list[e.Event] = [begun]
         if going is not None:
             now = going.plan.now
-            stages += [*going.stages, e.FilesApplied(str(going.workspace.root), now, now)]
+            stages += [*going.stages, going.applied(now, now)]
         written = complete(engine, operation, stages, begun.run, state, command, going)
         return Performed.of(operation, going) if written else None
     with mark(engine, operation):
@@ -113,8 +113,9 @@ class _Moving:
 
     @property
     def stages(self) -> list[e.Event]:
-        assert self.files is not None, "moved"
-        moved: list[e.Event] = [files.applied(str(self._going.workspace.root), self.files)]
+        done = self.files
+        assert done is not None, "moved"
+        moved: list[e.Event] = [self._going.applied(done.before, done.after, done.rescued or "")]
         return moved if self._git is None else [*moved, self._git]
 
     def drop(self, why: str) -> None:
@@ -240,7 +241,7 @@ def _finish(engine: Engine, operation: str) -> None:
         why = "it was cut off, and the run has gone on since; its files were left as they are"
         _append(engine, operation, [e.OperationDropped(why)])
         return
-    workspace = engine.files.of(planned.root)
+    workspace = engine.files.of(planned.root, planned.mark)
     with files.alone(workspace), workspace.contents.hold():
         before = _before(workspace, planned)
         plan = workspace.plan(planned.to, planned.left, planned.only, theirs=planned.theirs)

@@ -10,11 +10,12 @@ import msgspec
 
 from holdfast.errors import BadInput, SnapshotNotFound
 from holdfast.kernel import events as e
+from holdfast.kernel.files import last
 from holdfast.kernel.operation import fold, stream_of
 from holdfast.operations import fragments
 from holdfast.operations.files import FilesBack, Going, alone, refuse_pattern
 from holdfast.operations.holding import load
-from holdfast.operations.keeping import named
+from holdfast.operations.keeping import named, permitted
 from holdfast.operations.performing import perform
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def _going(
     engine: Engine, snapshot: str, state: RunState, only: tuple[str, ...], *, partial: bool
 ) -> Iterator[Going]:
     """The files of a snapshot on their way, whoever changed what since."""
-    root = state.files[-1].root if state.files else str(engine.files.root or "")
-    workspace = engine.files.of(root)
+    known = last(state.files)
+    workspace = permitted(engine) if known is None else engine.files.of(known.root, known.mark)
     with alone(workspace), workspace.contents.hold():
         now, to, as_of = workspace.snapshot().id, snapshot, "as it was saved"
         left_out: tuple[bytes, ...] = ()
