@@ -155,6 +155,11 @@ class Detail:
         elif status in ("running", "sleeping", "pending") and self.info.owner_pid:
             yield f"{resume} --take-over", f"only if process {self.info.owner_pid} hangs"
 
+    def ways_back(self) -> Iterator[tuple[str, str]]:
+        """The same for what a command that has ended did to the files: it has no checkpoint to go back to."""
+        if self.state.ended and self.state.code.argv and self.state.files:
+            yield f"holdfast rewind {self.info.id} --to start", "takes back what it did to the files"
+
     def _view(self, step: StepState) -> StepView:
         note = self._redactor.redact(step.why) if step.why else ""
         if step.error is not None:

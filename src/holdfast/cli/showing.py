@@ -250,7 +250,7 @@ def _shown(gate: GateView, most: int | None) -> Iterator[Line]:
 
 
 def _ways_on(detail: Detail) -> Iterator[Line]:
-    ways = list(detail.ways_on())
+    ways = [*detail.ways_on(), *detail.ways_back()]
     widest = max((cells(command) for command, _ in ways), default=0)
     for n, (command, what) in enumerate(ways):
         name = "next" if n == 0 else ""
