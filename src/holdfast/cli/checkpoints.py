@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli import access, moments
-from holdfast.cli.terminal import Line, cells, clean, fit, out, pad, say
+from holdfast.cli.terminal import Line, cells, clean, fit, out, pad, say, typed
 
 if TYPE_CHECKING:
     from holdfast.operations.checkpoints import CheckpointInfo
@@ -31,7 +31,7 @@ def checkpoints_command(run: str, as_json: bool) -> None:
     elif found:
         out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
         back = f"`holdfast rewind {run_id} --to {shlex.quote(found[-1].key)}` goes back to the last one"
-        say([(f"{back}, `--to start` to before all", "dim")])
+        say([(typed(f"{back}, `--to start` to before all"), "dim")])
     else:
         say(
             f"run {run_id} has taken no checkpoint; it can be rewound to each of its steps, to before one "

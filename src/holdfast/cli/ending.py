@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
 from holdfast.cli.moments import between, stamp
-from holdfast.cli.terminal import cells, clean, complain, out, say
+from holdfast.cli.terminal import cells, clean, complain, out, say, typed
 from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
@@ -68,7 +68,7 @@ def _print_result(detail: Detail) -> None:
 
 def _name_ways(detail: Detail) -> None:
     """The commands that move the run on, each on a line to be copied."""
-    ways = list(detail.ways_on())
+    ways = [(typed(command), what) for command, what in detail.ways_on()]
     widest = max(cells(command) for command, _ in ways)
     for command, what in ways:
         say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])
