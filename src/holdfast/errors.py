@@ -225,14 +225,12 @@ class RunHeld(HoldfastError):
     code = "run_held"
     exit_code = 4
 
-    def __init__(self, run_id: str, pid: int, host: str) -> None:
+    def __init__(self, run_id: str, pid: int, host: str, way: str = "") -> None:
         self.run_id = run_id
         self.pid = pid
         self.host = host
-        super().__init__(
-            f"run {run_id} is held by the live process {pid} on {host}; wait for it, stop it, "
-            f"or, if it hangs, `holdfast resume {run_id} --take-over`"
-        )
+        way = way or f"wait for it, stop it, or, if it hangs, `holdfast resume {run_id} --take-over`"
+        super().__init__(f"run {run_id} is held by the live process {pid} on {host}; {way}")
 
 
 class RunWaiting(HoldfastError):

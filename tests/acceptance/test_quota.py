@@ -119,3 +119,19 @@ def test_a_program_keeps_to_the_quota_when_it_closes(tmp_path: Path, monkeypatch
             hf.with_id(name).run(drop)
         assert not any("quota" in one.message for one in caplog.records)
     assert next(one.message for one in caplog.records if "quota" in one.message).endswith(": r1")
+
+
+def test_a_run_that_was_rewound_leaves_nothing_when_it_is_archived(cli):
+    """What its operations name goes with it; a run of today keeps its own."""
+    cli.script('@workflow\ndef main():\n    checkpoint("cp")\n    command(["sh", "-c", "rm -f dataset"])\n')
+    (cli.directory / "dataset").write_bytes(os.urandom(BIG))
+    cli("run", "--id", "r", "flow.py:main")
+    cli("rewind", "r", "--to", "cp")
+    cli("resume", "r")
+    cli("archive", "--older-than", "0s")
+    assert cli("gc", "--json").json()["freed"] > BIG
+    assert saved(cli) == 0
+    assert "archived" in cli("undo", code=None).err
+    remove(cli, "r2")
+    cli("gc")
+    assert "removed dataset" in cli("diff", "r2", "before:rm").out

@@ -54,6 +54,16 @@ def test_a_rewind_keeps_the_step_and_takes_back_what_came_after():
     assert (state.generation, state.epoch, state.owner, state.result) == (1, epoch + 1, "", e.NOTHING)
 
 
+def test_a_rewind_to_a_version_keeps_what_was_recorded_up_to_it():
+    """Whether or not a step ended there, and also before the first."""
+    state = three_steps()
+    assert decide(state, c.RewindRun("r", "before:b#1", at=4)) == [e.Rewound(1, 0, 4, state.epoch + 1)]
+    fold_commands(c.RewindRun("r", "before:b#1", at=4), state=state)
+    assert list(state.steps) == ["a#1"]
+    fold_commands(c.RewindRun("r", "start", at=1), state=state)
+    assert (list(state.steps), state.generation) == ([], 2)
+
+
 def test_a_live_owner_is_not_robbed_and_a_dead_one_is_fenced_off():
     """The owner that was found dead may be named, no other."""
     state = fold_commands(CLAIM, *ran("a#1", 1))

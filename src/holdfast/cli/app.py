@@ -171,7 +171,7 @@ def _print_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 def _remember_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.find_root().meta["holdfast.home"] = value
+        ctx.find_root().meta["holdfast.home"] = terminal.typed.home = value
 
 
 def home() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli import access, moments
-from holdfast.cli.terminal import Line, cells, clean, fit, out, pad, say
+from holdfast.cli.terminal import Line, cells, clean, fit, out, pad, say, typed
 
 if TYPE_CHECKING:
     from holdfast.operations.checkpoints import CheckpointInfo
@@ -29,9 +30,13 @@ def checkpoints_command(run: str, as_json: bool) -> None:
         out.json([_fields(one) for one in found])
     elif found:
         out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
-        say([(f"`holdfast rewind {run_id} --to {found[-1].key}` goes back to the last one", "dim")])
+        back = f"`holdfast rewind {run_id} --to {shlex.quote(found[-1].key)}` goes back to the last one"
+        say([(typed(f"{back}, `--to start` to before all"), "dim")])
     else:
-        say(f"run {run_id} has taken no checkpoint; it can be rewound to each of its steps")
+        say(
+            f"run {run_id} has taken no checkpoint; it can be rewound to each of its steps, to before one "
+            "(`--to before:STEP`), and to before all (`--to start`)"
+        )
 
 
 def _fields(one: CheckpointInfo) -> dict[str, Any]:

@@ -177,6 +177,11 @@ class Detail:
         elif status == "sleeping":
             yield resume, "goes on when it wakes, unless a live process does"
 
+    def ways_back(self) -> Iterator[tuple[str, str]]:
+        """The same for what a command that has ended did to the files: it has no checkpoint to go back to."""
+        if self.state.ended and self.state.code.argv and self.state.files:
+            yield f"holdfast rewind {self.info.id} --to start", "takes back what it did to the files"
+
     def view(self, step: StepState) -> StepView:
         note = self.redact(step.why) if step.why else ""
         if step.error is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.cli.counts import counted
-from holdfast.cli.terminal import Line, clean, out, wrap
+from holdfast.cli.terminal import Line, clean, out, typed, wrap
 
 if TYPE_CHECKING:
     from holdfast.operations.files import FilesBack
@@ -60,7 +60,7 @@ def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
         yield [" " * _INDENT, (f"and {len(back.kept) - _MOST:,} more (--json has all)", "dim")]
     if back.rescued:
         way = f"written while this ran; `holdfast workspace restore {back.rescued[:12]}` puts them there"
-        yield from names("rescued", back.rescued_paths, way, "yellow")
+        yield from names("rescued", back.rescued_paths, typed(way), "yellow")
 
 
 def _file(change: str, path: str) -> Iterator[Line]:
@@ -96,11 +96,11 @@ def git_fields(back: GitBack | None) -> dict[str, Any] | None:
 
 def ways(*commands: tuple[str, str]) -> Iterator[Line]:
     """The commands that go on from here, each with what it does."""
-    widest = max(len(command) for command, _ in commands)
+    widest = max(len(typed(command)) for command, _ in commands)
     for n, (command, what) in enumerate(commands):
         yield [
             (("next" if n == 0 else "").ljust(_INDENT), "dim"),
-            (command.ljust(widest), "cyan"),
+            (typed(command).ljust(widest), "cyan"),
             (f"  {what}", "dim"),
         ]
 

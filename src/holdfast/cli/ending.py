@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
 from holdfast.cli.moments import between, stamp
-from holdfast.cli.terminal import cells, clean, complain, json_text, out, say
+from holdfast.cli.terminal import cells, clean, complain, json_text, out, say, typed
 from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
@@ -62,7 +62,7 @@ def exit_code(status: str, error: BaseException | None = None, *, interrupted: b
 
 def _name_ways(detail: Detail) -> None:
     """The commands that move the run on, each on a line to be copied."""
-    ways = list(detail.ways_on())
+    ways = [(typed(command), what) for command, what in detail.ways_on()]
     widest = max(cells(command) for command, _ in ways)
     for command, what in ways:
         say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 @click.command("fork")
 @click.argument("run")
-@click.option("--at", "step", required=True, metavar="POINT", help="A step, or a checkpoint's name.")
+@click.option(
+    "--at",
+    "step",
+    required=True,
+    metavar="POINT",
+    help="A step, or a checkpoint's name; before:STEP, or start.",
+)
 @click.option("--into", metavar="ID", help="The new run's id (default: a new one).")
 @click.option(
     "--directory",

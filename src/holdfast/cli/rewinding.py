@@ -19,7 +19,13 @@ _OF_BOTH = "--theirs puts it back, too"
 
 @click.command("rewind")
 @click.argument("run")
-@click.option("--to", "step", required=True, metavar="POINT", help="A checkpoint's name, or a step.")
+@click.option(
+    "--to",
+    "step",
+    required=True,
+    metavar="POINT",
+    help="A checkpoint's name, or a step; before:STEP, or start.",
+)
 @click.option(
     "--only",
     multiple=True,
@@ -53,6 +59,7 @@ def rewind_command(
     what the run did to them. Nothing is lost: `holdfast undo` brings it back.
 
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
+    `before:ask#2` is the moment in which it began, with the files as it found them; `start` is before all.
     """
     from holdfast.engine.steering import user
     from holdfast.operations.rewinding import rewind

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from holdfast.cli import access, target
-from holdfast.cli.terminal import out
+from holdfast.cli.terminal import out, typed
 
 
 @click.command("settle")
@@ -40,4 +40,4 @@ def settle_command(
         out.json({"run": run_id, "step": key, "outcome": outcome})
         return
     meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
-    out.line(f"step {key} of run {run_id} is settled as {meaning}; `holdfast resume {run_id}` goes on")
+    out.line(typed(f"step {key} of run {run_id} is settled as {meaning}; `holdfast resume {run_id}` goes on"))

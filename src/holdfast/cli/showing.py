@@ -16,7 +16,7 @@ from holdfast.cli.listing import STYLES
 from holdfast.cli.rows import INDENT, row, rows, width
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, Piece, cells, clean, fit, json_text, out
+from holdfast.cli.terminal import Line, Piece, cells, clean, fit, json_text, out, typed
 from holdfast.errors import RunNotFound
 from holdfast.kernel.state import ENDED
 
@@ -274,7 +274,7 @@ def _shown(gate: GateView, most: int | None) -> Iterator[Line]:
 
 
 def _ways_on(detail: Detail) -> Iterator[Line]:
-    ways = list(detail.ways_on())
+    ways = [(typed(command), what) for command, what in (*detail.ways_on(), *detail.ways_back())]
     widest = max((cells(command) for command, _ in ways), default=0)
     for n, (command, what) in enumerate(ways):
         name = "next" if n == 0 else ""

@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access, target
 from holdfast.cli.detail import Detail
-from holdfast.cli.terminal import clean, complain, out
+from holdfast.cli.terminal import clean, complain, out, typed
 from holdfast.engine import steering
 from holdfast.errors import GateError, NeedsAttention, Refused
 from holdfast.kernel.state import ENDED
@@ -182,7 +182,7 @@ def _stopped(opened: Opened, run_id: str, what: str, as_json: bool) -> int:
     if as_json:
         out.json({"run": run_id, **_standing(opened, run_id)})
     else:
-        out.line(f"run {run_id} {what}")
+        out.line(typed(f"run {run_id} {what}"))
     return 0
 
 
@@ -225,7 +225,7 @@ def _going_on(opened: Opened, run_id: str) -> str:
         if gates:
             return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
         if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
-            return f"`holdfast resume {_eldest(opened, run_id)}` goes on"
+            return typed(f"`holdfast resume {_eldest(opened, run_id)}` goes on")
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -37,6 +38,7 @@ _PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {
 
 _COMPLAINT = "holdfast: "
 _COMMAND = re.compile(r"`[^`]+`")
+_OURS = re.compile(r"(?:^|(?<=`))holdfast (?=[a-z])")
 
 
 class ReaderLeft(Exception):
@@ -117,13 +119,31 @@ out = Stream("stdout")
 err = Stream("stderr")
 
 
+class Typing:
+    """How people type our commands here: with the `--home` of this command line, if it has one."""
+
+    def __init__(self) -> None:
+        self.home: str | None = None
+
+    def __call__(self, text: str) -> str:
+        """A command, or a sentence with commands in backticks, to be copied."""
+        if self.home is None:
+            return text
+        program = f"holdfast --home {shlex.quote(self.home)} "
+        return _OURS.sub(lambda _: program, text)
+
+
+typed = Typing()
+
+
 def say(line: Line) -> None:
     """Tell the person something that is no part of the output."""
-    err.offer(err.paint(line) + "\n")
+    err.offer(err.paint(typed(line) if isinstance(line, str) else line) + "\n")
 
 
 def complain(message: str) -> None:
     """One sentence about what is wrong; on a terminal it is not broken inside a word or a command."""
+    message = typed(message)
     lines = [message]
     if err.is_terminal:
         whole = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), message)
@@ -134,6 +154,7 @@ def complain(message: str) -> None:
 
 def prepare() -> None:
     """Before anything is written: a character that the terminal's encoding lacks is no error."""
+    typed.home = None
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -175,14 +175,15 @@ class PauseRun(Command, frozen=True, gc=False):
 
 
 class RewindRun(Command, frozen=True, gc=False):
-    """Go back to where the step `to` had ended, in a new generation. `dead` is the owner found dead;
-    `rerun_once` lets `once` steps that were done after that point run again."""
+    """Go back to where the step `to` had ended, or to the version `at`, in a new generation. `dead` is the
+    owner found dead; `rerun_once` lets `once` steps that were done after that point run again."""
 
     run_id: str
     to: str
     operation: str = ""
     dead: str = ""
     rerun_once: bool = False
+    at: int = 0
 
 
 class RestoreGeneration(Command, frozen=True, gc=False):

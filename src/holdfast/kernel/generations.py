@@ -28,18 +28,24 @@ _MAY_HAVE_HAPPENED = frozenset({"completed", "in_doubt", "running"})
 def decide_rewind(state: RunState, command: c.RewindRun) -> Sequence[e.Event]:
     """Raises `RunHeld`, `StepNotFound`, `OnceAgain`; `Refused` for a step that has not ended."""
     _refuse_held(state, command)
+    version = command.at or _end_of(state, command)
+    _refuse_once(command, done_once(again(state, up_to(state.steps, version))))
+    return [
+        e.Rewound(following(state), state.generation, version, state.epoch + 1, command.operation),
+    ]
+
+
+def _end_of(state: RunState, command: c.RewindRun) -> int:
+    """The version in which the step that it goes back to had ended."""
     step = state.steps.get(command.to)
     if step is None:
         raise StepNotFound(command.run_id, command.to)
     if step.status not in _ENDED:
         raise Refused(
             f"step {step.key} of run {command.run_id} is {step.status.replace('_', ' ')}; a run is rewound "
-            "to a step that has ended"
+            f"to a step that has ended, or to `before:{step.key}`"
         )
-    _refuse_once(command, done_once(again(state, up_to(state.steps, step.version))))
-    return [
-        e.Rewound(following(state), state.generation, step.version, state.epoch + 1, command.operation),
-    ]
+    return step.version
 
 
 def decide_restore(state: RunState, command: c.RestoreGeneration) -> Sequence[e.Event]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.workspace import Change, Workspace
 
 DISK = "disk"
-_BEFORE = "before:"
 
 
 class FileDiff(msgspec.Struct, frozen=True):
@@ -61,7 +60,7 @@ def diff(engine: Engine, run_id: str, a: str, b: str | None = None) -> list[File
 
 @contextmanager
 def differing(engine: Engine, run_id: str, a: str, b: str | None = None) -> Iterator[Differing]:
-    """A moment is a checkpoint, a step (as it left the files), `before:STEP`, or `disk`. Raises
+    """A moment is a checkpoint, a step (as it left the files), `before:STEP`, `start`, or `disk`. Raises
     `StepNotFound`; `Refused` for a moment without a snapshot."""
     state = load(engine, run_id)
     if not state.files:
@@ -82,10 +81,7 @@ def _moment(engine: Engine, run_id: str, state: RunState, workspace: Workspace, 
     """(snapshot, how people call it)."""
     if text == DISK and not any(step.name == DISK for step in state.steps.values()):
         return workspace.snapshot().id, "the files on the disk"
-    point = points.find(run_id, state, text.removeprefix(_BEFORE))
-    refuse_forgotten(engine, run_id, point.version, f"the files of {point.key}")
-    if text.startswith(_BEFORE):
-        saved = files.before(run_id, state, point)
-    else:
-        saved = files.point_of(run_id, state, point)
+    point = points.resolve(engine.store, run_id, state, text)
+    refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}")
+    saved = files.point_of(run_id, state, point)
     return saved.snapshot, files.described(saved)

@@ -23,7 +23,8 @@ from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import RunState, StepState
+    from holdfast.kernel.state import RunState
+    from holdfast.operations.points import Point
     from holdfast.workspace import Plan, Restored, Workspace
 
 _PATIENCE_S = 10.0
@@ -166,24 +167,28 @@ def refuse_pattern(only: Sequence[str]) -> None:
         selects(only)
 
 
-def point_of(run_id: str, state: RunState, point: StepState) -> Saved:
-    """The snapshot that belongs to a point. Raises `Refused` if the run has none."""
-    found = at_point(state.files, state.steps, point)
+def saved_at(state: RunState, point: Point) -> Saved | None:
+    """The snapshot that belongs to a point; None if nothing is known of files from it on.
+
+    That of the moment before a step is what its first attempt found; else the last one before that moment,
+    else the first there is.
+    """
+    if point.step is not None:
+        return at_point(state.files, state.steps, point.step)
+    found = [one for one in state.files if one.place == "before" and one.key == point.before]
+    earlier = [one for one in state.files if one.version <= point.version]
+    return next(iter(found[:1] or earlier[-1:] or state.files[:1]), None)
+
+
+def point_of(run_id: str, state: RunState, point: Point) -> Saved:
+    """The same. Raises `Refused` if the run has none."""
+    found = saved_at(state, point)
     if found is None:
         raise Refused(
-            f"run {run_id} has no snapshot of its files at {point.key}: they are saved at checkpoints and "
+            f"run {run_id} has no snapshot of its files at {point.name}: they are saved at checkpoints and "
             "around `workspace` steps"
         )
     return found
-
-
-def before(run_id: str, state: RunState, point: StepState) -> Saved:
-    """The files as the step found them, in its first attempt. Raises `Refused` if the run has no snapshot."""
-    found = [saved for saved in state.files if saved.place == "before" and saved.key == point.key]
-    earlier = [saved for saved in state.files if saved.version < point.version]
-    if not found and not earlier:
-        raise Refused(f"run {run_id} has no snapshot of its files before {point.key}")
-    return found[0] if found else earlier[-1]
 
 
 def described(saved: Saved) -> str:
@@ -201,7 +206,7 @@ def described(saved: Saved) -> str:
 def to_point(
     engine: Engine,
     state: RunState,
-    point: StepState,
+    point: Point,
     dead: Dead,
     *,
     only: tuple[str, ...] = (),
@@ -212,7 +217,7 @@ def to_point(
 ) -> Iterator[Going | None]:
     """The files of a point, on their way; None if nothing is known of files after it. What is planned stays
     in the content store until the block ends."""
-    target = at_point(state.files, state.steps, point)
+    target = saved_at(state, point)
     if target is None:
         yield None
         return

@@ -29,6 +29,7 @@ from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.operations.points import Point
     from holdfast.store.port import Store
     from holdfast.workspace import Workspace
 
@@ -38,7 +39,7 @@ class Fork(msgspec.Struct, frozen=True):
 
     id      the new run's; in a dry run, empty unless it was chosen
     origin  the run that it was made from
-    at      the point: a step, which runs again, or a checkpoint, which is kept
+    at      the point: a step, which runs again, a checkpoint, which is kept, `before:STEP` or `start`
     kept    the steps whose results it has from there
     files   where the files of the point were put, and how many; None if no directory was named
     once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
@@ -72,7 +73,8 @@ def fork(
     directory: Path | None = None,
     dry_run: bool = False,
 ) -> Fork:
-    """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint. With
+    """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint;
+    `before:STEP` is the moment in which a step or a checkpoint began, `start` that of the run. With
     `directory`, which must be empty or not there, it works in that, on the files of the point.
 
     The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
@@ -85,12 +87,12 @@ def fork(
     state = fold(history)
     if state is None:
         raise missing(engine.store, run_id)
-    point = points.find(run_id, state, at)
+    point = points.resolve(engine.store, run_id, state, at)
     kept = _kept(state, point)
     forked = Fork(
         id=into or "",
         origin=run_id,
-        at=point.key,
+        at=point.name,
         kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
@@ -120,7 +122,7 @@ def _make(
     run_id: str,
     history: Sequence[Recorded],
     state: RunState,
-    point: StepState,
+    point: Point,
     kept: dict[str, StepState],
     forked: Fork,
     by: str,
@@ -136,7 +138,7 @@ def _make(
     events = [
         new_event(created, now),
         *_copied(history, state, point, kept, "" if moved is None else moved.files.directory),
-        new_event(e.RunForked(run_id, point.key, point.version, by), now),
+        new_event(e.RunForked(run_id, point.name, point.version, by), now),
     ]
     if moved is not None:
         begins = msgspec.structs.replace(
@@ -156,9 +158,9 @@ def _make(
     return msgspec.structs.replace(forked, id=new_id)
 
 
-def _kept(state: RunState, point: StepState) -> dict[str, StepState]:
-    """The steps that had ended before the point; a checkpoint is itself among them."""
-    last = point.version if point.kind == "checkpoint" else point.version - 1
+def _kept(state: RunState, point: Point) -> dict[str, StepState]:
+    """The steps that had ended before the point; a checkpoint is itself among them, any other step is not."""
+    last = point.version - (point.step is not None and point.step.kind != "checkpoint")
     return {
         key: step
         for key, step in state.steps.items()
@@ -179,7 +181,7 @@ class _Moved(NamedTuple):
         engine: Engine,
         run_id: str,
         state: RunState,
-        point: StepState,
+        point: Point,
         directory: Path,
         held: ExitStack,
     ) -> _Moved:
@@ -187,10 +189,9 @@ class _Moved(NamedTuple):
             raise BadWorkspace(
                 f"{directory} is there and not empty; name a new directory for the fork's files"
             )
-        own = point.kind == "checkpoint"
-        saved = (
-            file_points.point_of(run_id, state, point) if own else file_points.before(run_id, state, point)
-        )
+        if point.step is not None and point.step.kind != "checkpoint":
+            point = points.resolve(engine.store, run_id, state, f"{points.BEFORE}{point.name}")
+        saved = file_points.point_of(run_id, state, point)
         contents = engine.files.contents
         held.enter_context(contents.hold())
         from holdfast.workspace import Tree
@@ -240,7 +241,7 @@ class _Moved(NamedTuple):
 def _copied(
     history: Sequence[Recorded],
     state: RunState,
-    point: StepState,
+    point: Point,
     kept: dict[str, StepState],
     directory: str,
 ) -> Iterator[NewEvent]:

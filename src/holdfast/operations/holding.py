@@ -51,4 +51,5 @@ def refuse_live(engine: Engine, run_id: str, state: RunState) -> None:
     # One of this very process that does not execute it has only not been able to release it.
     if run_id in engine.live or state.owner != engine.owner_id:
         row = engine.store.owner(state.owner)
-        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+        way = f"`holdfast pause {run_id}` stops it at its next step, or wait for its end"
+        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?", way)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,7 +76,8 @@ def _size(path: Path) -> int:
 
 
 def named(engine: Engine) -> dict[str, set[str]]:
-    """Stream → the snapshots that it names, of runs and of operations on them."""
+    """Stream → the snapshots that it names, of runs and of operations on them; one on a run that was archived
+    cannot be taken back, and needs none."""
     found: dict[str, set[str]] = {}
     operations: dict[str, list[str]] = {}
     for stream, event in engine.store.events_of((*_NAMING, "OperationBegun", "FilesForgotten")):
@@ -89,18 +91,25 @@ def named(engine: Engine) -> dict[str, set[str]]:
                 _of(event) if isinstance(event, e.Unknown) else {getattr(event, name, "") for name in _FIELDS}
             )
             found.setdefault(stream, set()).update(one for one in ids if one)
+    for stream in _stranded(engine, operations):
+        found.pop(stream, None)
     return found
 
 
-def _positions(engine: Engine) -> dict[str, set[str]]:
-    """Stream → the contents that its git positions consist of."""
-    found: dict[str, set[str]] = {}
+def _stranded(engine: Engine, operations: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Of the operations on each run, those whose run is not in the store any more."""
+    for run_id, streams in operations.items():
+        if engine.store.run(run_id) is None:
+            yield from streams
+
+
+def _positions(engine: Engine, streams: Container[str]) -> Iterator[str]:
+    """The contents that the git positions of these streams consist of."""
     for stream, event in engine.store.events_of(_POSITIONS):
-        for name in _PLACES:
+        for name in _PLACES if stream in streams else ():
             position = getattr(event, name, None)
             if isinstance(position, e.GitPosition):
-                found.setdefault(stream, set()).update(position.contents)
-    return found
+                yield from position.contents
 
 
 def _of(event: e.Unknown) -> set[Any]:
@@ -126,9 +135,10 @@ def _needed(engine: Engine, contents: Contents) -> set[Ref]:
     from holdfast.workspace import snapshot
     from holdfast.workspace.refs import Ref
 
-    ids = {one for ids in named(engine).values() for one in ids}
-    loose = {one for ids in _positions(engine).values() for one in ids}
-    return snapshot.needed(contents, ids) | {Ref(bytes.fromhex(one)) for one in loose}
+    streams = named(engine)
+    ids = {one for ids in streams.values() for one in ids}
+    loose = {Ref(bytes.fromhex(one)) for one in _positions(engine, streams)}
+    return snapshot.needed(contents, ids) | loose
 
 
 def verify(engine: Engine) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from holdfast.kernel.evolve import fold
 from holdfast.kernel.operation import KIND, OperationState, stream_of
 from holdfast.kernel.operation import fold as fold_operation
 from holdfast.kernel.state import RunState
-from holdfast.operations import files, journal, repositories
+from holdfast.operations import files, journal, points, repositories
 from holdfast.operations.files import FilesBack, Going
 from holdfast.operations.repositories import GitBack
 from holdfast.project import explained
@@ -275,7 +275,7 @@ def _command(
     """What was asked for, and allowed, when it began."""
     dead = state.owner if state.owner and not is_alive(engine.home, state.owner) else ""
     if begun.kind == "rewind":
-        return c.RewindRun(begun.run, begun.to, dead=dead, rerun_once=True)
+        return points.resolve(engine.store, begun.run, state, begun.to).rewind(begun.run, dead, True)
     if begun.kind == "undo":
         undone = journal.find(engine.store, begun.undoes)
         if undone.opened >= 0:

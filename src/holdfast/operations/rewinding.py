@@ -10,7 +10,6 @@ import msgspec
 
 from holdfast.engine.ownership import bury
 from holdfast.errors import BadInput, OnceAgain
-from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.operations import points
@@ -24,6 +23,7 @@ from holdfast.operations.repositories import GitBack
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.operations.points import Point
 
 _GATES = ("approval", "signal")
 
@@ -31,7 +31,7 @@ _GATES = ("approval", "signal")
 class Rewind(msgspec.Struct, frozen=True):
     """What a rewind did, or would do.
 
-    to          the step that it goes back to, and keeps
+    to          the step that it goes back to, and keeps; or `before:STEP`, or `start`
     generation  the one that it opens
     again       the steps after that point: they run again if the run still comes to them
     decisions   the gates among them that were decided: they wait again
@@ -69,8 +69,8 @@ def rewind(
     rerun_once: bool = False,
     dry_run: bool = False,
 ) -> Rewind:
-    """Go back to the checkpoint or step `to`, with the files; the run is paused after. With `only`, the run
-    stays where it is, and of its files those that match go back.
+    """Go back to the checkpoint or step `to`, the moment `before:STEP`, or the `start`, with the files; the
+    run is paused after. With `only`, the run stays where it is, and of its files those that match go back.
 
     Raises `RunHeld` if somebody executes the run, `OnceAgain` if `once` steps would run again and
     `rerun_once` does not say that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a
@@ -81,10 +81,10 @@ def rewind(
         raise BadInput("the repository goes back with the files: leave one of --git and --no-files out")
     while True:
         state = load(engine, run_id)
-        point = points.find(run_id, state, to)
+        point = points.resolve(engine.store, run_id, state, to)
         if files:
             way = "" if only or git else "`--no-files` goes back without them"
-            refuse_forgotten(engine, run_id, point.version, f"the files of {point.key}", way)
+            refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}", way)
         plan = _plan(engine, run_id, state, point, selective=bool(only))
         dead = look(engine, state) if dry_run else let_go(engine, run_id, state)
         if not dry_run:
@@ -115,8 +115,8 @@ def rewind(
                 back = None if going is None or going.git is None else going.git.report()
                 return msgspec.structs.replace(plan.rewind, files=report, git=back)
             kind: e.OperationKind = "restore" if only else "rewind"
-            begun = e.OperationBegun(kind, run_id, by, point.key)
-            command = c.RewindRun(run_id, point.key, dead=dead.owner, rerun_once=rerun_once)
+            begun = e.OperationBegun(kind, run_id, by, point.name)
+            command = point.rewind(run_id, dead.owner, rerun_once)
             performed = perform(engine, begun, state, None if only else command, going)
         if performed is not None:
             if dead.owner and not only:
@@ -130,15 +130,15 @@ class _Plan(NamedTuple):
     steps: list[StepState]
 
 
-def _plan(engine: Engine, run_id: str, state: RunState, point: StepState, *, selective: bool) -> _Plan:
+def _plan(engine: Engine, run_id: str, state: RunState, point: Point, *, selective: bool) -> _Plan:
     if selective:
-        return _Plan(Rewind(run_id, point.key, state.generation, (), (), (), ()), [])
+        return _Plan(Rewind(run_id, point.name, state.generation, (), (), (), ()), [])
     kept = up_to(state.steps, point.version)
     left = [step for step in state.steps.values() if step.key not in kept]
     steps = [step for step in left if step.kind not in points.UNSEEN]
     rewind = Rewind(
         run_id=run_id,
-        to=point.key,
+        to=point.name,
         generation=following(state),
         again=tuple(step.key for step in steps),
         decisions=tuple(step.key for step in steps if step.kind in _GATES and step.status == "completed"),
