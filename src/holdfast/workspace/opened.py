@@ -6,15 +6,16 @@ two processes would write it at once. So the kernel is asked before a descriptor
 this process has locked stays open, at most one per file and reader: it is used again when the file is read
 again, and closed when the lock is gone.
 
-A lock that is taken between the question and the close is lost: the kernel has no way to do both at once.
+A lock that is taken between the question and the close is lost: the kernel has no way to do both at once. On
+Linux both are done without letting go of the interpreter: hardly any other thread of Python gets in between.
 """
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import stat
-import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,10 +27,18 @@ _IS_LINUX = sys.platform.startswith("linux")
 _LISTED: Final = "/proc/self/fd" if _IS_LINUX else "/dev/fd"
 _GETLK: Final = getattr(fcntl, "F_OFD_GETLK", None)
 """Asks on behalf of a descriptor, not of the process: so the locks of the process itself are seen."""
-_FLOCK: Final = struct.Struct("hhqqi" if _IS_LINUX else "qqihh")
-"""`struct flock`: type, whence, start, length, pid; on BSD and macOS start, length, pid, type, whence."""
-_ALL_OF_IT: Final = _FLOCK.pack(*((fcntl.F_WRLCK, 0, 0, 0, 0) if _IS_LINUX else (0, 0, 0, fcntl.F_WRLCK, 0)))
 _NOBODY: Final = 0
+_libc = ctypes.PyDLL(None)
+"""The C library, called without letting go of the interpreter."""
+
+
+class _Lock(ctypes.Structure):
+    """`struct flock`; one of all zeros but for the type is about the whole file."""
+
+    _kind = (("type", ctypes.c_short), ("whence", ctypes.c_short))
+    _place = (("start", ctypes.c_int64), ("length", ctypes.c_int64), ("pid", ctypes.c_int))
+    _fields_ = (*_kind, *_place) if _IS_LINUX else (*_place, *_kind)
+
 
 _kept: dict[int, tuple[int, int]] = {}
 """Descriptors that cannot be closed yet → device and inode. Whoever takes one out has it to itself: that
@@ -85,6 +94,8 @@ def _close(fd: int) -> None:
     if _may_be_locked(fd):
         status = os.fstat(fd)
         _kept[fd] = status.st_dev, status.st_ino
+    elif _IS_LINUX:
+        _libc.close(fd)
     else:
         os.close(fd)
 
@@ -105,12 +116,16 @@ def _locked_by(fd: int) -> int | None:
     """The process that has a lock on a file, or one of them; None where the kernel does not tell."""
     if _GETLK is None:
         return None
-    try:
-        found = _FLOCK.unpack_from(fcntl.fcntl(fd, _GETLK, _ALL_OF_IT))
-    except OSError:
-        return None
-    kind, pid = (found[0], found[4]) if _IS_LINUX else (found[3], found[2])
-    return _NOBODY if kind == fcntl.F_UNLCK else pid or -1
+    lock = _Lock(type=fcntl.F_WRLCK)
+    if _IS_LINUX:
+        if _libc.fcntl(fd, _GETLK, ctypes.byref(lock)) != 0:
+            return None
+    else:  # where a function of any number of arguments is called in a way of its own
+        try:
+            lock = _Lock.from_buffer_copy(fcntl.fcntl(fd, _GETLK, bytes(lock)))
+        except OSError:
+            return None
+    return _NOBODY if lock.type == fcntl.F_UNLCK else lock.pid or -1
 
 
 def _is_open_besides(fd: int, *, unknown: bool) -> bool:
