@@ -343,8 +343,8 @@ MUTANTS = (
         ENGINE + "test_rewind.py::test_a_dead_owner_is_fenced_off",
         (
             "kernel/generations.py",
-            "step.version, state.epoch + 1, command",
-            "step.version, state.epoch, command",
+            "version, state.epoch + 1, command",
+            "version, state.epoch, command",
         ),
     ),
     mutant(
