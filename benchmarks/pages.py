@@ -13,7 +13,7 @@ import charts
 from failures import outcomes
 from peers.comparison import DISK, KILL, RATES, Comparison, Standing
 from results import Results
-from row import HEAD, number
+from row import HEAD, Row, number
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -64,6 +64,9 @@ def write(results: Results) -> None:
 def page(results: Results) -> str:
     """`results.md`: every table."""
     parts = ["# Benchmark", f"`make bench`, {results.where}, durability full."]
+    short = [f"- {row.what}: {row.value} (reach: {row.goal})" for row in _judged(results) if not row.met]
+    if short:
+        parts += ["## What falls short", "\n".join(short)]
     if results.rows:
         parts += ["## Figures", ABOUT_FIGURES, "\n".join([HEAD, *(row.markdown() for row in results.rows)])]
     if results.files:
@@ -137,14 +140,21 @@ def _beside(comparison: Comparison) -> str:
     return "\n".join([*lines, "", *absent]).strip()
 
 
+def _judged(results: Results) -> list[Row]:
+    """The figures that have something to reach."""
+    return [*results.rows, *results.files, *(results.comparison.rows() if results.comparison else [])]
+
+
 def _shortfall(results: Results) -> str:
-    """What falls short of what it is to reach, and where all the rest is told."""
-    rows = [*results.rows, *(results.comparison.rows() if results.comparison else [])]
-    short = [f"{row.what}, {row.value} (reach: {row.goal})" for row in rows if not row.met]
-    told = f"Falls short: {'; '.join(short)}." if short else "Every figure reaches what it is to reach."
+    """How many figures fall short of what they are to reach, and where all the rest is told."""
+    rows = _judged(results)
+    short = sum(not row.met for row in rows)
+    told = (
+        f"{short} of {len(rows)} figures fall short of their aim" if short else "Every figure reaches its aim"
+    )
     return (
-        f"{told} [All tables](benchmarks/results.md) have the spread, the settings beside each figure, and five failures that "
-        "users of such engines report, tried on each."
+        f"{told}. [All tables](benchmarks/results.md) name them, with the spread, the settings beside each figure, "
+        "and five failures that users of such engines report, tried on each."
     )
 
 

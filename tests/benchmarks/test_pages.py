@@ -43,13 +43,15 @@ def test_every_peer_is_in_the_results_with_a_figure_or_with_a_reason(found: Resu
 
 
 def test_the_section_says_who_is_absent_and_what_falls_short(found: Results) -> None:
-    """An absent peer is told with the reason, and a figure that misses its reach is named."""
+    """An absent peer is told with the reason; what falls short is counted, and named on the page."""
     assert found.comparison is not None
     comparison = msgspec.structs.replace(found.comparison, peers=[], absent={"DBOS": "there is no network"})
     rows = [msgspec.structs.replace(row, reach=1e9, at_most=False) for row in found.rows]
-    section = pages.section(msgspec.structs.replace(found, rows=rows, comparison=comparison))
+    missed = msgspec.structs.replace(found, rows=rows, files=[], comparison=comparison)
+    section = pages.section(missed)
     assert "DBOS is absent: there is no network." in section
-    assert section.count("≥ 1e+09") == len(rows)
+    assert f"\n{len(rows)} of " in section
+    assert pages.page(missed).partition("## Figures")[0].count("≥ 1e+09") == len(rows)
 
 
 def test_the_section_is_replaced_and_nothing_else(found: Results) -> None:
