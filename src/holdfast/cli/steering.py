@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HELD = 4
 _DIGEST = re.compile(r"[0-9a-f]{4,64}")
-_TAKEN_UP_S = 0.3
+_TAKEN_UP_S = 2.0
 _LOOK_EVERY_S = 0.02
 
 Decide = Literal["approved", "rejected"]
