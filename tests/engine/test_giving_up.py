@@ -7,8 +7,9 @@ import threading
 import pytest
 from tests.engine.test_gates import Bodies, parked, until
 
-from holdfast import GateError, approval, sleep, step, wait_for, workflow
+from holdfast import GateError, RunCancelled, approval, sleep, step, wait_for, workflow
 from holdfast.clock import SystemClock
+from holdfast.engine.execution import Execution
 from holdfast.errors import DivergenceError, HoldfastError, RunInterrupted, StoreFull
 from holdfast.operations.replaying import replay
 
@@ -344,3 +345,46 @@ def test_tasks_of_a_run_that_stops_end_quietly(open_hf, act, ran, caplog, how):
     gc.collect()
     assert "never retrieved" not in caplog.text
     assert ran == []
+
+
+def test_a_wait_in_a_child_is_not_given_up_by_a_cancel_of_its_parent(open_hf, act, monkeypatch):
+    """Also if its task is cancelled before the child has heard of it: it waits again when both go on."""
+    real = Execution.stop_with
+
+    def stop_late(self, parent):
+        threading.Event().wait(0.2)
+        real(self, parent)
+
+    @step
+    async def beside():
+        await asyncio.to_thread(go.wait, PATIENCE_S)
+
+    async def waits():
+        return (await approval.aio("ok")).outcome
+
+    async def both():
+        return (await asyncio.gather(waits(), beside()))[0]
+
+    async def plot():
+        return await kid()
+
+    go = threading.Event()
+    hf, other = open_hf(), open_hf()
+    kid = act(both, "child")
+    run = hf.with_id("x").start(act(plot))
+    until(
+        lambda: [
+            event for info in other.runs() for event in other.events(info.id) if event.type == "GateOpened"
+        ]
+    )
+    monkeypatch.setattr(Execution, "stop_with", stop_late)
+    assert other.cancel("x", patience=0) == "running"
+    with pytest.raises(RunCancelled):
+        run.result(timeout=PATIENCE_S)
+    go.set()
+    (child,) = [info.id for info in other.runs() if info.id != "x"]
+    assert "WaitAbandoned" not in [event.type for event in other.events(child)]
+    again = hf.resume("x")
+    until(lambda: other.get(child).status == "waiting")
+    other.approve(child)
+    assert again.result(timeout=PATIENCE_S) == "approved"

@@ -296,7 +296,7 @@ async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]
     except asyncio.CancelledError:
         # What stops the run as a whole gives up nothing: it will wait again when it goes on.
         step = run.state.steps.get(key)
-        if run.control is None and not run.over and step and step.status != "abandoned":
+        if not run.is_stopping() and not run.over and step and step.status != "abandoned":
             await _abandon(run, step)
         raise
 

@@ -399,6 +399,16 @@ class Execution:
                 return
             evolve(state, event, version, at)
 
+    def is_stopping(self) -> bool:
+        """Whether it stops, or a run above it does, which tells it a moment later."""
+        run = self
+        while run.control is None:
+            above = self.engine.live.get(run.state.parent)
+            if above is None:
+                return False
+            run = above[0]
+        return True
+
     def stop_with(self, parent: Control) -> None:
         """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""
         if isinstance(parent.error, RunCancelled):
