@@ -1,5 +1,6 @@
 """What is SQLite's own: the file, its schema, its disk, its processes."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -19,6 +20,7 @@ import pytest
 
 from holdfast.errors import (
     OwnershipLost,
+    StoreClosed,
     StoreCorrupt,
     StoreError,
     StoreForeign,
@@ -664,7 +666,6 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
     own, and `close` does nothing; the parent goes on."""
     process = python(
         """
-        from holdfast.errors import StoreClosed
         store = SqliteStore(Path(sys.argv[1]))
         own(store, "r")
         store.load("r")
@@ -713,7 +714,6 @@ def test_the_child_of_a_process_without_threads_may_open_another_store(home):
     """But not the one that was open, as long as it is the same file; neither may its own children."""
     process = python(
         """
-        from holdfast.errors import StoreClosed
         home = Path(sys.argv[1])
         store = SqliteStore(home)
         def opens(home):
@@ -884,3 +884,38 @@ def test_a_step_that_is_in_the_table_ends_there_whatever_ran_meanwhile(store):
         ("e#1", "completed", 8),
     ]
     assert list(store.verify()) == []
+
+
+def test_a_reader_that_waited_for_close_opens_nothing(tmp_path: Path) -> None:
+    """Its connection would stay open for ever."""
+    store = SqliteStore(tmp_path)
+    lock = store._reading
+
+    class Late:
+        def __enter__(self) -> None:
+            store._reading = lock
+            store.close()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    store._reading = Late()  # type: ignore[assignment]
+    with pytest.raises(StoreClosed):
+        store.run("x")
+    assert store._reader is None
+
+
+def test_an_error_while_the_file_is_made_is_the_store_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told as such, and the next try makes it."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "chmod", fail)
+        with pytest.raises(StoreError, match="Input/output error"):
+            SqliteStore(tmp_path / "home").run("x")
+    SqliteStore(tmp_path / "home").close()

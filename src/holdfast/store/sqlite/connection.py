@@ -18,6 +18,7 @@ from holdfast.errors import (
     StoreOnNetwork,
     StoreReadOnly,
 )
+from holdfast.project import explained
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.forked import refuse_inherited
 
@@ -43,7 +44,8 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     try:
         db = apsw.Connection(str(path), flags=flags)
         if new:
-            path.chmod(0o600)  # still empty; what SQLite puts beside it gets the same mode
+            with explained(path.parent):
+                path.chmod(0o600)  # still empty; what SQLite puts beside it gets the same mode
         db.set_busy_timeout(BUSY_MS)
         check_ours(db, path)
         return db

@@ -153,8 +153,7 @@ class SqliteStore:
         return found[0][0] if found else None
 
     def sweep(self) -> int:
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        self._refuse_closed()
         self._check_file()
         behind, unnamed = sweeping.find(self.path)
         swept = 0
@@ -362,9 +361,9 @@ class SqliteStore:
         text = sql.query(name)
         if chosen:
             text = text.replace("FROM chosen", f"FROM {chosen}")
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
+        self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
+            self._refuse_closed()  # nobody opens a reader again that `close` has closed
             try:
                 if self._reader is None:
                     self._check_file()
@@ -376,6 +375,10 @@ class SqliteStore:
                 raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
             except apsw.Error as error:
                 raise translate(error, self.path) from None
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is {self._closed}")
 
     def load(self, stream: str, *, after: int = 0, output: bool = False) -> list[Recorded]:
         return list(self.history(stream, after=after, output=output))
