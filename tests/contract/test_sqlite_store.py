@@ -666,6 +666,7 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
     own, and `close` does nothing; the parent goes on."""
     process = python(
         """
+        from holdfast.errors import StoreClosed
         store = SqliteStore(Path(sys.argv[1]))
         own(store, "r")
         store.load("r")
@@ -714,6 +715,7 @@ def test_the_child_of_a_process_without_threads_may_open_another_store(home):
     """But not the one that was open, as long as it is the same file; neither may its own children."""
     process = python(
         """
+        from holdfast.errors import StoreClosed
         home = Path(sys.argv[1])
         store = SqliteStore(home)
         def opens(home):
