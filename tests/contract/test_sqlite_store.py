@@ -921,3 +921,12 @@ def test_an_error_while_the_file_is_made_is_the_store_s(
         with pytest.raises(StoreError, match="Input/output error"):
             SqliteStore(tmp_path / "home").run("x")
     SqliteStore(tmp_path / "home").close()
+
+
+def test_a_large_value_that_became_a_text_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a flipped bit in a page can make it."""
+    store = SqliteStore(tmp_path)
+    monkeypatch.setattr(store, "_read", lambda *_: [("kelp",)])
+    with pytest.raises(StoreCorrupt, match="was changed"):
+        store.blob("0" * 64)
+    store.close()

@@ -422,8 +422,8 @@ class SqliteStore:
         rows = self._read("blob", (hash,))
         if not rows:
             raise StoreCorrupt(f"a large value ({hash[:12]}) is missing from the store")
-        data: bytes = rows[0][0]
-        if hashlib.sha256(data).hexdigest() != hash:
+        data = rows[0][0]  # a damaged page can make a text of it
+        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != hash:
             raise StoreCorrupt(f"a large value ({hash[:12]}) was changed: it does not match its hash")
         return data
 
