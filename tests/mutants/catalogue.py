@@ -62,15 +62,27 @@ MUTANTS = (
         "what follows a lost append is written all the same",
         ENGINE + "test_interrupted.py::test_what_follows_a_lost_append_is_lost_with_it",
         (
-            "store/sqlite/store.py",
-            "        item.fate.error = item.error\n",
+            "store/sqlite/commit.py",
+            "        fate.error = fate.error or error\n",
             "        pass\n",
         ),
+    ),
+    mutant(
+        "a decision is told before it is committed",
+        ENGINE + "test_gates.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
-            "store/sqlite/store.py",
-            "        except BaseException as error:  # Ctrl-C, too: it may have been withdrawn\n"
-            "            if append.fate is not None:\n",
-            "        except BaseException as error:\n            if False:\n",
+            "engine/execution.py",
+            "            self._hear(recorded, sure=False)\n",
+            "            self.hear(recorded)\n",
+        ),
+    ),
+    mutant(
+        "an owner's command is decided on what was lost",
+        SQLITE + "test_after_a_loss_nothing_of_the_same_fate_is_written",
+        (
+            "store/sqlite/commit.py",
+            "        self.fate = fate\n",
+            "        self.fate = None\n",
         ),
     ),
     mutant(

@@ -130,6 +130,8 @@ class Execution:
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
+        self._unsure: set[str] = set()
+        """Gates whose decision was heard of in a transaction that is not acknowledged yet."""
         self.checkpoint_every = engine.options.checkpoint_every
         self._checkpoint_taken = ""
         self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
@@ -198,14 +200,14 @@ class Execution:
         before: a gate and what comes to it, for one, must not miss each other. Waits for the disk."""
         store = self.engine.store
         written: list[NewEvent] = []
+        heard: set[str] = set()
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
             at = self.engine.clock.now_us()
-            self.hear(recorded)
+            self._hear(recorded, sure=False)
+            heard.update(self._unsure)
             if self.control is not None and self.control.silent:
                 raise self.control.error
-            if self._fate.error is not None:  # an append before this one was lost: nothing builds on it
-                raise self._fate.error
             written[:] = [event for command in make() for event in self.record(command, at)]
             return Decision(written, None, blobs)
 
@@ -214,10 +216,13 @@ class Execution:
                 riding = self.append(())  # goes first
                 store.append(riding)
                 self.engine.tell(riding)
-            version = store.command(self.id, decide_now, after=self.state.version, types=HEARD)
+            after = self.state.version
+            version = store.command(self.id, decide_now, after=after, types=HEARD, fate=self._fate)
         except Exception as error:
-            self._fate.error = self._fate.error or error
             raise self.lose(error) from None
+        if heard:  # in this transaction, or in one before it: all of them are on the disk
+            self._unsure.difference_update(heard)
+            self.wake()
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
@@ -370,6 +375,10 @@ class Execution:
 
     def hear(self, recorded: Sequence[Recorded]) -> None:
         """Take in what others have written. What was heard before, and what is its own, changes nothing."""
+        self._hear(recorded, sure=True)
+        self.wake()
+
+    def _hear(self, recorded: Sequence[Recorded], *, sure: bool) -> None:
         for one in recorded:
             event = one.event
             if type(event) is e.RunClaimed:
@@ -380,21 +389,27 @@ class Execution:
             elif type(event) is e.PauseRequested:
                 self.pause(event.reason, event.by)
             else:
-                self._take_in(*one)
-        self.wake()
+                self._take_in(*one, sure)
+
+    def is_open(self, key: str) -> bool:
+        """Whether a gate is open as far as the run's code may know: a decision that others have submitted,
+        and that is not on the disk, may never be there."""
+        return self.state.steps[key].status == "waiting" or key in self._unsure
 
     def wake(self) -> None:
         """Whoever waits in this run looks again."""
         for wake in list(self.on_heard):
             wake()
 
-    def _take_in(self, event: e.Event, version: int, at: int) -> None:
+    def _take_in(self, event: e.Event, version: int, at: int, sure: bool) -> None:
         with self._lock:
             state = self.state
             if type(event) is e.GateDecided:
                 gate = state.steps.get(event.key)
                 if gate is None or gate.status != "waiting" or event.generation != state.generation:
                     return
+                if not sure:
+                    self._unsure.add(event.key)
             elif type(event) is not e.SignalReceived or version in state.signals:
                 return
             evolve(state, event, version, at)

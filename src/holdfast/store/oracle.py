@@ -11,6 +11,7 @@ import heapq
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -28,6 +29,7 @@ from holdfast.store.port import (
     DecideAll,
     Decision,
     Entry,
+    Fate,
     Fault,
     FeedPage,
     NewEvent,
@@ -86,7 +88,7 @@ class OracleStore:
     # Writing
 
     def append(self, append: Append) -> None:
-        with self._lock:
+        with self._lock, _shared(append.fate):
             if append.seal is not None:
                 append.seal(append)
             stream = self._open(append.stream)
@@ -114,8 +116,9 @@ class OracleStore:
         after: int = 0,
         types: Sequence[str] = (),
         durable: bool = True,
+        fate: Fate | None = None,
     ) -> int:
-        with self._lock:
+        with self._lock, _shared(fate):
             return self.command_all(
                 [Source(stream, after, types)], lambda recorded: [decide(recorded[0])], durable=durable
             )[0]
@@ -486,6 +489,19 @@ class OracleStore:
 
     def close(self) -> None:
         self._closed = True
+
+
+@contextmanager
+def _shared(fate: Fate | None) -> Iterator[None]:
+    """Nothing more after the first failure of those who share it."""
+    if fate is not None and fate.error is not None:
+        raise fate.error
+    try:
+        yield
+    except Exception as error:
+        if fate is not None:
+            fate.error = error
+        raise
 
 
 def _breaks(stream: Stream) -> Iterator[int]:

@@ -63,7 +63,7 @@ def new_event(event: e.Event, at: int) -> NewEvent:
 
 
 class Fate:
-    """What the appends of one execution share: once one of them was refused or lost, no later one may
+    """What the submissions of one execution share: once one of them was refused or lost, no later one may
     be written. What rode in the lost one (a recorded value) would be missing under it, and the replay
     would see another value than the steps that were recorded with it."""
 
@@ -255,10 +255,14 @@ class Store(Protocol):
         after: int = 0,
         types: Sequence[str] = (),
         durable: bool = True,
+        fate: Fate | None = None,
     ) -> int:
         """Append what `decide(events after version `after`)` says, of these types if any are named,
         read and written in one transaction; the stream is created by its first event. Returns the
-        stream's version. What `decide` raises is raised here, and nothing is written."""
+        stream's version. What `decide` raises is raised here, and nothing is written.
+
+        `decide` sees what others write in the same transaction: nothing of it has happened before this
+        returns. An owner's command shares the `fate` of its appends."""
         ...
 
     def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:

@@ -31,6 +31,7 @@ from holdfast.store.port import (
     STORE_STREAM,
     Append,
     Decision,
+    Fate,
     NewEvent,
     OperationRow,
     Recorded,
@@ -209,6 +210,29 @@ class StoreContract(ReadingContract):
                 store.command(run, no)
         assert (whole_feed(store), store.run("new")) == (before, None)
         store.append(step_append("r", "a#1"))
+
+    def test_after_a_loss_nothing_of_the_same_fate_is_written(self, store: Store) -> None:
+        own(store, "r")
+        fate, asked = Fate(), []
+
+        def no(_: Sequence[Recorded]) -> Decision:
+            raise LookupError("no")
+
+        def yes(_: Sequence[Recorded]) -> Decision:
+            asked.append("yes")
+            return Decision([new_event(e.StepStarted("a#1", "a"), 1)])
+
+        with pytest.raises(LookupError):
+            store.command("r", no, fate=fate)
+        with pytest.raises(LookupError):
+            store.command("r", yes, fate=fate)
+        with pytest.raises(LookupError):
+            append = step_append("r", "a#1")
+            append.fate = fate
+            store.append(append)
+        assert not asked and store.load("r")[-1].version == 2
+        store.command("r", yes, fate=Fate())
+        assert store.load("r")[-1].version == 3
 
     def test_a_command_without_events_writes_nothing(self, store: Store) -> None:
         """No events: no stream, no epoch, no blob; the version is the one that was there."""

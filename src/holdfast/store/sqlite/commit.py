@@ -51,12 +51,14 @@ class Command:
 
     __slots__ = ("decide", "durable", "error", "fate", "seal", "sources", "versions", "wake")
 
-    def __init__(self, sources: Sequence[Source], decide: DecideAll, durable: bool) -> None:
+    def __init__(
+        self, sources: Sequence[Source], decide: DecideAll, durable: bool, fate: Fate | None = None
+    ) -> None:
         self.sources = sources
         self.decide = decide
         self.durable = durable
         self.seal: Callable[[Any], None] | None = None
-        self.fate: Fate | None = None
+        self.fate = fate
         self.versions: Sequence[int] = ()
         """After the acknowledgement: the version of each stream."""
         self.error: BaseException | None = None
@@ -64,6 +66,13 @@ class Command:
 
 
 Submission = Append | Command
+
+
+def share(fate: Fate | None, error: BaseException) -> None:
+    """What follows in the same execution fails for the first reason."""
+    if fate is not None:
+        fate.error = fate.error or error
+
 
 # Events after which an owner is done with its run: its head need not be remembered.
 _LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
@@ -234,6 +243,8 @@ class Committer:
     def _write_one(self, item: Submission, synced: bool) -> None:
         """Everything that can refuse the submission comes before the first write."""
         try:
+            if item.fate is not None and item.fate.error is not None:
+                raise item.fate.error
             if isinstance(item, Append):
                 heads = [self._head(item.stream)]
                 writes = [(item.stream, heads[0], _accepted(item, heads[0]))]
@@ -249,6 +260,7 @@ class Committer:
             raise
         except Exception as error:
             item.error = error
+            share(item.fate, error)
             return
         versions = [self._append(*write, synced) for write in writes]
         if isinstance(item, Append):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -77,6 +76,8 @@ class WriteGate:
     def pass_by(self, pid: int) -> None:
         """If the process `pid` was stopped while it held the gate: let it go on until it has left it, and
         stop it again. Nobody could write otherwise, short of ending that process."""
+        import signal
+
         try:
             while _holder(self._fd) == (pid, "T"):
                 os.kill(pid, signal.SIGCONT)

@@ -6,7 +6,6 @@ is the file still there) → `Committer` (what is written).
 
 from __future__ import annotations
 
-import base64
 import errno
 import hashlib
 import os
@@ -38,6 +37,7 @@ from holdfast.store.port import (
     DecideAll,
     Decision,
     Entry,
+    Fate,
     Fault,
     FeedPage,
     OperationRow,
@@ -52,7 +52,7 @@ from holdfast.store.port import (
     new_event,
 )
 from holdfast.store.sqlite import audit, choice, forked, sql, sweeping
-from holdfast.store.sqlite.commit import Command, Committer, Submission
+from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
@@ -101,16 +101,14 @@ class SqliteStore:
         try:
             self._group.submit(append)
         except BaseException as error:  # Ctrl-C, too: it may have been withdrawn
-            if append.fate is not None:
-                append.fate.error = append.fate.error or error
+            share(append.fate, error)
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
         try:
             self._group.submit_soon(append, done)  # type: ignore[arg-type]
         except BaseException as error:
-            if append.fate is not None:
-                append.fate.error = append.fate.error or error
+            share(append.fate, error)
             raise
 
     def command(
@@ -121,15 +119,22 @@ class SqliteStore:
         after: int = 0,
         types: Sequence[str] = (),
         durable: bool = True,
+        fate: Fate | None = None,
     ) -> int:
         def decide_one(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
             return [decide(recorded[0])]
 
-        return self.command_all([Source(stream, after, types)], decide_one, durable=durable)[0]
+        return self._command(Command([Source(stream, after, types)], decide_one, durable, fate))[0]
 
     def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
-        command = Command(sources, decide, durable)
-        self._group.submit(command)
+        return self._command(Command(sources, decide, durable))
+
+    def _command(self, command: Command) -> list[int]:
+        try:
+            self._group.submit(command)
+        except BaseException as error:
+            share(command.fate, error)
+            raise
         return list(command.versions)
 
     def archive(self, families: Sequence[Sequence[e.StreamArchived]], at: int) -> list[str]:
@@ -177,7 +182,7 @@ class SqliteStore:
                 self._fail(batch, error)
             for item in batch:
                 if item.error is not None:
-                    _doom(item)
+                    share(item.fate, item.error)
         except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
             self._fail(
                 batch, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
@@ -204,7 +209,7 @@ class SqliteStore:
     def _fail(batch: list[Submission], error: BaseException) -> None:
         for item in batch:
             item.error = item.error or error
-            _doom(item)
+            share(item.fate, item.error)
 
     def _after_io_error(self, batch: list[Submission], error: apsw.IOError) -> StoreError:
         """Whether the commit took place is unknown: drop the connection, so that nothing is built on
@@ -542,11 +547,15 @@ class SqliteStore:
         return (found[0][0], found[0][1]) if found else (0, b"")
 
     def _cursor(self, position: int, hash: bytes) -> str:
+        import base64  # 2 ms that `holdfast list` need not pay
+
         return base64.urlsafe_b64encode(f"{self.incarnation}.{position}.{hash[:6].hex()}".encode()).decode()
 
     def _position(self, cursor: str) -> int:
         if not cursor:
             return 0
+        import base64
+
         try:
             _, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
@@ -578,7 +587,7 @@ class SqliteStore:
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
-    """The batch without what follows a lost append of the same execution (see `Fate`)."""
+    """The batch without what follows a loss of the same execution (see `Fate`)."""
     doomed = False
     for item in batch:
         fate = item.fate
@@ -586,11 +595,6 @@ def _without_doomed(batch: list[Submission]) -> list[Submission]:
             item.error = fate.error
             doomed = True
     return [item for item in batch if item.error is None] if doomed else batch
-
-
-def _doom(item: Submission) -> None:
-    if item.fate is not None and item.fate.error is None:
-        item.fate.error = item.error
 
 
 def _make_private(home: Path) -> None:
