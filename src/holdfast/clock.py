@@ -56,3 +56,8 @@ class SystemClock:
 def instant(us: int) -> datetime:
     """The aware datetime of a time in the log."""
     return EPOCH + timedelta(microseconds=us)
+
+
+def microseconds(at: datetime) -> int:
+    """The inverse of `instant`."""
+    return (at - EPOCH) // timedelta(microseconds=1)

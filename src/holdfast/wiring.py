@@ -5,7 +5,6 @@ The only module below the CLI that reads the environment.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -93,6 +92,8 @@ def tell_of_other_store(place: Place) -> None:
     except (NotFound, StoreError):
         return
     if may_have_store(other.home):
+        import logging  # 4 ms that `holdfast list` need not pay
+
         logging.getLogger("holdfast").warning(
             "a new store is made for the project %s, where this process was started; the script lies in "
             "%s, which has one, with other runs: name one for both with Holdfast(home) or HOLDFAST_HOME",

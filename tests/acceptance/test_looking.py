@@ -18,6 +18,7 @@ from holdfast.cli.picture import taken_back
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import cells
+from holdfast.clock import microseconds
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, new_event
@@ -350,8 +351,9 @@ START = datetime(2026, 1, 31, tzinfo=UTC)
 
 
 def step_view(key, status="completed", ms=10, **fields):
-    ended = START + timedelta(milliseconds=ms) if status in ("completed", "failed") else None
-    return StepView(key, key.split("#")[0], status=status, started=START, ended=ended, **fields)
+    began = microseconds(START)
+    ended = began + ms * 1000 if status in ("completed", "failed") else 0
+    return StepView(key, key.split("#")[0], status=status, started_at=began, ended_at=ended, **fields)
 
 
 def drawn(steps, folding=Folding(), width=100, children=None, **look):  # noqa: B008

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.counts import counted
 from holdfast.cli.gates import decision_text
 from holdfast.cli.steps import StepView
-from holdfast.clock import instant
+from holdfast.clock import microseconds
 
 if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent
@@ -48,7 +47,7 @@ class Picture:
             return None
         steps = self._runs.setdefault(event.run_id, {})
         step = steps.setdefault(key, StepView(key))
-        _apply(step, event.type, event.data, event.at)
+        _apply(step, event.type, event.data, microseconds(event.at))
         return step
 
     def _emit(self, name: str, value: Any) -> None:
@@ -58,25 +57,25 @@ class Picture:
         self.emitted[name] = value
 
 
-def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> None:
+def _apply(step: StepView, kind: str, data: dict[str, Any], at: int) -> None:
     error = data.get("error")
     step.note = error_text(error) if error else data.get("why", "")
     if kind == "StepStarted":
         step.name, step.attempt = data["name"], data.get("attempt", 1)
         step.effect, step.kind = data.get("effect", "idempotent"), data.get("kind", "step")
         step.child = data.get("child", "")
-        step.status, step.started, step.ended = "running", at, None
+        step.status, step.started_at, step.ended_at = "running", at, 0
     elif kind == "StepRan":
         step.name, step.status = data["name"], "completed"
-        step.started, step.ended = instant(data["started_at"]), at
+        step.started_at, step.ended_at = data["started_at"], at
     elif kind == "SleepStarted":
-        step.kind, step.status, step.started, step.due = "sleep", "sleeping", at, instant(data["until"])
+        step.kind, step.status, step.started_at, step.due_at = "sleep", "sleeping", at, data["until"]
     elif kind in ("StepCompleted", "SleepEnded"):
-        step.status, step.ended = "completed", at
+        step.status, step.ended_at = "completed", at
     elif kind == "StepAttemptFailed":
-        step.status, step.ended, step.due = "retrying", at, instant(data["retry_at"])
+        step.status, step.ended_at, step.due_at = "retrying", at, data["retry_at"]
     elif kind == "StepFailed":
-        step.status, step.ended = "failed", at
+        step.status, step.ended_at = "failed", at
     elif kind == "StepInDoubt":
         step.status = "in_doubt"
     elif kind == "StepSettled":
@@ -84,16 +83,16 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: datetime) -> Non
     elif kind == "StepReopened":
         step.status = "reopened"
     elif kind == "GateOpened":
-        step.kind, step.name, step.status, step.started = data["kind"], data["name"], "waiting", at
-        step.due = instant(data["until"]) if data.get("until") else None
+        step.kind, step.name, step.status, step.started_at = data["kind"], data["name"], "waiting", at
+        step.due_at = data.get("until", 0)
     elif kind == "GateDecided":
-        step.status, step.ended, step.due, step.outcome = "completed", at, None, data["outcome"]
+        step.status, step.ended_at, step.due_at, step.outcome = "completed", at, 0, data["outcome"]
         step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
     elif kind == "WaitAbandoned":
-        step.status, step.ended, step.due = "abandoned", at, None
+        step.status, step.ended_at, step.due_at = "abandoned", at, 0
     elif kind == "CheckpointTaken":
         step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
-        step.started = step.ended = at
+        step.started_at = step.ended_at = at
 
 
 def taken_back(data: dict[str, Any]) -> str:

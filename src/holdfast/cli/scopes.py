@@ -72,14 +72,14 @@ def by_scope(steps: Iterable[StepView]) -> Scope:
 
 def steps_in(item: Item) -> Iterator[StepView]:
     """All steps of an item, those of inner scopes too."""
-    if isinstance(item, Scope | Folded):
-        for one in item.items:
-            yield from steps_in(one)
-    elif isinstance(item, Branches):
-        for scope in item.scopes:
-            yield from steps_in(scope)
-    else:
+    if not isinstance(item, (Scope, Branches, Folded)):
         yield item
+        return
+    for one in item.scopes if isinstance(item, Branches) else item.items:
+        if isinstance(one, (Scope, Branches, Folded)):
+            yield from steps_in(one)
+        else:
+            yield one
 
 
 def is_quiet(item: Item) -> bool:

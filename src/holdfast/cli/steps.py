@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ import msgspec
 from holdfast.cli.moments import duration, stamp
 from holdfast.cli.scopes import INNER, Branches, Folded, Folding, Scope, arrange, by_scope, steps_in
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit
+from holdfast.clock import instant
 
 if TYPE_CHECKING:
     from holdfast.cli.scopes import Item
@@ -29,12 +31,25 @@ class StepView(msgspec.Struct):
     effect: str = "idempotent"
     status: str = "running"
     attempt: int = 1
-    started: datetime | None = None
-    ended: datetime | None = None
-    due: datetime | None = None
+    started_at: int = 0
+    """Microseconds, as in the log, 0 for never: of a long run few are ever written as a time."""
+    ended_at: int = 0
+    due_at: int = 0
     child: str = ""
     note: str = ""
     outcome: str = ""
+
+    @property
+    def started(self) -> datetime | None:
+        return instant(self.started_at) if self.started_at else None
+
+    @property
+    def ended(self) -> datetime | None:
+        return instant(self.ended_at) if self.ended_at else None
+
+    @property
+    def due(self) -> datetime | None:
+        return instant(self.due_at) if self.due_at else None
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -142,9 +157,9 @@ class _Drawing:
             yield from self.scope(by_scope(inner), below, INNER if folding else None, depth - 1)
 
     def _counted(self, folded: Folded) -> str:
-        states = [self._state(item) for item in folded.items]
+        states = Counter(map(self._state, folded.items))
         what = " branches" if all(isinstance(item, Scope) for item in folded.items) else ""
-        counts = [(status, states.count(status)) for status in _GLYPHS if status in states]
+        counts = [(status, states[status]) for status in _GLYPHS if status in states]
         said = [f"{n:,}{what} {_plainly(status)}" for status, n in reversed(counts)]
         took, *retried = self._span(folded)
         said += (text for text, _ in retried)
@@ -168,10 +183,10 @@ class _Drawing:
     def _span(self, item: Item) -> Iterator[tuple[str, str]]:
         """How long it took from the first start to the last end, and how many steps were retried."""
         steps = list(steps_in(item))
-        started = [step.started for step in steps if step.started]
-        ended = [step.ended for step in steps if step.ended]
+        started = [step.started_at for step in steps if step.started_at]
+        ended = [step.ended_at for step in steps if step.ended_at]
         whole = bool(started) and len(ended) == len(steps)
-        spent = duration((max(ended) - min(started)).total_seconds()) if whole else ""
+        spent = duration((max(ended) - min(started)) / 1e6) if whole else ""
         yield spent.rjust(8), "dim"
         retried = sum(step.attempt > 1 for step in steps)
         if retried:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.clock import EPOCH, instant
+from holdfast.clock import instant, microseconds
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive, lock_path
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
@@ -84,8 +84,8 @@ class Reading:
             which,
             workflow=workflow,
             parent=parent,
-            changed_since=None if since is None else _us(since),
-            created_before=None if until is None else _us(until),
+            changed_since=None if since is None else microseconds(since),
+            created_before=None if until is None else microseconds(until),
         )
         found = self._find(which, limit)
         whole = limit is None or len(found) < limit
@@ -178,7 +178,7 @@ class Reading:
 
     def statistics(self, since: datetime | None = None) -> Statistics:
         """What the runs that changed since then add up to."""
-        found = self._store.statistics(0 if since is None else _us(since))
+        found = self._store.statistics(0 if since is None else microseconds(since))
         replace = msgspec.structs.replace
         return replace(
             found,
@@ -237,10 +237,6 @@ def _step_info(row: StepRow) -> StepInfo:
         _at(row.due_at),
         row.child,
     )
-
-
-def _us(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def _at(us: int) -> datetime | None:

@@ -16,14 +16,14 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.clock import EPOCH, instant
+from holdfast.clock import instant, microseconds
 from holdfast.engine.lockfile import held
 from holdfast.engine.ownership import is_alive
 from holdfast.errors import BadInput, StoreCorrupt
@@ -67,7 +67,7 @@ class _Head(NamedTuple):
 def find(store: Store, home: Path, before: datetime, *, failed: bool = False) -> list[Family]:
     """The families of the runs that ended for good. One of which a run is alive, or has changed since
     `before`, stays whole. A child whose parent is not in the store heads a family of its own."""
-    until = (before - EPOCH) // timedelta(microseconds=1)
+    until = microseconds(before)
     status = (*_ENDED, "failed") if failed else _ENDED
     rows = {row.id: row for row in store.runs()}  # all at once: a query for each run's children takes minutes
     children: dict[str, list[RunRow]] = {}
