@@ -24,7 +24,7 @@ ABOUT_FIGURES = (
     "Raw is apsw in WAL mode with `synchronous=FULL`, one row of 200 bytes per commit. A step is an event with its arguments and "
     "result, its hash and the stream's head. Runs are counted with their starts and ends. holdfast and raw are measured in turns, some "
     "dozens of steps and commits at a time (`turns.py`); a ratio is the median of all rounds, the spread is the lowest and the "
-    "highest round."
+    "highest round. [Where each microsecond of a step goes](../docs/hot-path.md)."
 )
 ABOUT_FILES = (
     "Beside `git add -A && git write-tree` with a private index, and `git checkout-index`, on the same trees of files of words, "
