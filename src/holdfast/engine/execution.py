@@ -203,12 +203,13 @@ class Execution:
         heard: set[str] = set()
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
-            at = self.engine.clock.now_us()
             self._hear(recorded, sure=False)
             heard.update(self._unsure)
             if self.control is not None and self.control.silent:
                 raise self.control.error
-            written[:] = [event for command in make() for event in self.record(command, at)]
+            commands = make()
+            at = self.engine.clock.now_us()  # not before the moment that `make` went by
+            written[:] = [event for command in commands for event in self.record(command, at)]
             return Decision(written, None, blobs)
 
         try:
