@@ -95,6 +95,7 @@ def test_the_command_that_is_printed_for_a_cut_off_attempt_takes_nothing_else(cl
 
 
 RESCUE = """
+import os
 import sys
 from holdfast.cli import main
 from holdfast.workspace.restore import Restore
@@ -102,6 +103,8 @@ from holdfast.workspace.restore import Restore
 apply = Restore.apply
 
 def written_meanwhile(self):
+    if not os.path.samestat(os.fstat(self._root), os.stat(".")):
+        return apply(self)  # of a copy
     with open("a", "r+") as editor:  # it has the file open, and saves when another is in its place
         apply(self)
         editor.write("the last save\\n")
@@ -111,6 +114,38 @@ main()
 """
 
 
+def with_an_editor(cli, *words):
+    """A command during which somebody saves the file `a`."""
+    script = cli.directory.parent / "rescue.py"
+    script.write_text(RESCUE)
+    return subprocess.run(
+        [cli.python, str(script), *words],
+        cwd=cli.directory,
+        env=cli.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["taken-back", "brought-back"])
+def test_what_somebody_saves_while_a_step_has_its_files_is_named(cli, isolated):
+    """When a cut-off attempt is taken back, and when the files of an isolated one are brought."""
+    (cli.directory / "a").write_text("mine\n")
+    body = "echo agent > a; " + ("" if isolated else "[ -e ../go ] || { touch ../half; sleep 60; }")
+    if isolated:
+        done = with_an_editor(cli, "run", "--id", "r", "--isolate", "--", "sh", "-c", body)
+    else:
+        kill_half_way(cli, "run", "--id", "r", "--", "sh", "-c", body)
+        (cli.directory.parent / "go").touch()
+        done = with_an_editor(cli, "resume", "r")
+    assert (cli.directory / "a").read_text() == "agent\n"
+    told = done.stderr.partition("while they were put back; `holdfast workspace restore ")[2]
+    cli("gc")
+    cli("workspace", "restore", told.split("`")[0])
+    assert (cli.directory / "a").read_text().startswith("the last save\n")
+
+
 def test_what_was_rescued_is_put_there_alone(cli):
     """An editor writes into the file that a rewind replaces: the command that is printed brings that, names
     it, and leaves the project alone; also where a directory is in its place by now."""
@@ -118,9 +153,7 @@ def test_what_was_rescued_is_put_there_alone(cli):
     for name in ("a", "thesis"):
         (cli.directory / name).write_text("mine\n")
     cli("run", "--id", "r", "flow.py:main")
-    (cli.directory.parent / "rescue.py").write_text(RESCUE)
-    words = [cli.python, str(cli.directory.parent / "rescue.py"), "rewind", "r", "--to", "cp"]
-    done = subprocess.run(words, cwd=cli.directory, env=cli.env, capture_output=True, text=True, check=True)
+    done = with_an_editor(cli, "rewind", "r", "--to", "cp")
     assert "rescued    a: " in done.stdout
     printed = done.stdout.partition("holdfast workspace restore ")[2].split("`")[0]
     before = tree(cli.directory)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.counts import counted
-from holdfast.cli.picture import taken_back
+from holdfast.cli.picture import put_back
 from holdfast.cli.scopes import Folding
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import cells
@@ -588,11 +588,11 @@ def test_words_fit_their_number():
     assert [counted(n, "step") for n in (0, 1, 2, 1000)] == ["0 steps", "1 step", "2 steps", "1,000 steps"]
     assert counted(2, "directory", "directories") == "2 directories"
     saved = {"place": "taken_back", "key": "sh#1", "instead_of": "ab12"}
-    assert (
-        "1 change of the earlier attempt" in (one := taken_back(saved | {"changes": 1})) and "it back" in one
-    )
-    assert "them back" in taken_back(saved | {"changes": 2})
-    assert "changed it: a" in taken_back(saved | {"changes": 2, "kept": ["a"]})
+    (one,) = put_back(saved | {"changes": 1})
+    assert "1 change of the earlier attempt" in one and "it back" in one
+    (two,) = put_back(saved | {"changes": 2, "kept": ["a"]})
+    assert "them back" in two and "changed it: a" in two
+    assert list(put_back(saved)) == []
 
 
 # Fields

@@ -174,7 +174,7 @@ EXAMPLES = {
     "GateOpened": e.GateOpened("send#1", 1, "approval", "send", "d", ONE, "blob", 99, 1),
     "GateDecided": e.GateDecided("send#1", "approved", "ann", "fine", ONE, "blob", 7, 1),
     "CheckpointTaken": e.CheckpointTaken("half#1", 1, "half", ONE, "blob", 1, "5a", "/w", STOOD),
-    "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD),
+    "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD, "m", "5c"),
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),

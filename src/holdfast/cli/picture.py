@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.counts import counted
@@ -95,17 +96,21 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: int) -> None:
         step.started_at = step.ended_at = at
 
 
-def taken_back(data: dict[str, Any]) -> str:
-    """What was done to the files before a step that was cut off began again; empty if that was nothing."""
-    changed, kept = data.get("changes", 0), data.get("kept", ())
-    if data["place"] != "taken_back" or not (changed or kept):
-        return ""
-    text = (
-        f"{data['key']}: {counted(changed, 'change')} of the earlier attempt taken back; "
-        f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
-    )
-    whose = f"; kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}"
-    return text + (whose if kept else "")
+def put_back(data: dict[str, Any]) -> Iterator[str]:
+    """What was done to the files around a step, beside what it did itself."""
+    changed, kept, rescued = data.get("changes", 0), data.get("kept", ()), data.get("rescued", "")
+    if data["place"] == "taken_back" and (changed or kept):
+        text = (
+            f"{data['key']}: {counted(changed, 'change')} of the earlier attempt taken back; "
+            f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
+        )
+        whose = f"; kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}"
+        yield text + (whose if kept else "")
+    if rescued:
+        yield (
+            f"{data['key']}: somebody wrote into files while they were put back; "
+            f"`holdfast workspace restore {rescued[:12]}` brings that back"
+        )
 
 
 def _them(count: int) -> str:

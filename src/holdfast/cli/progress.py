@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.cli.moments import between, duration, stamp
-from holdfast.cli.picture import Picture, taken_back
+from holdfast.cli.picture import Picture, put_back
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.terminal import Line, clean, err, fit, out, say, wrap
 
@@ -61,7 +61,7 @@ class Progress:
                 self._take(event)
             else:
                 self._early.append(event)
-        if event.type == "FilesSaved" and (text := taken_back(event.data)):
+        for text in put_back(event.data) if event.type == "FilesSaved" else ():
             self.note(clean(text))
         if event.type == "RunReleased" and self.on_release is not None:
             self.on_release()

@@ -103,6 +103,8 @@ class Guard:
         self._locked = False
         self._hold = ExitStack()
         self._told = False
+        self._rescued: str | None = None
+        """What somebody wrote while files were put back here, until the log names it."""
         self.saved: list[c.Command] = []
         """What goes to the log with the end of the attempt."""
 
@@ -155,9 +157,16 @@ class Guard:
     def begun(self) -> None:
         """The log names the snapshots that were taken: they need not be held any more."""
         self._hold.close()
+        self._note_rescued()
+
+    def _note_rescued(self) -> None:
+        self._workspace.rescues.noted(self._rescued)
+        self._rescued = None
 
     def close(self) -> None:
         self._hold.close()
+        if self._run.control is None:
+            self._note_rescued()
         self._lock.close()
         if self._copy is not None:  # a cut-off attempt; removing many files takes a while
             threading.Thread(target=self._drop_copy, name="holdfast-copy", daemon=True).start()
@@ -178,7 +187,13 @@ class Guard:
         if done is not None:
             kept = tuple(shown(one.path) for one in done.kept[: windows.NAMED])
             taken = windows.save(self._workspace, done.after, "taken_back", key)
-            commands.append(replace(taken, instead_of=done.before, changes=len(done.actions), kept=kept))
+            self._rescued = done.rescued
+            commands.append(
+                replace(
+                    taken, instead_of=done.before, changes=len(done.actions), kept=kept,
+                    rescued=done.rescued or "",
+                )
+            )  # fmt: skip
         self._before = now if done is None else done.after
         if self.isolated:
             self._make_copy()
@@ -248,11 +263,13 @@ class Guard:
             raise WorkspaceConflict(self._call.key, [shown(path) for path in clashes])
         # Cut off from here to the record of the result, it must be taken back before it runs again.
         windows.write(self._run, [windows.save(self._workspace, done, "brought", self._call.key)])
-        after = self._workspace.apply(plan).after
-        return self._saved(after, after)
+        brought = self._workspace.apply(plan)
+        self._rescued = brought.rescued
+        return self._saved(brought.after, brought.after)
 
     def _saved(self, ours: str, now: str) -> list[c.Command]:
-        saved: list[c.Command] = [windows.save(self._workspace, ours, "after", self._call.key)]
+        after = windows.save(self._workspace, ours, "after", self._call.key)
+        saved: list[c.Command] = [replace(after, rescued=self._rescued or "")]
         if now != ours:  # the rest is somebody else's
             saved.append(windows.save(self._workspace, now, "start"))
         windows.saved(self._run, self._call)

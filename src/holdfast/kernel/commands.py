@@ -263,6 +263,7 @@ class SaveFiles(Command, frozen=True, gc=False):
     kept: tuple[str, ...] = ()
     git: GitPosition | None = None
     mark: str = ""
+    rescued: str = ""
 
 
 class Emit(Command, frozen=True, gc=False):

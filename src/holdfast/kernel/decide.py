@@ -398,6 +398,7 @@ def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
             command.kept,
             command.git,
             command.mark,
+            command.rescued,
         )
     ]
 

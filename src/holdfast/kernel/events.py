@@ -417,6 +417,8 @@ class FilesSaved(Event, frozen=True, gc=False):
     git: GitPosition | None = None
     mark: str = ""
     """Which directory the root is, wherever it is moved."""
+    rescued: str = ""
+    """A snapshot of what somebody wrote while files were put back for this one."""
 
 
 class FilesForgotten(Event, frozen=True, gc=False):

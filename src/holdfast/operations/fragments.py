@@ -31,7 +31,7 @@ def of(engine: Engine, workspace: Workspace, snapshot: str, *, whole: bool = Fal
     (`whole`): one that was rescued never does."""
     taken_back: list[tuple[str, str]] = []
     for _, event in engine.store.events_of(("FilesSaved", "FilesApplied")):
-        if isinstance(event, e.FilesApplied) and event.rescued == snapshot:
+        if isinstance(event, (e.FilesApplied, e.FilesSaved)) and event.rescued == snapshot:
             walk = workspace.tree(snapshot).walk()
             return {path: entry for path, entry in walk if not entry.is_directory}
         if isinstance(event, e.FilesSaved) and event.instead_of == snapshot:

@@ -132,11 +132,11 @@ def sweep(engine: Engine) -> Swept:
 
 
 def _needed(engine: Engine, contents: Contents) -> set[Ref]:
-    from holdfast.workspace import snapshot
+    from holdfast.workspace import rescues, snapshot
     from holdfast.workspace.refs import Ref
 
     streams = named(engine)
-    ids = {one for ids in streams.values() for one in ids}
+    ids = {one for ids in streams.values() for one in ids} | set(rescues.unnoted(engine.files.directory))
     loose = {Ref(bytes.fromhex(one)) for one in _positions(engine, streams)}
     return snapshot.needed(contents, ids) | loose
 

@@ -86,6 +86,7 @@ def perform(
         if not written:
             moving.drop("the run has gone on meanwhile")
             return None
+        moving.note_rescued()
         return Performed.of(operation, going, moving.files)
 
 
@@ -117,6 +118,12 @@ class _Moving:
         assert done is not None, "moved"
         moved: list[e.Event] = [self._going.applied(done.before, done.after, done.rescued or "")]
         return moved if self._git is None else [*moved, self._git]
+
+    def note_rescued(self) -> str | None:
+        """The log names what somebody wrote meanwhile, if there is something."""
+        rescued = None if self.files is None else self.files.rescued
+        self._going.workspace.rescues.noted(rescued)
+        return rescued
 
     def drop(self, why: str) -> None:
         """Everything back to where it was."""
@@ -253,11 +260,20 @@ def _finish(engine: Engine, operation: str) -> None:
         try:
             command = _command(engine, begun, state)
             if complete(engine, operation, moving.stages, begun.run, state, command, going):
+                _tell_of_rescued(operation, moving.note_rescued())
                 return
             why = "it was cut off, and the run has gone on since"
         except HoldfastError as error:
             why = str(error)
         moving.drop(why)
+
+
+def _tell_of_rescued(operation: str, rescued: str | None) -> None:
+    if rescued:
+        logging.getLogger("holdfast").warning(
+            "operation %s was cut off, and is finished now; what somebody wrote meanwhile where it put files "
+            "is saved: `holdfast workspace restore %s` brings that back", operation, rescued[:12],
+        )  # fmt: skip
 
 
 def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:

@@ -25,6 +25,7 @@ from holdfast.workspace.listing import Entry
 from holdfast.workspace.moves import journal_of
 from holdfast.workspace.plan import Kept, Plan, Planner, Why
 from holdfast.workspace.refs import Ref
+from holdfast.workspace.rescues import Rescues
 from holdfast.workspace.restore import Disturbed, Restore, Rewritten
 from holdfast.workspace.scan import Progress, Scan
 from holdfast.workspace.snapshot import Snapshot, Tree
@@ -42,7 +43,8 @@ class Restored:
     actions: tuple[Change, ...]
     kept: tuple[Kept, ...]
     rescued: str | None
-    """A snapshot of what somebody wrote while it ran; it is not in the tree."""
+    """A snapshot of what somebody wrote while it ran, or while one before it did that told nobody; it is not
+    in the tree. Whoever has it in a log says so (`Workspace.rescues`)."""
     unreachable: tuple[bytes, ...]
     """Paths in directories that somebody moved away while it ran."""
     after: str
@@ -96,6 +98,7 @@ class Workspace:
         self._lock_path = directory / f"restore-{mark}.lock"
         self._work_path = directory / f"work-{mark}.lock"
         self._journal = JournalFile(directory / f"restore-{mark}")
+        self.rescues = Rescues(self.contents, directory, mark)
         self._index: Index | None = None
         self._seen: Sightings | None = None
         self._mutex = threading.RLock()
@@ -267,14 +270,14 @@ class Workspace:
         if plan.damaged and not partial:
             raise ContentsDamaged([beneath.shown(path) for path in plan.damaged])
         if not plan.actions:
-            return Restored(plan.now, (), plan.kept, None, (), plan.now)
+            return Restored(plan.now, (), plan.kept, self.rescues.add({}), (), plan.now)
         with self._open_root() as root:
             restore = self._begin(root, plan)
             self._carry_out(restore, partial)
             damaged = set(restore.damaged)
             done = tuple(action for action in plan.actions if action.path not in damaged)
             after = self._after(plan, done)
-            rescued = self._rescued(restore)
+            rescued = self.rescues.add(restore.rescued)
             return Restored(plan.now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
     def recover(self) -> Recovered | None:
@@ -351,13 +354,7 @@ class Workspace:
             with self._getting_on():
                 restore.recover()
             finished = restore.journal.phase is Phase.DONE
-            return Recovered(finished, self._rescued(restore), tuple(restore.unreachable))
-
-    def _rescued(self, restore: Restore) -> str | None:
-        if not restore.rescued:
-            return None
-        with self.contents.writing() as batch:
-            return snapshot.write_paths(batch.put, restore.rescued).hex()
+            return Recovered(finished, self.rescues.add(restore.rescued), tuple(restore.unreachable))
 
     @contextmanager
     def _open_root(self) -> Iterator[int]:
@@ -416,6 +413,7 @@ class Workspace:
         self.close()
         for path in (self._index_path, self._lock_path, self._work_path):
             path.unlink(missing_ok=True)
+        self.rescues.forget()
 
     def put_into(self, snapshot_id: str) -> Restored:
         """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
