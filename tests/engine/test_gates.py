@@ -22,10 +22,8 @@ from holdfast import (
 )
 from holdfast.engine import launching
 from holdfast.engine.parking import Waiting
-from holdfast.errors import BadInput, Refused, StoreFull, WrongColour
+from holdfast.errors import BadInput, Refused, WrongColour
 from holdfast.kernel import commands as c
-from holdfast.store.port import Decision as Written
-from holdfast.store.sqlite.commit import Committer
 from holdfast.testing.histories import CODE, perform
 
 
@@ -284,58 +282,6 @@ def test_a_signal_and_its_gate_never_miss_each_other(open_hf, act):
         until(lambda run_id=run_id: other._store.run(run_id))
         other.signal(run_id, "go", n)
         assert run.result(timeout=20) == n
-
-
-def test_a_decision_is_not_told_before_it_is_on_the_disk(hf, act, monkeypatch):
-    """It shares a commit with the gate of another branch, which the run writes and so knows what is in it.
-    The disk is full: nobody has decided anything, and nobody may have been told."""
-    told = []
-    ready = threading.Event()
-
-    def branch(n):
-        if n == 2:
-            ready.wait(20)
-        told.append((n, approval("turn", show="x" * n**20).comment))
-
-    run = hf.with_id("x").start(act(lambda: parallel(branch, [1, 2])))
-    until(lambda: [one.key for one in hf.steps("x") if one.status == "waiting"])
-    store = hf._store
-    append, errors = Committer._append, []
-
-    def slow(self, stream, head, decision, synced):
-        time.sleep(0.1 if decision.blobs else 0)
-        return append(self, stream, head, decision, synced)
-
-    def hold(_):
-        """Until both are queued behind this."""
-        decider.start()
-        until(lambda: len(store._group._queue) == 1)
-        ready.set()
-        until(lambda: len(store._group._queue) == 2)
-        store._db.pragma("max_page_count", store._db.pragma("page_count"))
-        return Written()
-
-    def decide():
-        try:
-            hf.approve("x", comment="first")
-        except StoreFull as error:
-            errors.append(error)
-
-    decider = threading.Thread(target=decide)
-    with monkeypatch.context() as patch:
-        patch.setattr(Committer, "_append", slow)
-        store.command("", hold)
-        decider.join()
-        with pytest.raises(StoreFull):
-            run.result(20)
-    assert errors and not told
-    store._db.pragma("max_page_count", 1 << 30)
-    run = hf.resume("x")
-    until(lambda: len([one for one in hf.steps("x") if one.status == "waiting"]) == 2)
-    for key in ("branch[1]/turn#1", "branch[2]/turn#1"):
-        hf.approve("x", key, comment="second")
-    run.result(20)
-    assert set(told) == {(1, "second"), (2, "second")}  # it may have been parked between them
 
 
 def test_large_values(hf, act):

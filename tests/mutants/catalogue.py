@@ -69,11 +69,11 @@ MUTANTS = (
     ),
     mutant(
         "a decision is told before it is committed",
-        ENGINE + "test_gates.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
+        ENGINE + "test_unacknowledged.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
             "engine/execution.py",
-            "            self._hear(recorded, sure=False)\n",
-            "            self.hear(recorded)\n",
+            "            requests[:] = self._take_in(recorded, sure=False)\n",
+            "            requests[:] = self._take_in(recorded, sure=True)\n            self.wake()\n",
         ),
     ),
     mutant(

@@ -131,7 +131,7 @@ class Execution:
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
         self._unsure: set[str] = set()
-        """Gates whose decision was heard of in a transaction that is not acknowledged yet."""
+        """Gates that are decided by what a transaction has heard or written that is not acknowledged yet."""
         self.checkpoint_every = engine.options.checkpoint_every
         self._checkpoint_taken = ""
         self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
@@ -152,9 +152,11 @@ class Execution:
         with self._lock:
             return [new_event(event, at) for event in self._record(command, at)]
 
-    def _record(self, command: c.Command, at: int) -> Sequence[e.Event]:
+    def _record(self, command: c.Command, at: int, *, sure: bool = True) -> Sequence[e.Event]:
         state = self.state
         events = decide(state, command)
+        if not sure:
+            self._unsure.update(event.key for event in events if type(event) is e.GateDecided)
         for event in events:
             evolve(state, event, state.version, at)
         if self.checkpoint_every and type(command) in _DONE:
@@ -195,21 +197,37 @@ class Execution:
         self,
         make: Callable[[], Sequence[c.Command]],
         blobs: Sequence[tuple[str, bytes]] = (),
+        *,
+        obey: bool = False,
     ) -> None:
         """Do what `make` says in the store's own transaction, when it has heard what others have written
-        before: a gate and what comes to it, for one, must not miss each other. Waits for the disk."""
+        before: a gate and what comes to it, for one, must not miss each other. Waits for the disk.
+
+        What it hears may be in the same commit, and nothing of that has happened before it is on the disk:
+        until then no gate counts as decided, and nobody is stopped; but with `obey`, for a run whose code
+        does nothing any more, `make` sees what stops it."""
         store = self.engine.store
         written: list[NewEvent] = []
-        heard: set[str] = set()
+        unsure: set[str] = set()
+        requests: list[e.Event] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
-            self._hear(recorded, sure=False)
-            heard.update(self._unsure)
+            requests[:] = self._take_in(recorded, sure=False)
+            if obey:
+                self._obey(requests)
+            if any(type(one) is e.RunClaimed and one.epoch > self.epoch for one in requests):
+                raise OwnershipLost(self.id)
             if self.control is not None and self.control.silent:
                 raise self.control.error
             commands = make()
             at = self.engine.clock.now_us()  # not before the moment that `make` went by
-            written[:] = [event for command in commands for event in self.record(command, at)]
+            with self._lock:
+                written[:] = [
+                    new_event(event, at)
+                    for command in commands
+                    for event in self._record(command, at, sure=False)
+                ]
+            unsure.update(self._unsure)
             return Decision(written, None, blobs)
 
         try:
@@ -221,9 +239,14 @@ class Execution:
             version = store.command(self.id, decide_now, after=after, types=HEARD, fate=self._fate)
         except Exception as error:
             raise self.lose(error) from None
-        if heard:  # in this transaction, or in one before it: all of them are on the disk
-            self._unsure.difference_update(heard)
+        except BaseException as error:
+            self.interrupted(error)
+            raise
+        if unsure:  # of this transaction, and of those before it: all of them are on the disk
+            self._unsure.difference_update(unsure)
             self.wake()
+        if not obey:
+            self._obey(requests)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
@@ -247,7 +270,7 @@ class Execution:
             waits: e.Waits = "pending" if goes_on else parked.waits
             return (*saved, *over, *others, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
-        self.transact(release)
+        self.transact(release, obey=True)
         return stopped or parked
 
     def forget_lost(self) -> BaseException | None:
@@ -376,12 +399,31 @@ class Execution:
 
     def hear(self, recorded: Sequence[Recorded]) -> None:
         """Take in what others have written. What was heard before, and what is its own, changes nothing."""
-        self._hear(recorded, sure=True)
+        self._obey(self._take_in(recorded, sure=True))
         self.wake()
 
-    def _hear(self, recorded: Sequence[Recorded], *, sure: bool) -> None:
-        for one in recorded:
-            event = one.event
+    def _take_in(self, recorded: Sequence[Recorded], *, sure: bool) -> list[e.Event]:
+        """Fold what comes to the run's gates into its state; gives the rest, which is for `_obey`."""
+        requests: list[e.Event] = []
+        with self._lock:
+            state = self.state
+            for event, version, at in recorded:
+                if type(event) is e.GateDecided:
+                    gate = state.steps.get(event.key)
+                    if gate is None or gate.status != "waiting" or event.generation != state.generation:
+                        continue
+                    if not sure:
+                        self._unsure.add(event.key)
+                elif type(event) is not e.SignalReceived:
+                    requests.append(event)
+                    continue
+                elif version in state.signals:
+                    continue
+                evolve(state, event, version, at)
+        return requests
+
+    def _obey(self, requests: Sequence[e.Event]) -> None:
+        for event in requests:
             if type(event) is e.RunClaimed:
                 if event.epoch > self.epoch:
                     self.lose(OwnershipLost(self.id))
@@ -389,8 +431,11 @@ class Execution:
                 self.cancel(event.reason, event.by)
             elif type(event) is e.PauseRequested:
                 self.pause(event.reason, event.by)
-            else:
-                self._take_in(*one, sure)
+
+    def open_gates(self) -> list[str]:
+        """The gates that are open as far as the run's code may know."""
+        with self._lock:
+            return [*(gate.key for gate in self.state.open_gates()), *self._unsure]
 
     def is_open(self, key: str) -> bool:
         """Whether a gate is open as far as the run's code may know: a decision that others have submitted,
@@ -401,19 +446,6 @@ class Execution:
         """Whoever waits in this run looks again."""
         for wake in list(self.on_heard):
             wake()
-
-    def _take_in(self, event: e.Event, version: int, at: int, sure: bool) -> None:
-        with self._lock:
-            state = self.state
-            if type(event) is e.GateDecided:
-                gate = state.steps.get(event.key)
-                if gate is None or gate.status != "waiting" or event.generation != state.generation:
-                    return
-                if not sure:
-                    self._unsure.add(event.key)
-            elif type(event) is not e.SignalReceived or version in state.signals:
-                return
-            evolve(state, event, version, at)
 
     def is_stopping(self) -> bool:
         """Whether it stops, or a run above it does, which tells it a moment later."""

@@ -166,9 +166,10 @@ class Waiting:
     # Parking
 
     def _park_unless_soon(self) -> None:
+        run = self._run
+        gates = run.open_gates()  # first: what is decided from here on shows when the run is released
         if any(wait.is_over() for wait in self._waits):
             return
-        run = self._run
         dues = [wait.until for wait in self._waits if wait.until]
         until = min(dues, default=0)
         if until and run.engine.clock.wait(until) <= IN_PLACE_S:
@@ -176,4 +177,4 @@ class Waiting:
         own = any(not wait.child for wait in self._waits)
         waiting = any(wait.child == "waiting" for wait in self._waits)
         waits: Waits = "" if own else "waiting" if waiting else "sleeping"
-        run.stop(Parked(run.id, until, waits, [gate.key for gate in run.state.open_gates()]))
+        run.stop(Parked(run.id, until, waits, gates))

@@ -174,8 +174,13 @@ class Call(InsideStep):
 
     def recall(self) -> StepState | None:
         """What the history has of it; a call that does not match it stops the run."""
+        if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
+            raise self.twice()  # the other one's value may not be on the disk yet
         spec = self.spec
         return self.execution.recall(self.key, spec.name, self.ordinal, self.digested.digest, spec.kind)
+
+    def twice(self) -> BadInput:
+        return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")
 
     def is_straight(self) -> bool:
         """Whether nothing stands between this new call and its body, and only a commit behind it."""
@@ -215,9 +220,7 @@ def perform(
     # Only a key of the user's own choice can be called twice at once.
     keyed = call.execution.keyed
     if keyed.setdefault(call.key, call) is not call:
-        return Outcome(
-            None, BadInput(f"step {call.key} is called twice at once: give each call a key of its own")
-        )
+        return Outcome(None, call.twice())
     try:
         return (yield from _perform(call, call.recall(), None))
     finally:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from holdfast.errors import RunHeld
 
 T = TypeVar("T")
 
@@ -21,11 +24,15 @@ class Turns:
         self._changed = threading.Condition()
 
     def take(self, run_id: str, live: Callable[[], T | None]) -> T | None:
-        """Wait for the turn. If another thread has made the run live by then, give that instead."""
+        """Wait for the turn. If another thread has made the run live by then, give that instead. Raises
+        `RunHeld` if that one takes too long: nothing but the turn keeps two threads of one owner apart."""
         with self._changed:
-            self._changed.wait_for(lambda: run_id not in self._threads, _PATIENCE_S)
+            free = self._changed.wait_for(lambda: run_id not in self._threads, _PATIENCE_S)
             found = live()
             if found is None:
+                if not free:
+                    way = f"another thread of it has tried to claim the run for {_PATIENCE_S:g} s; try again"
+                    raise RunHeld(run_id, os.getpid(), os.uname().nodename, way)
                 self._threads[run_id] = threading.get_ident()
             return found
 

@@ -133,6 +133,8 @@ class _Playback(Execution):
         self,
         make: Callable[[], Sequence[Command]],  # noqa: ARG002
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
+        *,
+        obey: bool = False,  # noqa: ARG002
     ) -> None:
         raise self._reach("what follows")
 

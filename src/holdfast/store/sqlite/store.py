@@ -176,16 +176,18 @@ class SqliteStore:
 
     def _commit(self, batch: list[Submission]) -> None:
         """Write one batch; whatever goes wrong, everybody in it is told."""
+        live = batch
         try:
-            error = self._write(batch)
+            live = _without_doomed(batch)
+            error = self._write(live)
             if error is not None:
-                self._fail(batch, error)
-            for item in batch:
+                self._fail(live, error)
+            for item in live:
                 if item.error is not None:
                     share(item.fate, item.error)
         except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
             self._fail(
-                batch, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
+                live, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
             )
             raise
 
@@ -195,7 +197,7 @@ class SqliteStore:
             if self._closed:
                 raise StoreClosed(f"the store {self.path} is {self._closed}")
             with self._gate:
-                self._writer().write(_without_doomed(batch))
+                self._writer().write(batch)
                 self._check_file()
         except apsw.IOError as io_error:
             return self._after_io_error(batch, io_error)
@@ -207,9 +209,11 @@ class SqliteStore:
 
     @staticmethod
     def _fail(batch: list[Submission], error: BaseException) -> None:
+        """Nothing of it is written. What was refused, was so by a look at what is not there either."""
         for item in batch:
-            item.error = item.error or error
-            share(item.fate, item.error)
+            item.error = error
+            if item.fate is not None:
+                item.fate.error = error
 
     def _after_io_error(self, batch: list[Submission], error: apsw.IOError) -> StoreError:
         """Whether the commit took place is unknown: drop the connection, so that nothing is built on
