@@ -11,7 +11,7 @@ from tests.engine.test_gates import parked, until
 
 from holdfast import Holdfast, approval, checkpoint, parallel, step, wait_for
 from holdfast.engine import turns
-from holdfast.engine.execution import Execution
+from holdfast.engine.hearing import Hearing
 from holdfast.errors import BadInput, RunHeld, StoreFull
 from holdfast.kernel import commands as c
 from holdfast.store.port import Decision
@@ -111,9 +111,9 @@ def test_a_signal_that_is_handed_on_is_told_when_that_is_on_the_disk(hf, act, mo
     append = Committer._append
 
     def look(self, stream, head, decision, synced):
-        execution.wake()
+        execution.hearing.wake()
         time.sleep(0.1)
-        seen.append((execution.is_open(heir), heir in execution.open_gates(), len(told)))
+        seen.append((execution.hearing.is_open(heir), heir in execution.hearing.open_gates(), len(told)))
         return append(self, stream, head, decision, synced)
 
     with monkeypatch.context() as patch:
@@ -181,7 +181,7 @@ def test_a_refusal_by_what_is_not_on_the_disk_is_none(hf, act):
 
 def test_a_decision_just_before_a_run_is_parked(hf, act, monkeypatch):
     """Between the look at what is over and the look at what is open: the run goes on all the same."""
-    listed, went = Execution.open_gates, []
+    listed, went = Hearing.open_gates, []
 
     def decide_first(self):
         if not went:
@@ -189,14 +189,14 @@ def test_a_decision_just_before_a_run_is_parked(hf, act, monkeypatch):
             decider = threading.Thread(target=lambda: hf.approve("x", "branch[1]/g#1"))
             decider.start()
             decider.join()
-            until(lambda: self.state.steps["branch[1]/g#1"].status == "completed")
+            until(lambda: self._run.state.steps["branch[1]/g#1"].status == "completed")
         return listed(self)
 
     def branch(n):
         approval("g")
         went.append(n)
 
-    monkeypatch.setattr(Execution, "open_gates", decide_first)
+    monkeypatch.setattr(Hearing, "open_gates", decide_first)
     hf.with_id("x").start(act(lambda: parallel(branch, [1, 2])))
     until(lambda: 1 in went)
 

@@ -72,8 +72,8 @@ MUTANTS = (
         ENGINE + "test_unacknowledged.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
             "engine/execution.py",
-            "            requests[:] = self._take_in(recorded, sure=False)\n",
-            "            requests[:] = self._take_in(recorded, sure=True)\n            self.wake()\n",
+            "            requests[:] = hearing.take_in(recorded, sure=False)\n",
+            "            requests[:] = hearing.take_in(recorded, sure=True)\n            hearing.wake()\n",
         ),
     ),
     mutant(

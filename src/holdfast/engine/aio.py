@@ -311,7 +311,6 @@ async def _abandon(run: Execution, step: StepState) -> None:
     run.under_way += 1
     try:
         await in_store(run, partial(run.transact, lambda: [command]))
-        run.wake()
     finally:
         end_call(run)
 

@@ -137,7 +137,7 @@ def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
 
     def go() -> None:
         ready.set()
-        call.execution.wake()
+        call.execution.hearing.wake()
 
     row = engine.store.run(call.spec.child)
     waits: Waits = "sleeping" if row is not None and row.status == "sleeping" else "waiting"

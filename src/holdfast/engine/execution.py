@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from holdfast.engine.control import Control
+from holdfast.engine.hearing import HEARD, Hearing
 from holdfast.engine.parking import Parked, Waiting
 from holdfast.engine.scope import InsideStep, current
 from holdfast.errors import (
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
 
-
-HEARD = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
-"""What others write to a run that has an owner."""
 
 _STEPS = ("step", "child", "command")
 _DONE = (c.RunStep, c.CompleteStep)
@@ -102,8 +100,7 @@ class Execution:
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
-        self.on_heard: list[Callable[[], None]] = []
-        """Called when somebody else has written something that the run waits for, from any thread."""
+        self.hearing = Hearing(self)
         self.keyed: dict[str, object] = {}
         """Calls under way whose key the user chose: identity → call."""
         self.patches: dict[str, bool] = {}
@@ -121,7 +118,8 @@ class Execution:
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
         self._replaying = len(state.steps)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Of the state."""
         self._fate = Fate()
         self.taking = threading.Lock()
         """Held while an intent is taken, and until it is queued if it goes alone: what says how the step
@@ -130,8 +128,6 @@ class Execution:
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
-        self._unsure: set[str] = set()
-        """Gates that are decided by what a transaction has heard or written that is not acknowledged yet."""
         self.checkpoint_every = engine.options.checkpoint_every
         self._checkpoint_taken = ""
         self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
@@ -140,7 +136,7 @@ class Execution:
     def waiting(self) -> Waiting:
         """Who waits in this run."""
         if self._waiting is None:
-            with self._lock:
+            with self.lock:
                 if self._waiting is None:
                     self._waiting = Waiting(self)
         return self._waiting
@@ -149,14 +145,14 @@ class Execution:
 
     def record(self, command: c.Command, at: int) -> list[NewEvent]:
         """Decide and evolve: what the caller must append now."""
-        with self._lock:
+        with self.lock:
             return [new_event(event, at) for event in self._record(command, at)]
 
     def _record(self, command: c.Command, at: int, *, sure: bool = True) -> Sequence[e.Event]:
         state = self.state
         events = decide(state, command)
         if not sure:
-            self._unsure.update(event.key for event in events if type(event) is e.GateDecided)
+            self.hearing.doubt(events)
         for event in events:
             evolve(state, event, state.version, at)
         if self.checkpoint_every and type(command) in _DONE:
@@ -166,7 +162,7 @@ class Execution:
     def note(self, command: c.Command) -> None:
         """Record without an append of its own: it rides with the next one, of whatever step."""
         at = self.engine.clock.now_us()
-        with self._lock:
+        with self.lock:
             self._riding += [new_event(event, at) for event in self._record(command, at)]
 
     def entry(
@@ -203,31 +199,30 @@ class Execution:
         """Do what `make` says in the store's own transaction, when it has heard what others have written
         before: a gate and what comes to it, for one, must not miss each other. Waits for the disk.
 
-        What it hears may be in the same commit, and nothing of that has happened before it is on the disk:
-        until then no gate counts as decided, and nobody is stopped; but with `obey`, for a run whose code
-        does nothing any more, `make` sees what stops it."""
-        store = self.engine.store
+        What it hears is obeyed when it is on the disk; with `obey`, for a run whose code does nothing any
+        more, at once: `make` sees what stops the run."""
+        store, hearing = self.engine.store, self.hearing
         written: list[NewEvent] = []
-        unsure: set[str] = set()
+        doubts: set[str] = set()
         requests: list[e.Event] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
-            requests[:] = self._take_in(recorded, sure=False)
+            requests[:] = hearing.take_in(recorded, sure=False)
             if obey:
-                self._obey(requests)
-            if any(type(one) is e.RunClaimed and one.epoch > self.epoch for one in requests):
+                hearing.obey(requests)
+            if any(map(hearing.is_taken, requests)):
                 raise OwnershipLost(self.id)
             if self.control is not None and self.control.silent:
                 raise self.control.error
             commands = make()
             at = self.engine.clock.now_us()  # not before the moment that `make` went by
-            with self._lock:
+            with self.lock:
                 written[:] = [
                     new_event(event, at)
                     for command in commands
                     for event in self._record(command, at, sure=False)
                 ]
-            unsure.update(self._unsure)
+            doubts.update(hearing.doubts())
             return Decision(written, None, blobs)
 
         try:
@@ -242,11 +237,9 @@ class Execution:
         except BaseException as error:
             self.interrupted(error)
             raise
-        if unsure:  # of this transaction, and of those before it: all of them are on the disk
-            self._unsure.difference_update(unsure)
-            self.wake()
+        hearing.settle(doubts)
         if not obey:
-            self._obey(requests)
+            hearing.obey(requests)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)
@@ -292,7 +285,7 @@ class Execution:
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
         if self._riding:
-            with self._lock:
+            with self.lock:
                 riding, self._riding = self._riding, []
             append.events = (*riding, *append.events)
         if self.birth is not None:
@@ -303,7 +296,7 @@ class Execution:
 
     def due_checkpoint(self) -> str:
         """The key of the checkpoint that is due after so many steps, given out once; empty if none is."""
-        with self._lock:
+        with self.lock:
             number = self._steps_done // self.checkpoint_every
             key = f"auto@{number * self.checkpoint_every}"
             if not number or key == self._checkpoint_taken or key in self.state.steps:
@@ -397,56 +390,6 @@ class Execution:
 
     # Others
 
-    def hear(self, recorded: Sequence[Recorded]) -> None:
-        """Take in what others have written. What was heard before, and what is its own, changes nothing."""
-        self._obey(self._take_in(recorded, sure=True))
-        self.wake()
-
-    def _take_in(self, recorded: Sequence[Recorded], *, sure: bool) -> list[e.Event]:
-        """Fold what comes to the run's gates into its state; gives the rest, which is for `_obey`."""
-        requests: list[e.Event] = []
-        with self._lock:
-            state = self.state
-            for event, version, at in recorded:
-                if type(event) is e.GateDecided:
-                    gate = state.steps.get(event.key)
-                    if gate is None or gate.status != "waiting" or event.generation != state.generation:
-                        continue
-                    if not sure:
-                        self._unsure.add(event.key)
-                elif type(event) is not e.SignalReceived:
-                    requests.append(event)
-                    continue
-                elif version in state.signals:
-                    continue
-                evolve(state, event, version, at)
-        return requests
-
-    def _obey(self, requests: Sequence[e.Event]) -> None:
-        for event in requests:
-            if type(event) is e.RunClaimed:
-                if event.epoch > self.epoch:
-                    self.lose(OwnershipLost(self.id))
-            elif type(event) is e.CancelRequested:
-                self.cancel(event.reason, event.by)
-            elif type(event) is e.PauseRequested:
-                self.pause(event.reason, event.by)
-
-    def open_gates(self) -> list[str]:
-        """The gates that are open as far as the run's code may know."""
-        with self._lock:
-            return [*(gate.key for gate in self.state.open_gates()), *self._unsure]
-
-    def is_open(self, key: str) -> bool:
-        """Whether a gate is open as far as the run's code may know: a decision that others have submitted,
-        and that is not on the disk, may never be there."""
-        return self.state.steps[key].status == "waiting" or key in self._unsure
-
-    def wake(self) -> None:
-        """Whoever waits in this run looks again."""
-        for wake in list(self.on_heard):
-            wake()
-
     def is_stopping(self) -> bool:
         """Whether it stops, or a run above it does, which tells it a moment later."""
         run = self
@@ -476,7 +419,7 @@ class Execution:
 
     def stop(self, control: Control) -> Control:
         """Make the run stop at its next step boundary. The first signal stays, unless one outranks it."""
-        with self._lock:
+        with self.lock:
             before = self.control
             if before is None or control.outranks(before):
                 self.control = control

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine import steering
-from holdfast.engine.execution import HEARD, Execution
+from holdfast.engine.execution import Execution
+from holdfast.engine.hearing import HEARD
 from holdfast.errors import Refused, Resync, StoreVanished
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED
@@ -218,7 +219,7 @@ class Follower:
             if one.type in HEARD and one.version > execution.claimed_at
         ]
         if recorded:
-            execution.hear(recorded)
+            execution.hearing.hear(recorded)
             self._engine.tell_up_to(execution.id, recorded[-1].version)
 
     # Going on

@@ -166,7 +166,9 @@ def _pass(gate: _Gate) -> StepState:
         _open(gate)
     gate.run.refuse_given_up(gate.key)
     step = gate.run.state.steps[gate.key]
-    while gate.run.is_open(gate.key):  # the clock that it waits by may be set back when its time is over
+    while gate.run.hearing.is_open(
+        gate.key
+    ):  # the clock that it waits by may be set back when its time is over
         gate.run.waiting.wait(_wait(gate, step))
         if step.status == "waiting":
             _expire(gate)
@@ -181,7 +183,7 @@ async def _pass_async(gate: _Gate) -> StepState:
     step = gate.run.state.steps[gate.key]
     if step.status == "abandoned":
         await gate.run.give_up_again(gate.key)
-    while gate.run.is_open(gate.key):
+    while gate.run.hearing.is_open(gate.key):
         await gate.run.waiting.wait_async(_wait(gate, step))
         if step.status == "waiting":
             await in_store(gate.run, partial(_expire, gate))
@@ -199,7 +201,7 @@ def _open(gate: _Gate) -> None:
 
 
 def _wait(gate: _Gate, step: StepState) -> Wait:
-    return Wait(step.due_at, lambda: not gate.run.is_open(gate.key))
+    return Wait(step.due_at, lambda: not gate.run.hearing.is_open(gate.key))
 
 
 def _expire(gate: _Gate) -> None:
