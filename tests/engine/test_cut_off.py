@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,13 @@ def test_a_resume_finishes_it_first(hf, disk, root, fate):
     assert (row.status, hf.get("r").generation, (root / "a").read_text()) == ("done", 1, "agent\n")
 
 
+def test_a_start_finishes_it_first(hf, disk, act, root):
+    """With the id of the run; it goes on from the point."""
+    cut_off(hf, disk, "ok", "full")
+    assert hf.with_id("r").run(act(plot)) == "edited"
+    assert (hf.operations("r")[0].status, hf.get("r").generation) == ("done", 1)
+
+
 @pytest.mark.parametrize("fate", ["full", "lost in doubt"])
 def test_a_resume_says_what_hinders_it_until_it_can(hf, disk, open_hf, root, fate):
     """The mark stays, nothing is moved to and fro, and no other command is needed when there is room."""
@@ -200,6 +208,46 @@ def test_files_go_back_if_something_was_recorded_since(hf, disk, open_hf, root, 
     assert at(open_hf(workspace=root), root) == DROPPED
     assert (root / "b").read_text() == "mine\n"
     assert "is dropped: something else was recorded for the run since" in caplog.text
+
+
+@pytest.mark.parametrize("since", [True, False], ids=["dropped", "finished"])
+def test_the_repository_comes_to_the_same_end(open_hf, act, root, monkeypatch, since):
+    """Rewound with the files, or where it was before."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.org")
+
+    @step(effect="workspace")
+    def commit() -> None:
+        (root / "a").write_text("agent\n")
+        git("commit", "-qam", "agent")
+
+    def committing() -> None:
+        checkpoint("cp")
+        commit()
+
+    git("init", "-q")
+    git("add", "a")
+    git("commit", "-qm", "mine")
+    old = git("rev-parse", "HEAD")
+    hf = open_hf(workspace=root)
+    hf.with_id("r").run(act(committing))
+    new = git("rev-parse", "HEAD")
+    disk = Disk(hf)
+    with monkeypatch.context() as patched, pytest.raises(StoreFull):
+        patched.setattr(hf._store, "command_all", disk)
+        disk.fates[:] = ["ok", "full"]
+        hf.rewind("r", "cp", git=True)
+    assert git("rev-parse", "HEAD") == old != new
+    if since:
+        record_something(hf)
+    assert at(open_hf(workspace=root), root) == (DROPPED if since else DONE)
+    assert (git("rev-parse", "HEAD"), git("status", "--short")) == (new if since else old, "")
 
 
 def test_what_cannot_be_finished_is_taken_back(hf, disk, open_hf, root, monkeypatch, caplog):
