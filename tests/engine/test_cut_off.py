@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast, checkpoint, step, workspace_path
 from holdfast.errors import HoldfastError, Refused, RestoreUndone, StoreFull, StoreInDoubt
 from holdfast.kernel import events as e
-from holdfast.operations import marks
+from holdfast.operations import marks, rewinding
 from holdfast.operations.performing import Moving
 from holdfast.store.port import Decision, new_event
 
@@ -208,6 +208,18 @@ def test_files_go_back_if_something_was_recorded_since(hf, disk, open_hf, root, 
     assert at(open_hf(workspace=root), root) == DROPPED
     assert (root / "b").read_text() == "mine\n"
     assert "is dropped: something else was recorded for the run since" in caplog.text
+
+
+def test_files_stay_if_another_operation_was_done_since(hf, disk, open_hf, root, monkeypatch, caplog):
+    """What hindered the first did not hinder the second: the files are those of the second."""
+    cut_off(hf, disk, "ok", "full")
+    with monkeypatch.context() as patched:
+        patched.setattr(rewinding, "make_way", lambda *_: None)
+        hf.rewind("r", "cp")
+    other = open_hf(workspace=root)
+    assert [one.status for one in other.operations("r")] == ["done", "dropped"]
+    assert (other.get("r").generation, (root / "a").read_text()) == (1, "mine\n")
+    assert "the run has gone on since; its files were left as they are" in caplog.text
 
 
 @pytest.mark.parametrize("since", [True, False], ids=["dropped", "finished"])
