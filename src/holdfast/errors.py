@@ -72,6 +72,15 @@ class HoldfastError(Exception):
     exit_code: ClassVar[int] = 70
 
 
+def told(error: HoldfastError, more: str) -> HoldfastError:
+    """Another error of the same kind that says more. The one that was raised may be that of others too, who
+    shared a commit."""
+    fuller = type(error).__new__(type(error))
+    fuller.__dict__.update(vars(error))
+    fuller.args = (f"{error}; {more}",)
+    return fuller
+
+
 class BadInput(HoldfastError):
     code = "bad_input"
     exit_code = 2

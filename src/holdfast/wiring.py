@@ -148,11 +148,18 @@ def open_engine(
         store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output, files
     )
     if (place.home / "operations").is_dir():
-        from holdfast.operations.performing import recover
+        from holdfast.operations.recovery import recover
 
         recover(engine)
+    engine.settle = partial(_settle, engine)
     files.on_close = partial(keep_to_quota, place, engine)
     return engine
+
+
+def _settle(engine: Engine, operation: str) -> bool:
+    from holdfast.operations.recovery import settle
+
+    return settle(engine, operation)
 
 
 def keep_to_quota(place: Place, engine: Engine) -> None:

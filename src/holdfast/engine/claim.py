@@ -140,8 +140,8 @@ def _claim(
         ended_at = 0
         if state is not None and not force and (reopen or not state.ended):
             ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-        if state is not None and state.files:
-            _refuse_pending(engine, run_id)
+        if state is not None and state.files and settle_pending(engine, run_id):
+            continue
         alive = force and dead != "" and ownership.is_alive(engine.home, dead)
         seen_at = 0
         if state is not None and state.files and not alive:
@@ -293,11 +293,15 @@ class _Attempt:
         self._engine.tell(written)
 
 
-def _refuse_pending(engine: Engine, run_id: str) -> None:
-    """Files on their way back must arrive before the run goes on upon them."""
+def settle_pending(engine: Engine, run_id: str) -> bool:
+    """Files on their way back must arrive before the run goes on upon them. True if an operation that was cut
+    off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
+            if engine.settle(row.id):
+                return True
             raise Refused(
-                f"{row.kind} {row.id} of run {run_id} is under way, or was cut off; the next command that "
-                "opens the store finishes it: try again"
+                f"{row.kind} {row.id} of run {run_id} is under way in another process; try again when that "
+                "has ended"
             )
+    return False

@@ -81,6 +81,8 @@ class Engine:
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
+        self.settle: Callable[[str], bool] = lambda _: False
+        """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
         self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import code as codes
 from holdfast.engine import steering
-from holdfast.engine.claim import Claimed, claim
+from holdfast.engine.claim import Claimed, claim, settle_pending
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
@@ -27,6 +27,9 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
     state = fold(engine.store.history(run_id))
     if state is None:
         raise missing(engine.store, run_id)
+    if state.files and settle_pending(engine, run_id):
+        state = fold(engine.store.history(run_id))
+        assert state is not None, "a run that an operation was on"
     if state.status == "completed":
         return Claimed(state)
     doubtful = [step for step in state.in_doubt() if not step.verifiable]

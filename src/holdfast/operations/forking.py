@@ -6,6 +6,7 @@ stands by itself: what becomes of the other run does not concern it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 
 from holdfast.engine.files import mark_of
 from holdfast.engine.missing import missing
-from holdfast.errors import BadWorkspace, RunArchived, RunExists
+from holdfast.errors import BadWorkspace, RunArchived, RunExists, StoreInDoubt, told
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
@@ -103,8 +104,9 @@ def fork(
             forked = msgspec.structs.replace(forked, files=moved.files)
         if dry_run:
             return forked
+        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12])
         if moved is not None:
-            held.enter_context(moved.made())
+            held.enter_context(moved.made(forked.id))
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)
 
 
@@ -128,8 +130,7 @@ def _make(
     by: str,
     moved: _Moved | None,
 ) -> Fork:
-    into = forked.id
-    new_id = into or engine.clock.uuid().hex[:12]
+    new_id = forked.id
     now = engine.clock.now_us()
     # A child that is forked is a run of its own.
     created = msgspec.structs.replace(history[0].event, parent="", parent_step="")
@@ -155,7 +156,7 @@ def _make(
         return Decision(), Decision(events)
 
     engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)
-    return msgspec.structs.replace(forked, id=new_id)
+    return forked
 
 
 def _kept(state: RunState, point: Point) -> dict[str, StepState]:
@@ -205,8 +206,9 @@ class _Moved(NamedTuple):
         )
 
     @contextmanager
-    def made(self) -> Iterator[None]:
-        """The files are there inside; if that fails, nothing of them is left."""
+    def made(self, run_id: str) -> Iterator[None]:
+        """The files are there inside, where the run is written that works on them. If it is known that it is
+        not, nothing of them is left; if that is not known, they stay."""
         directory = Path(self.files.directory)
         absent = [one for one in (directory, *directory.parents) if not one.exists()]
         done = None
@@ -215,6 +217,15 @@ class _Moved(NamedTuple):
             done = self.workspace.put_into(self.files.snapshot)
             yield
         except BaseException as error:
+            if done is not None and _is_in_doubt(error):
+                way = (
+                    f"the files of the fork stay in {directory}: run {run_id} works there if `holdfast show "
+                    f"{run_id}` finds it, else remove them and fork again"
+                )
+                if isinstance(error, StoreInDoubt):
+                    raise told(error, way) from error
+                logging.getLogger("holdfast").warning("the fork was interrupted; %s", way)
+                raise
             if done is not None:
                 self.workspace.apply(self.workspace.plan(done.before, done.after))
             with suppress(OSError):  # somebody else has put something there
@@ -236,6 +247,11 @@ class _Moved(NamedTuple):
         if not path or not Path(path).is_relative_to(self.root):
             return path
         return str(Path(self.files.directory) / Path(path).relative_to(self.root))
+
+
+def _is_in_doubt(error: BaseException) -> bool:
+    """Whether what this ended may be in the log all the same: Ctrl-C comes at any moment of a commit."""
+    return isinstance(error, StoreInDoubt) or not isinstance(error, Exception)
 
 
 def _copied(

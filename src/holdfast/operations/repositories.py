@@ -115,6 +115,13 @@ def again(workspace: Workspace, planned: e.GitPlanned) -> GitGoing:
     return _going(workspace, _repository(workspace), planned.to, planned.left)
 
 
+def take_back(workspace: Workspace, planned: e.GitPlanned, operation: str) -> None:
+    """Where it was before an operation that was cut off, however far that had come. Raises `GitBusy`,
+    `GitError`."""
+    repository = _repository(workspace)
+    repository.apply(repository.plan(planned.now, planned.to), f"{operation}-back")
+
+
 def _repository(workspace: Workspace) -> Repository:
     from holdfast.workspace.repository import Repository
 

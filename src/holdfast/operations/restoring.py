@@ -17,6 +17,7 @@ from holdfast.operations.files import FilesBack, Going, alone, refuse_pattern
 from holdfast.operations.holding import load
 from holdfast.operations.keeping import named, permitted
 from holdfast.operations.performing import perform
+from holdfast.operations.recovery import make_way
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -46,6 +47,8 @@ def restore(
     """
     refuse_pattern(only)
     run_id, found = _find(engine, snapshot)
+    if not dry_run:
+        make_way(engine, run_id)
     while True:
         state = load(engine, run_id)
         with _going(engine, found, state, tuple(only), partial=partial) as going:

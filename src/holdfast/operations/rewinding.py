@@ -17,6 +17,7 @@ from holdfast.operations.files import FilesBack, point_of, refuse_pattern, to_po
 from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
 from holdfast.operations.quota import refuse_forgotten
+from holdfast.operations.recovery import make_way
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 
@@ -79,6 +80,8 @@ def rewind(
     refuse_pattern(only)
     if git and not files:
         raise BadInput("the repository goes back with the files: leave one of --git and --no-files out")
+    if not dry_run:
+        make_way(engine, run_id)
     while True:
         state = load(engine, run_id)
         point = points.resolve(engine.store, run_id, state, to)

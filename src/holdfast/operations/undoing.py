@@ -18,6 +18,7 @@ from holdfast.operations.holding import let_go, load, look
 from holdfast.operations.performing import perform
 from holdfast.operations.points import UNSEEN
 from holdfast.operations.quota import refuse_forgotten
+from holdfast.operations.recovery import make_way
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 
@@ -67,6 +68,9 @@ def undo(
     kept any more; `RunHeld`, `OnceAgain`.
     """
     row = journal.last_of(engine.store, by) if operation is None else journal.find(engine.store, operation)
+    if not dry_run:
+        make_way(engine, row.run)
+        row = journal.find(engine.store, row.id)
     undone = journal.state_of(engine.store, row.id)
     if not files and row.opened < 0:
         raise BadInput(f"operation {row.id} moved nothing but files: leave --no-files out")

@@ -1,0 +1,89 @@
+"""The marks of operations under way: `operations/<id>` in the store's directory, locked by whoever is at it.
+
+A mark comes before the operation begins, and goes only when the log says how it ended, or that it never
+began. So an operation that has begun and whose mark nobody holds was cut off, however that came about; a mark
+that is missing, as in a store that came from a backup, is held by nobody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.project import explained
+
+
+class Mark:
+    """A mark that this process holds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def remove(self) -> None:
+        """The log says how the operation ended."""
+        self._path.unlink(missing_ok=True)
+
+
+def listed(home: Path) -> list[str]:
+    """The operations that have a mark."""
+    try:
+        return sorted(path.name for path in _directory(home).iterdir())
+    except OSError:
+        return []
+
+
+def exists(home: Path, operation: str) -> bool:
+    return (_directory(home) / operation).exists()
+
+
+@contextmanager
+def made(home: Path, operation: str) -> Iterator[Mark]:
+    """The mark of an operation that is about to begin."""
+    while True:
+        with _locked(home, operation, fcntl.LOCK_EX) as mark:
+            if mark is not None:
+                yield mark
+                return
+
+
+@contextmanager
+def held(home: Path, operation: str) -> Iterator[Mark | None]:
+    """The mark of an operation that was cut off, made if it is not there; None if somebody else is at it, or
+    was a moment ago."""
+    with _locked(home, operation, fcntl.LOCK_EX | fcntl.LOCK_NB) as mark:
+        yield mark
+
+
+@contextmanager
+def _locked(home: Path, operation: str, how: int) -> Iterator[Mark | None]:
+    path = _directory(home) / operation
+    with explained(path.parent):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield Mark(path) if _lock(fd, how) and _is_at(path, fd) else None
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether the file is still the mark: whoever had it locked may have removed it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def _directory(home: Path) -> Path:
+    return home / "operations"
