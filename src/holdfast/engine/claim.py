@@ -181,7 +181,7 @@ def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
         return
     released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
     events = [new_event(event, engine.clock.now_us()) for event in released]
-    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.flusher.written)
+    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.note)
     engine.turns.leave(run_id)
 
 

@@ -249,6 +249,12 @@ class Engine:
         if self.teller is not None:
             self.teller.tell(append)
 
+    def note(self, append: Append) -> None:
+        """The same a moment later, by the flusher. Waits for nothing. One that was refused or failed has a
+        version, too: that of what the log has, or will have, in its place."""
+        if self.teller is not None and append.error is None:
+            self.teller.note(append)
+
     def tell_up_to(self, run_id: str, version: int) -> None:
         """And of what others have written to a run of this process."""
         if self.teller is not None:
