@@ -46,7 +46,7 @@ class Ending(NamedTuple):
     outcome: Outcome
     blobs: Sequence[tuple[str, bytes]] = ()
     final: bool = False
-    """The run ends or is paused with this: if it cannot be written, it is not."""
+    """The run ends or is halted with this: if it cannot be written, it is not."""
 
     @property
     def cancel(self) -> c.CancelRun | None:
@@ -73,7 +73,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
         return Ending((), Outcome(None, control))
     if control is not None:
         commands = control.commands if lost is None else ()
-        final = any(isinstance(one, (c.CancelRun, c.PauseRun)) for one in control.commands)
+        final = any(isinstance(one, (c.CancelRun, c.PauseRun, c.AttendRun)) for one in control.commands)
         told = control.error if lost is None or not final else lost
         return Ending(() if control.silent else (*commands, release), Outcome(None, told), final=final)
     if error is None:
