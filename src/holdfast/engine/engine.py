@@ -31,6 +31,7 @@ from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
+from holdfast.engine.unreleased import Unreleased
 from holdfast.engine.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
@@ -86,6 +87,7 @@ class Engine:
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.turns = Turns()
+        self.unreleased = Unreleased(self)
         self.ancestry = Ancestry(self)
         self.lock = threading.Lock()
         self._owner: Owner | None = None
