@@ -52,10 +52,10 @@ def enter(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]
             yield from _alone(call, guard)
         entered = yield Body(lambda *_, **__: guard.enter(), None)
     except HoldfastError as error:
-        raise run.stop(windows.unusable(run, error)) from None
+        raise windows.unusable(run, error) from None
     assert entered is not None
     if isinstance(entered.error, HoldfastError):
-        raise run.stop(windows.unusable(run, entered.error)) from None
+        raise windows.unusable(run, entered.error) from None
     if entered.error is not None:
         raise entered.error
     saved: Sequence[c.Command] = entered.value

@@ -15,8 +15,9 @@ from holdfast.engine import ownership, steering
 from holdfast.engine.missing import missing
 from holdfast.engine.remains import command_locks, last_seen_us, locks_up_to, wait_for_commands
 from holdfast.engine.treelock import stop_tree
-from holdfast.errors import HoldfastError, Refused, RunHeld
+from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError, StoreInDoubt
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
@@ -62,7 +63,9 @@ def claim(
         return Claimed(live[0].state, live[1])
     try:
         claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, StoreInDoubt):
+            release_quietly(engine, run_id)
         engine.turns.leave(run_id)
         raise
     if claimed.state.ended:
@@ -78,8 +81,8 @@ def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, 
     engine.turns.take(create.run_id, lambda: None)
     try:
         engine.store.append(append)
-    except Exception:
-        engine.turns.leave(create.run_id)
+    except Exception as error:
+        _leave_fresh(engine, claimed, create.run_id, error)
         raise
     engine.tell(append)
     return claimed
@@ -96,13 +99,20 @@ async def claim_fresh_soon(
     engine.turns.take(create.run_id, lambda: None)
     cancelled = await submit(engine, engine.mailbox(), append)
     if append.error is not None:
-        engine.turns.leave(create.run_id)
+        _leave_fresh(engine, claimed, create.run_id, append.error)
         raise append.error
     engine.tell(append)
     if cancelled is not None:
         give_back(engine, create.run_id, claimed)
         raise cancelled
     return claimed
+
+
+def _leave_fresh(engine: Engine, claimed: Claimed, run_id: str, error: BaseException) -> None:
+    """The claim failed; where nobody knows whether it did, the run may be this process's in the log."""
+    if isinstance(error, StoreInDoubt):
+        engine.unreleased.add(run_id, claimed.state.epoch)
+    engine.turns.leave(run_id)
 
 
 def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> tuple[Claimed, Append]:
@@ -145,7 +155,8 @@ def _claim(
         alive = force and dead != "" and ownership.is_alive(engine.home, dead)
         seen_at = 0
         if state is not None and state.files and not alive:
-            seen_at = last_seen_us(engine, dead, ended_at)
+            left = engine.unreleased.find(run_id, state.epoch)
+            seen_at = last_seen_us(engine, dead, ended_at) if left is None else max(ended_at, left.at)
         attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at, alive)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
@@ -176,32 +187,88 @@ def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
 
 def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
     """Nobody waits for this claim any more: release the run, without waiting for the disk. The release is
-    queued before anybody else can claim."""
+    queued before anybody else can claim. What becomes of it shows later."""
     if claimed.attached is not None or claimed.state.ended:
         return
     released = decide(claimed.state, c.ReleaseRun(run_id, engine.owner_id))
     events = [new_event(event, engine.clock.now_us()) for event in released]
-    engine.store.append_soon(Append(run_id, claimed.state.epoch, events), engine.flusher.written)
+    epoch = claimed.state.epoch
+
+    def done(append: Append) -> None:
+        if append.error is not None:
+            engine.unreleased.add(run_id, epoch)
+        engine.note(append)
+
+    engine.store.append_soon(Append(run_id, epoch, events), done)
     engine.turns.leave(run_id)
 
 
-def release(engine: Engine, owner: str, run_id: str) -> None:
-    """Give back a run that was claimed and is not executed."""
+def release(engine: Engine, owner: str, run_id: str, epoch: int | None = None) -> None:
+    """Give back a run that was claimed and is not executed; nothing happens if it has another owner, or was
+    claimed anew since this epoch."""
 
     def decide_now(recorded: Sequence[Recorded]) -> Decision:
-        events = decide(fold(recorded), c.ReleaseRun(run_id, owner))
+        state = fold(recorded)
+        if state is None or epoch not in (None, state.epoch):
+            return Decision()
+        events = decide(state, c.ReleaseRun(run_id, owner))
         at = engine.clock.now_us()
         return Decision([new_event(event, at) for event in events])
 
-    engine.store.command(run_id, decide_now)
+    engine.tell_up_to(run_id, engine.store.command(run_id, decide_now))
 
 
-def release_quietly(engine: Engine, run_id: str) -> None:
-    """The same for a run that may be this owner's or not, by somebody who has an error to tell already."""
+def release_quietly(engine: Engine, run_id: str) -> bool:
+    """The same for a run that may be this owner's or not, by somebody who has its turn and an error to tell
+    already. False if it could not be done: then it is done later."""
     try:
         release(engine, engine.owner_id, run_id)
+        return True
     except HoldfastError:
-        pass
+        try:
+            row = engine.store.run(run_id)
+        except HoldfastError:
+            return False
+        if row is not None and engine.owns(row.owner):
+            engine.unreleased.add(run_id, row.epoch)
+        return False
+
+
+def release_left(engine: Engine) -> None:
+    """Release what could not be released before, or do what its owner was asked to meanwhile. What the store
+    does not take now stays for the next time."""
+    for run_id, left in engine.unreleased.all():
+        try:
+            recorded = list(engine.store.history(run_id))
+            state = fold(recorded)
+            if state is not None and state.epoch != left.epoch:
+                _tell_taken(engine, run_id, recorded, left.epoch)
+            elif state is not None and engine.owns(state.owner):
+                _release_left(engine, run_id, state)
+        except StoreError:
+            return
+        except HoldfastError:
+            continue  # a command of it is still being ended
+        engine.unreleased.forget(run_id, left)
+
+
+def _tell_taken(engine: Engine, run_id: str, recorded: Sequence[Recorded], epoch: int) -> None:
+    """Somebody has taken the run from the execution of this epoch: the last that the program hears of it."""
+    for event, version, _ in recorded:
+        if type(event) is e.RunClaimed and event.epoch > epoch:
+            engine.tell_up_to(run_id, version)
+            return
+
+
+def _release_left(engine: Engine, run_id: str, state: RunState) -> None:
+    try:
+        if state.cancel is not None:
+            steering.cancel(engine, run_id, state.cancel.reason, state.cancel.by, 0.0)
+        elif state.pause is not None:
+            steering.pause(engine, run_id, state.pause.reason, state.pause.by, 0.0)
+    except Refused:
+        pass  # it has ended meanwhile
+    release(engine, state.owner, run_id, state.epoch)
 
 
 def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
@@ -280,6 +347,8 @@ class _Attempt:
         if self._reopen:
             do(c.ReopenRun(self._run_id))
         assert state is not None
+        if state.owner == self._owner:  # it could not be released: each execution has an epoch of its own
+            do(c.ReleaseRun(self._run_id, self._owner))
         if not state.ended:
             forced = self._force and state.owner != ""
             do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))

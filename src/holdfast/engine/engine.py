@@ -31,6 +31,7 @@ from holdfast.engine.records import LogEvent
 from holdfast.engine.run import Run, in_loop
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
+from holdfast.engine.unreleased import Unreleased
 from holdfast.engine.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
@@ -88,6 +89,7 @@ class Engine:
         self.follower = Follower(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.turns = Turns()
+        self.unreleased = Unreleased(self)
         self.ancestry = Ancestry(self)
         self.lock = threading.Lock()
         self._owner: Owner | None = None
@@ -250,6 +252,12 @@ class Engine:
         """The append was acknowledged: the program's callback hears of it."""
         if self.teller is not None:
             self.teller.tell(append)
+
+    def note(self, append: Append) -> None:
+        """The same a moment later, by the flusher. Waits for nothing. One that was refused or failed has a
+        version, too: that of what the log has, or will have, in its place."""
+        if self.teller is not None and append.error is None:
+            self.teller.note(append)
 
     def tell_up_to(self, run_id: str, version: int) -> None:
         """And of what others have written to a run of this process."""

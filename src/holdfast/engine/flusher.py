@@ -114,14 +114,14 @@ class Flusher:
 
     def _flush(self, one: Beginning) -> None:
         try:
-            one.flush(_Told(one, self))
+            one.flush(self.outcome_for(one.execution))
         except Exception as error:  # what cannot be written of one run is no reason to leave the others
             one.execution.lose(error)
 
-    def written(self, append: Append) -> None:
-        """What the program's callback is to be told of soon. Waits for nothing."""
-        if self._engine.teller is not None:
-            self._engine.teller.note(append)
+    def outcome_for(self, run: Execution) -> Callable[[Append], None]:
+        """What is to follow an append of this run that nobody waits for: it is told of soon, or the run is
+        lost, because nothing may be built on what was refused or failed."""
+        return _Outcome(run, self._engine)
 
     def _tell(self) -> None:
         if self._engine.teller is not None:
@@ -131,17 +131,17 @@ class Flusher:
         return self._engine.teller is not None and bool(self._engine.teller.noted)
 
 
-class _Told:
+class _Outcome:
     """Called in the thread that commits: it must not wait for anything, a program's callback least."""
 
-    __slots__ = ("_flusher", "_one")
+    __slots__ = ("_engine", "_run")
 
-    def __init__(self, one: Beginning, flusher: Flusher) -> None:
-        self._one = one
-        self._flusher = flusher
+    def __init__(self, run: Execution, engine: Engine) -> None:
+        self._run = run
+        self._engine = engine
 
     def __call__(self, append: Append) -> None:
         if append.error is not None:
-            self._one.execution.lose(append.error)
+            self._run.lose(append.error)
         else:
-            self._flusher.written(append)
+            self._engine.note(append)

@@ -3,7 +3,8 @@
 One thread, awake while there are runs to follow. It tells live runs what concerns them (a decision, a
 signal, a cancel, a new owner), and goes on with parked ones when they can: nothing holds them up any more,
 or their time has come. What can go on is asked of the store, never concluded from what was seen, so that
-nothing can be missed; the pulse and the feed only say when to ask.
+nothing can be missed; the pulse and the feed only say when to ask. And it releases the runs that could not
+be released when their execution ended.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine import steering
+from holdfast.engine.claim import release_left
 from holdfast.engine.execution import Execution
 from holdfast.engine.hearing import HEARD
 from holdfast.errors import Refused, Resync, StoreVanished
@@ -132,7 +134,7 @@ class Follower:
             self._rest()
 
     def _has_work(self) -> bool:
-        return not self._closed and bool(self._parked or self._engine.live)
+        return not self._closed and bool(self._parked or self._engine.live or self._engine.unreleased)
 
     def _rest(self) -> None:
         """Sleep until there is something to follow; what comes between these lines is seen by the second."""
@@ -175,10 +177,12 @@ class Follower:
         now = self._engine.clock.now_us()
         if self._parked and (concerned or new or 0 < self._next <= now):
             self._go_on(now)
-        if self._parked and self._engine.clock.monotonic() >= self._again:
+        if (self._parked or self._engine.unreleased) and self._engine.clock.monotonic() >= self._again:
             self._again = self._engine.clock.monotonic() + _AGAIN_S
-            self._go_on(now)
-            self._look_for_dead()
+            release_left(self._engine)
+            if self._parked:
+                self._go_on(now)
+                self._look_for_dead()
 
     def _hear(self) -> bool:
         """Take in what the log has since the last look; whether parked runs, or descendants of theirs, are

@@ -46,7 +46,7 @@ class Ending(NamedTuple):
     outcome: Outcome
     blobs: Sequence[tuple[str, bytes]] = ()
     final: bool = False
-    """The run ends or is paused with this: if it cannot be written, it is not."""
+    """The run ends or is halted with this: if it cannot be written, it is not."""
 
     @property
     def cancel(self) -> c.CancelRun | None:
@@ -56,6 +56,16 @@ class Ending(NamedTuple):
     def unwritten(self, error: BaseException) -> Outcome:
         """The outcome when writing failed. What stopped a run says more than that its release failed."""
         return Outcome(None, error if self.final else self.outcome.error or error)
+
+
+class Ended(NamedTuple):
+    """How an execution ended, and whether the log is known to say that nobody executes the run."""
+
+    outcome: Outcome
+    released: bool
+
+
+_DIED = Outcome(None, HoldfastError("the driver died"))
 
 
 def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
@@ -73,7 +83,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
         return Ending((), Outcome(None, control))
     if control is not None:
         commands = control.commands if lost is None else ()
-        final = any(isinstance(one, (c.CancelRun, c.PauseRun)) for one in control.commands)
+        final = any(isinstance(one, (c.CancelRun, c.PauseRun, c.AttendRun)) for one in control.commands)
         told = control.error if lost is None or not final else lost
         return Ending(() if control.silent else (*commands, release), Outcome(None, told), final=final)
     if error is None:
@@ -146,21 +156,23 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
     attached._when_ended(lambda: run.finish(attached._outcome))
 
 
-def _dismiss(engine: Engine, run_id: str) -> None:
-    """Nobody executes the run here any more. Can be repeated: the run is live until all else is done."""
+def _dismiss(engine: Engine, run_id: str, *, released: bool) -> None:
+    """Nobody executes the run here any more. Can be repeated: the run is live until all else is done. If
+    nobody knows that the log says so, too, it is released later."""
     engine.turns.leave(run_id)
     live = engine.live.get(run_id)
     if live is not None:
+        if not released:
+            engine.unreleased.add(run_id, live[0].epoch)
         live[0].forget_birth()
         steps.live_runs.discard(live[0])
     with engine.lock:
         engine.live.pop(run_id, None)
 
 
-def _cut_off(engine: Engine, run_id: str, by: BaseException) -> Outcome:
+def _cut_off(run_id: str, by: BaseException) -> Outcome:
     """Something, Ctrl-C most likely, came outside the function: before it began, or while its end was
-    written. Whatever of it is written, the run is released."""
-    release_quietly(engine, run_id)
+    written. Whatever of it is written, the run is to be released."""
     if isinstance(by, Exception):
         return Outcome(None, by)
     error = RunInterrupted(run_id, f"it was interrupted ({type(by).__name__})")
@@ -178,10 +190,9 @@ def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
         live = engine.live.get(run.id)
         executes = live is not None and live[0].mailbox is None and live[0].thread == threading.get_ident()
         if engine.turns.cut_off(run.id) or executes:
-            outcome = _cut_off(engine, run.id, error)
-            _dismiss(engine, run.id)
+            _dismiss(engine, run.id, released=release_quietly(engine, run.id))
             if not run.done():
-                run.finish(outcome)
+                run.finish(_cut_off(run.id, error))
         raise
 
 
@@ -207,16 +218,17 @@ def execute(
     if state.ended:
         run.finish(ended(engine, run.id, state))
         return
-    outcome, alias = Outcome(None, HoldfastError("the driver died")), None
+    outcome, released, alias = _DIED, False, None
     try:
         execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
         alias = codes.enter(state.code)
-        outcome = _execute(execution, workflow, arguments, deadline)
+        outcome, released = _execute(execution, workflow, arguments, deadline)
     except BaseException as error:
-        outcome = _cut_off(engine, run.id, error)
+        outcome = _cut_off(run.id, error)
+        released = release_quietly(engine, run.id)
     finally:
         codes.leave(alias)
-        _dismiss(engine, run.id)
+        _dismiss(engine, run.id, released=released)
         _finish(engine, run, outcome, on_park)
 
 
@@ -230,7 +242,7 @@ def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) ->
         engine.teller.when_told(run.id, partial(run.finish, outcome))
 
 
-def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Outcome:
+def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Ended:
     engine = execution.engine
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
     try:
@@ -245,7 +257,7 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
             try:
                 return _stopped(_release(execution, parked, saved))
             except Control as control:
-                return Outcome(None, control.error)
+                return Ended(Outcome(None, control.error), False)
         if ending.commands:
             try:
                 if ending.cancel is not None:
@@ -254,8 +266,8 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
                 engine.store.append(entry)
                 engine.tell(entry)
             except HoldfastError as error:
-                return ending.unwritten(error)
-    return ending.outcome
+                return Ended(ending.unwritten(error), False)
+    return Ended(ending.outcome, bool(ending.commands))
 
 
 def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -> Control:
@@ -277,9 +289,9 @@ def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
     return workflow.fn(*args, **kwargs)
 
 
-def _stopped(control: Control) -> Outcome:
+def _stopped(control: Control) -> Ended:
     """A parked run goes on as it is; whatever else stopped it, is told."""
-    return Outcome(None, control if isinstance(control, Parked) else control.error)
+    return Ended(Outcome(None, control if isinstance(control, Parked) else control.error), True)
 
 
 # Asynchronous
@@ -308,26 +320,27 @@ async def execute_async(
         run.finish(await asyncio.to_thread(ended, engine, run.id, state))
         return
     install_task_factory(asyncio.get_running_loop())
-    outcome, alias = Outcome(None, HoldfastError("the driver died")), None
+    outcome, released, alias = _DIED, False, None
     try:
         execution = _enlist(engine, run, claimed, is_async=True)
         driver = asyncio.current_task()
         if isinstance(driver, RunTask):
             driver.execution = execution
         alias = codes.enter(state.code)
-        outcome = await _execute_async(execution, workflow, arguments, deadline)
-    except BaseException:
+        outcome, released = await _execute_async(execution, workflow, arguments, deadline)
+    except BaseException as error:
+        outcome = _cut_off(run.id, error)
         give_back(engine, run.id, claimed)
         raise
     finally:
         codes.leave(alias)
-        _dismiss(engine, run.id)
+        _dismiss(engine, run.id, released=released)
         _finish(engine, run, outcome, on_park)
 
 
 async def _execute_async(
     execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline
-) -> Outcome:
+) -> Ended:
     from holdfast.engine import aio
 
     scope = Scope(execution, Counters(), threading.get_ident(), deadline)
@@ -354,7 +367,7 @@ async def _execute_async(
                 release = partial(_release, execution, parked, saved)
                 return _stopped(await aio.in_store(execution, release))
             except Control as control:
-                return Outcome(None, control.error)
+                return Ended(Outcome(None, control.error), False)
         if ending.commands:
             try:
                 if ending.cancel is not None:
@@ -363,7 +376,7 @@ async def _execute_async(
                 commands = (*saved, *ending.commands)
                 await aio.commit(execution, execution.entry(commands, blobs=ending.blobs))
             except Control as control:
-                return ending.unwritten(control.error)
+                return Ended(ending.unwritten(control.error), False)
             except HoldfastError as error:
-                return ending.unwritten(error)
-    return ending.outcome
+                return Ended(ending.unwritten(error), False)
+    return Ended(ending.outcome, bool(ending.commands))

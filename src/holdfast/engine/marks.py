@@ -108,7 +108,7 @@ def emit(name: str, value: object) -> None:
     if isinstance(inside, InsideStep):
         run = inside.execution
         entry = run.entry([c.Emit(name, raw, step=inside.key, attempt=inside.attempt)], durable=False)
-        run.engine.store.append_soon(entry, run.engine.flusher.written)
+        run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
         return
     scope = _scope("emit")
     if scope is None:

@@ -12,9 +12,10 @@ from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
+from holdfast.engine.unreleased import is_held
 from holdfast.errors import CrashLoop, InDoubt, RunPaused
 from holdfast.kernel.evolve import fold
-from holdfast.store.port import RunFilter
+from holdfast.store.port import RunFilter, RunRow
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -48,10 +49,13 @@ def ready(engine: Engine) -> list[str]:
 
 
 def orphans(engine: Engine) -> list[str]:
-    """The runs whose owner is dead, the oldest first; of a family, only its eldest."""
+    """The runs that name an owner and that nobody executes, because it is dead, or is this very process and
+    could not release them; the oldest first, and of a family, only its eldest."""
     named = engine.store.owners_named(_OPEN)
-    living = tuple(owner for owner in named if is_alive(engine.home, owner))
+    others = [owner for owner in named if not (engine.unreleased and engine.owns(owner))]
+    living = tuple(owner for owner in others if is_alive(engine.home, owner))
     rows = engine.store.find_runs(RunFilter(orphaned=_OPEN, live=("", *living)))
+    rows = [row for row in rows if not (engine.owns(row.owner) and _is_held(engine, row))]
     strays = set(engine.store.strays([row.id for row in rows if row.parent]))
     found = [row for row in reversed(rows) if row.id not in strays]
     return list(dict.fromkeys(engine.ancestry.eldest(row.parent) if row.parent else row.id for row in found))
@@ -99,4 +103,8 @@ def _goes_on(engine: Engine, run_id: str) -> bool:
     row = engine.store.run(run_id)
     if row is None or row.status not in _OPEN:
         return False
-    return not row.owner or not is_alive(engine.home, row.owner)
+    return not _is_held(engine, row)
+
+
+def _is_held(engine: Engine, row: RunRow) -> bool:
+    return is_held(engine, row.id, row.owner, row.epoch)

@@ -53,10 +53,11 @@ def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead")
 
 
 def seen_alive_us(engine: Engine, run_id: str, state: RunState) -> int:
-    """When the owner that a run names, which is dead, was last seen alive; 0 if it names none. Returns when
-    its commands are dead, too."""
+    """When the owner that a run names, which is dead or could not release it, was last seen at it; 0 if it
+    names none. Returns when its commands are dead, too."""
     ended_at = wait_for_commands(command_locks(engine.home, run_id), run_id, state.epoch)
-    return last_seen_us(engine, state.owner, ended_at)
+    left = engine.unreleased.find(run_id, state.epoch)
+    return last_seen_us(engine, state.owner, ended_at) if left is None else max(ended_at, left.at)
 
 
 def last_seen_us(engine: Engine, dead: str, ended_at: int) -> int:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.missing import missing
-from holdfast.engine.ownership import is_alive
+from holdfast.engine.unreleased import is_held
 from holdfast.errors import BadInput, RunHeld, StepError, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -32,7 +32,7 @@ def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any,
         if state is None:
             raise missing(engine.store, run_id)
         key = find_step(run_id, state, step)
-        held = _is_held(engine, run_id, state)
+        held = is_held(engine, run_id, state.owner, state.epoch)
         if held and state.steps[key].status in _OPEN:
             row = engine.store.owner(state.owner)
             raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
@@ -49,14 +49,6 @@ def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any,
             return key
 
 
-def _is_held(engine: Engine, run_id: str, state: RunState) -> bool:
-    """Whether a live owner executes the run. One of this very process that does not, has only not
-    been able to release it."""
-    if not state.owner or not is_alive(engine.home, state.owner):
-        return False
-    return run_id in engine.live or state.owner != engine.owner_id
-
-
 class _Attempt:
     """One try to settle, decided inside the write transaction. `settled` stays False if the run got
     another owner in between: then its liveness must be looked at first."""
@@ -66,7 +58,7 @@ class _Attempt:
     ) -> None:
         self._engine = engine
         self._state = state
-        self._owner = state.owner
+        self._held_by = (state.owner, state.epoch)
         self._command = command
         self._blobs = blobs
         self.settled = False
@@ -74,7 +66,7 @@ class _Attempt:
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         now = fold(recorded, self._state)
         assert now is not None
-        if now.owner not in ("", self._owner):
+        if now.owner and (now.owner, now.epoch) != self._held_by:
             return Decision()
         at = self._engine.clock.now_us()
         events = decide(now, self._command)

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.missing import missing
-from holdfast.engine.ownership import is_alive
 from holdfast.engine.remains import seen_alive_us
+from holdfast.engine.unreleased import is_held
 from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -190,7 +190,7 @@ class _Attempt:
     def __init__(self, engine: Engine, state: RunState, live: bool, command: c.Command, blobs: Blobs) -> None:
         self._engine = engine
         self._state = state
-        self._owner = state.owner
+        self._held_by = (state.owner, state.epoch)
         self._command = command
         self._blobs = blobs
         self.live = live
@@ -202,13 +202,13 @@ class _Attempt:
         state = fold(engine.store.history(run_id))
         if state is None:
             raise missing(engine.store, run_id)
-        live = bool(state.owner) and is_alive(engine.home, state.owner)
+        live = is_held(engine, run_id, state.owner, state.epoch)
         return cls(engine, state, live, make(state, live), blobs)
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         now = fold(recorded, self._state)
         assert now is not None
-        if now.owner != self._owner:
+        if (now.owner, now.epoch) != self._held_by:
             return Decision()
         at = self._engine.clock.now_us()
         self.events = decide(now, self._command)

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine.control import Control
 from holdfast.engine.files import mark_of
-from holdfast.errors import ContentsDamaged, HoldfastError, NeedsAttention, SnapshotNotFound
+from holdfast.errors import (
+    ContentsDamaged,
+    HoldfastError,
+    NeedsAttention,
+    SnapshotNotFound,
+    StoreError,
+    StoreFull,
+)
 from holdfast.kernel import commands as c
 from holdfast.kernel.files import last, last_git
 
@@ -51,7 +58,7 @@ def begin(run: Execution) -> None:
             git = position_of(workspace) if last_git(run.state.files) is not None else None
             write(run, [*commands, save(workspace, now, "start", git=git)])
     except HoldfastError as error:
-        raise run.stop(unusable(run, error)) from None
+        raise unusable(run, error) from None
     run.engine.heart.beat_for(run)
 
 
@@ -92,10 +99,14 @@ def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
 
 
 def unusable(run: Execution, error: HoldfastError) -> Control:
+    """Stop a run whose files cannot be looked at: that is for a person. A disk that is full is not: the run
+    is let go as it is, and goes on when there is room."""
+    if isinstance(error, StoreFull):
+        return run.lose(error)
     lost = isinstance(error, (ContentsDamaged, SnapshotNotFound))
     way = f"; `holdfast fork {run.id} --at STEP` makes a run that does without" if lost else ""
     reason = f"its files cannot be looked at: {error}{way}"
-    return Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)])
+    return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)]))
 
 
 def save(
@@ -105,8 +116,13 @@ def save(
 
 
 def write(run: Execution, commands: Sequence[c.Command]) -> None:
+    """Append what these commands bring about. What the log cannot take stops the run as any lost append does:
+    that it needs attention could not be written either."""
     entry = run.entry(commands)
-    run.engine.store.append(entry)
+    try:
+        run.engine.store.append(entry)
+    except StoreError as error:
+        raise run.lose(error) from None
     run.engine.tell(entry)
 
 
@@ -146,7 +162,7 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
             held.enter_context(workspace.contents.hold())
             snapshot, git = take(run, workspace), position_of(workspace)
         except HoldfastError as error:
-            raise run.stop(unusable(run, error)) from None
+            raise unusable(run, error) from None
         run.engine.heart.beat_for(run)
         saved(run)
         yield snapshot, str(workspace.root), git, mark_of(workspace.root)

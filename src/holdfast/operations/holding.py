@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive
 from holdfast.engine.remains import last_seen_us, seen_alive_us
+from holdfast.engine.unreleased import is_held
 from holdfast.errors import RunHeld
 from holdfast.kernel.evolve import fold
 
@@ -46,10 +47,7 @@ def look(engine: Engine, state: RunState) -> Dead:
 
 
 def refuse_live(engine: Engine, run_id: str, state: RunState) -> None:
-    if not state.owner or not is_alive(engine.home, state.owner):
-        return
-    # One of this very process that does not execute it has only not been able to release it.
-    if run_id in engine.live or state.owner != engine.owner_id:
+    if is_held(engine, run_id, state.owner, state.epoch):
         row = engine.store.owner(state.owner)
         way = f"`holdfast pause {run_id}` stops it at its next step, or wait for its end"
         raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?", way)
