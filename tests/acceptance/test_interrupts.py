@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -153,6 +154,7 @@ def test_take_over_of_a_stopped_owner(cli):
     owner = cli.start("run", "--id", "h", "flow.py:main")
     cli.wait_for_note("hang")
     owner.send_signal(signal.SIGSTOP)
+    os.waitpid(owner.pid, os.WUNTRACED)  # it does not see what comes next
     (cli.directory / "go").touch()
     assert cli("resume", "h", code=4).err
     assert cli("resume", "h", "--take-over").json() == "went"

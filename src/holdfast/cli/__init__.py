@@ -11,9 +11,12 @@ def main() -> None:
     """The program `holdfast`."""
     # While modules load nothing becomes garbage; whatever executes runs turns this on again.
     gc.disable()
-    from holdfast.cli.app import run_program
+    try:
+        from holdfast.cli.app import run_program
 
-    code = run_program()
+        code = run_program()
+    except KeyboardInterrupt:  # before there is anybody to say so
+        os._exit(130)
     if "holdfast.engine.engine" not in sys.modules:
         # No code but ours ran, and all it had to say is flushed: taking the interpreter down in
         # good order would be a tenth of what `holdfast list` costs.

@@ -90,7 +90,8 @@ class Office:
             if self._left != seen:
                 seen, moved = self._left, max(now, storm_ends)
             if now > moved + END_S:
-                raise Late(f"nobody has gone on with these runs for {END_S:g} s: {self._left}")
+                there = "; ".join(map(str, present.values()))
+                raise Late(f"nobody has gone on with these runs for {END_S:g} s: {self._left}; {there}")
             for terminal, actor in list(present.items()):
                 if self.storm and now >= self._death(actor):
                     actor.kill()
