@@ -148,11 +148,14 @@ def test_held_run_names_the_process(cli):
     assert f"process {process.pid}" in cli("doctor").out
 
 
-def test_take_over_of_a_stopped_owner(cli):
+def test_take_over_of_a_stopped_owner(cli, wait_until):
     """`--take-over` goes past an owner under SIGSTOP; awake again, that one writes nothing more."""
     cli.script(HANGS)
     owner = cli.start("run", "--id", "h", "flow.py:main")
     cli.wait_for_note("hang")
+    wait_until(
+        lambda: cli("show", "h", "--json").json()["steps"], "the step in the log: no write is under way"
+    )
     owner.send_signal(signal.SIGSTOP)
     os.waitpid(owner.pid, os.WUNTRACED)  # it does not see what comes next
     (cli.directory / "go").touch()

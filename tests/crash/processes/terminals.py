@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.crash.history import History, RunHistory, require
 from tests.crash.processes.ledger import Lost, check_completed, check_passed
-from tests.crash.processes.stage import HERE, Actor, Late, Stage, chance_of, note, point
+from tests.crash.processes.stage import HERE, Actor, Late, Stage, chance_of, note, point, until
 from tests.crash.score import Budget, Score
 
 SECONDS = 4.0
@@ -108,9 +108,10 @@ class Office:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """The followers are told to stop, and do."""
+        """The followers are told to stop, once they can hear it, and do; the others end by themselves."""
         for actor in self.stage.actors:
-            if actor.alive:
+            if "--follow" in actor.words:
+                until(lambda actor=actor: not actor.alive or actor.err.stat().st_size, f"{actor} serves")
                 actor.interrupt()
         for actor in self.stage.actors:
             code = actor.wait()
