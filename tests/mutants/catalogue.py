@@ -66,6 +66,11 @@ MUTANTS = (
             "        fate.error = fate.error or error\n",
             "        pass\n",
         ),
+        (
+            "store/sqlite/store.py",
+            "                item.fate.error = error\n",
+            "                pass\n",
+        ),
     ),
     mutant(
         "a decision is told before it is committed",
@@ -117,8 +122,8 @@ MUTANTS = (
         "tests/acceptance/test_store_faults.py::test_store_deleted_under_a_run",
         (
             "store/sqlite/store.py",
-            "(_without_doomed(batch))\n                self._check_file()\n",
-            "(_without_doomed(batch))\n",
+            ".write(batch)\n                self._check_file()\n",
+            ".write(batch)\n",
         ),
     ),
     mutant(
