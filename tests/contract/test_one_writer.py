@@ -11,7 +11,7 @@ import time
 import apsw
 import pytest
 
-from holdfast.errors import StoreClosed, StoreCorrupt, StoreFull
+from holdfast.errors import StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Decision, new_event
 from holdfast.store.sqlite import SqliteStore, gate
@@ -78,23 +78,36 @@ def test_a_large_append_is_whole_or_not_there(store):
     assert list(store.verify()) == []
 
 
-def test_a_forked_child_of_a_process_with_the_store_open_is_refused(store, home):
+FORKS = """
+import os, sys
+from pathlib import Path
+from holdfast.errors import StoreClosed
+from holdfast.store.sqlite import SqliteStore
+from holdfast.testing.histories import own, step_append
+
+home = Path(sys.argv[1])
+store = SqliteStore(home)
+own(store, "r")
+child = os.fork()
+if child == 0:
+    try:
+        SqliteStore(home)
+        print("opened", flush=True)
+    except StoreClosed as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+store.append(step_append("r", "a#1"))
+print("written")
+"""
+
+
+def test_a_forked_child_of_a_process_with_the_store_open_is_refused(home):
     """SQLite's memory of the parent's locks would be the child's: it would write without holding any."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            SqliteStore(home)
-            os.write(write, b"opened")
-        except StoreClosed as error:
-            os.write(write, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    os.waitpid(child, 0)
-    assert b"was open in the process that this one was forked from" in os.read(read, 1000)
-    os.close(read)
-    store.append(step_append("r", "a#1"))
+    words = [sys.executable, "-c", FORKS, str(home)]  # a process without other threads
+    told, written = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "was open in the process that this one was forked from" in told
+    assert written == "written"
 
 
 def test_a_history_that_ends_before_its_head_is_not_loaded(store, home):
