@@ -344,6 +344,7 @@ class Engine:
         if self._loop_thread is not None:
             self._loop_thread.close()
         self.flusher.close()
+        self.heart.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False)
         if self._claimers is not None:

@@ -20,6 +20,7 @@ class Heart:
         self._runs: set[str] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
 
     def beat_for(self, run: Execution) -> None:
         self._engine.beat()
@@ -31,10 +32,17 @@ class Heart:
 
     def _beat(self) -> None:
         while True:
-            threading.Event().wait(BEAT_S)
+            self._closed.wait(BEAT_S)
             with self._lock:
                 self._runs &= self._engine.live.keys()
-                if not self._runs or self._engine.closing:
+                if not self._runs or self._engine.closing or self._closed.is_set():
                     self._thread = None
                     return
             self._engine.beat()
+
+    def close(self) -> None:
+        """Nothing is executed any more. Waits for its thread: whoever forks then forks beside none."""
+        self._closed.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
