@@ -444,6 +444,16 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a restore deletes before it is on the disk that it is done",
+        "tests/workspace/test_unsynced.py"
+        "::test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done",
+        (
+            "workspace/journal.py",
+            "            os.fdatasync(fd)\n",
+            "            if phase is not Phase.DONE:\n                os.fdatasync(fd)\n",
+        ),
+    ),
+    mutant(
         "an archived run can be started again",
         SQLITE + "test_an_archived_stream_leaves_its_record_and_nothing_else",
         (

@@ -77,16 +77,16 @@ def killed(score: Score, arguments: argparse.Namespace, *how: str) -> None:
     score.tell(what, one.struck + other.struck, one.wrong + other.wrong, detail)
 
 
-def cut(score: Score, arguments: argparse.Namespace, kind: str) -> None:
+def cut(score: Score, arguments: argparse.Namespace, kind: str, *how: str) -> None:
     """A sample of the calls, and a power cut at each."""
-    what = f"power cuts on {kind} with the old or the new files after"
+    what = " ".join((f"power cuts on {kind} with the old or the new files after", *how))
     try:
         with mounts.mounted(kind):
             pass
     except mounts.CannotCut as reason:
         print(f"{what}: not tried: {reason}")
         return
-    found = kills.tally("--power", kind, f"--seed={arguments.seed}", f"--sample={arguments.cuts}")
+    found = kills.tally("--power", kind, f"--seed={arguments.seed}", f"--sample={arguments.cuts}", *how)
     score.tell(what, found.struck, found.wrong, f" ({found.found['old']} old, {found.found['new']} new)")
 
 
@@ -121,6 +121,7 @@ def main() -> int:
     killed(score, arguments, "--by-links")
     for kind in mounts.MAKE:
         cut(score, arguments, kind)
+        cut(score, arguments, kind, "--neighbour")
     raced(score, arguments.races)
     return 1 if score.failed else 0
 

@@ -5,7 +5,8 @@ restore: writes, syncs, renames, links, modes, in the tree and in the store. The
 life of its own, before it, after it, and in the middle of it if it is a write. Whoever opens the workspace
 next finds exactly the old files or exactly the new ones. Lives *in trouble* die on the way back from a call
 that failed, or die again in the recovery. With `--power` the filesystem forgets at each death what it has not
-written, as in a power cut (`tests.crash.mounts`).
+written, as in a power cut (`tests.crash.mounts`); with `--neighbour` somebody else syncs files of theirs there
+all the time, so that the names are on the disk that were given until then, and the contents are not.
 
     python -m tests.workspace.kills --help      strikes here, and prints a line of JSON for each point
 """
@@ -21,11 +22,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ KINDS = ("modified", "removed", "mode", "link", "directory", "added")
 LEFTOVER = b".holdfast-restore-"
 FILLING = Kind.WRITE | Kind.CREATE
 _FAST = Path("/dev/shm")
+_NEIGHBOUR_S = 0.002
 
 Values = dict[bytes, tuple[int, bytes | None]]
 
@@ -60,6 +63,7 @@ class Story:
     new: Values = field(default_factory=dict)
     calls: tuple[Kind, ...] = ()
     mount: Mount | None = None
+    has_neighbour: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,9 @@ def tally(*arguments: str) -> Tally:
 # Told here
 
 
-def make(directory: Path, seed: int, each: int, mount: Mount | None = None) -> Story:
+def make(
+    directory: Path, seed: int, each: int, mount: Mount | None = None, has_neighbour: bool = False
+) -> Story:
     """A story with at least `each` changes of every kind, told once without a fault."""
     template = directory / "template"
     root = template / "tree"
@@ -142,7 +148,7 @@ def make(directory: Path, seed: int, each: int, mount: Mount | None = None) -> S
         calls = tuple(one.kind for one in shim.recorded())
         new = values(look(scene.workspace.root))
     assert new != story.old
-    return Story(directory, to, left, dict(changes), story.old, new, calls, mount)
+    return replace(story, new=new, calls=calls, mount=mount, has_neighbour=has_neighbour)
 
 
 def _sow(root: Path, each: int) -> None:
@@ -187,6 +193,26 @@ class _Scene:
             os.sync()
         return self
 
+    @contextmanager
+    def company(self) -> Iterator[None]:
+        """The neighbour, if there is one: for a file of theirs the filesystem writes its journal to the disk."""
+        if not self._story.has_neighbour:
+            yield
+            return
+        pid = os.fork()
+        if pid == 0:
+            while True:
+                with (self._story.directory / "neighbour").open("w") as file:
+                    file.write("theirs")
+                    file.flush()
+                    os.fsync(file.fileno())
+                time.sleep(_NEIGHBOUR_S)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
     def cut(self) -> None:
         """What was not synced is forgotten, where power can be cut."""
         if self._story.mount is not None:
@@ -228,6 +254,11 @@ def strike(story: Story, point: Point) -> tuple[int, str]:
 
 def _live(scene: _Scene, act: Callable[[], object], fault: Fault) -> int:
     """A life in a process of its own → 1 if the fault struck."""
+    with scene.company():
+        return _live_alone(scene, act, fault)
+
+
+def _live_alone(scene: _Scene, act: Callable[[], object], fault: Fault) -> int:
     shim.plan(fault, scene.place)
     pid = os.fork()
     if pid == 0:
@@ -295,6 +326,7 @@ def main() -> None:
     parser.add_argument(
         "--power", choices=mounts.MAKE, help="cut the power at each death, on such a filesystem"
     )
+    parser.add_argument("--neighbour", action="store_true", help="somebody else syncs files of theirs there")
     arguments = parser.parse_args()
     if arguments.by_links:
         exchange.exchange = lambda *_: False
@@ -302,7 +334,7 @@ def main() -> None:
     index._MARGIN_NS = index._COARSE_MARGIN_NS = -(10**12)
     chance = random.Random(arguments.seed)
     with _place(arguments.power) as (directory, mount):
-        story = make(directory, arguments.seed, arguments.each, mount)
+        story = make(directory, arguments.seed, arguments.each, mount, arguments.neighbour)
         _say({"calls": len(story.calls), "changes": story.changes})
         points = every(story)
         chance.shuffle(points)

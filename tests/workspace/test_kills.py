@@ -37,8 +37,9 @@ def test_killed_in_trouble(how: tuple[str, ...]) -> None:
     assert set(found.found) == {"old", "new"}
 
 
-def test_a_power_cut_at_a_system_call() -> None:
-    """What was not synced is lost: the old files or the new ones all the same."""
+@pytest.mark.parametrize("how", [(), ("--neighbour",)], ids=["alone", "neighbour"])
+def test_a_power_cut_at_a_system_call(how: tuple[str, ...]) -> None:
+    """What was not synced is lost, all of it or only the contents: the old files or the new ones all the same."""
     if os.geteuid():
         pytest.xfail("only root can mount")
     try:
@@ -46,6 +47,6 @@ def test_a_power_cut_at_a_system_call() -> None:
             pass
     except mounts.CannotCut as reason:
         pytest.skip(str(reason))
-    found = kills.tally("--sample", SAMPLE, "--power", "ext4")
+    found = kills.tally("--sample", SAMPLE, "--power", "ext4", *how)
     assert found.wrong == []
     assert set(found.found) == {"old", "new"}

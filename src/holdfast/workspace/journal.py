@@ -10,9 +10,10 @@ move aside and the new ones into their place, by renames alone: that needs no ro
 be told from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
 *staging*.
 
-What is staged is synced before *applying* is, and *applying* before the first rename. *Done* is not: after a
-power cut it can be there without all of the renames, so whoever finds it does again what is missing. The
-renames, and what was tidied up, are synced together before the journal is removed.
+What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the first
+deletion: a deletion can be on the disk earlier than a byte that was written before it. The renames are not: after
+a power cut *done* can be there without all of them, so whoever finds it does again what is missing. They, and
+what was tidied up, are synced together before the journal is removed.
 """
 
 from __future__ import annotations
@@ -133,13 +134,12 @@ class JournalFile:
         payload = msgspec.msgpack.encode(journal)
         storage.replace_file(self._path, journal.phase.value.encode() + sha256(payload).digest() + payload)
 
-    def mark(self, phase: Phase, *, sync: bool) -> None:
-        """The restore goes on to another phase."""
+    def mark(self, phase: Phase) -> None:
+        """The restore goes on to another phase, for good."""
         fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(fd, phase.value.encode(), 0)
-            if sync:
-                os.fdatasync(fd)
+            os.fdatasync(fd)
         finally:
             os.close(fd)
 

@@ -184,7 +184,7 @@ class Restore:
 
     def _enter(self, phase: Phase) -> None:
         self._walk.close()
-        self._file.mark(phase, sync=phase is not Phase.DONE)
+        self._file.mark(phase)
         self.journal = msgspec.structs.replace(self.journal, phase=phase)
 
     # Moving it into place, and back
