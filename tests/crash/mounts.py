@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from threading import Timer
@@ -60,20 +60,20 @@ class Mount:
     def __init__(self, kind: str, directory: Path) -> None:
         self.point = directory / "mount"
         self._kind = kind
+        self._number = 0
         self._image = directory / "image"
         self.point.mkdir()
-        with self._image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
+        self._other = directory / "other"
+        for image in (self._image, self._other):
+            with image.open("wb") as file:
+                file.truncate(IMAGE_BYTES)
         _system(*MAKE[kind], str(self._image))
         self._mount()
 
     def _mount(self) -> None:
         """Through a device of its own, which goes with the filesystem."""
-        device = _system("losetup", "--find", "--show", str(self._image))
-        try:
+        with _device(self._image) as device:
             _system("mount", "-o", OPTIONS[self._kind], device, str(self.point))
-        finally:
-            _system("losetup", "--detach", device)
 
     def cut(self) -> None:
         """From now on nothing reaches the disk any more, and what did not is lost."""
@@ -84,12 +84,24 @@ class Mount:
             os.close(fd)
 
     def restore(self) -> None:
-        """The power is back. Nobody may have a file open."""
+        """The power is back, and every other time the disk is another device. Nobody may have a file open."""
+        self._number += 1
         _system("umount", str(self.point))
-        self._mount()
+        with _device(self._other) if self._number % 2 else nullcontext():
+            self._mount()
 
     def close(self) -> None:
         _system("umount", str(self.point))
+
+
+@contextmanager
+def _device(image: Path) -> Iterator[str]:
+    """A loop device; if it is mounted meanwhile, it stays until that is over."""
+    device = _system("losetup", "--find", "--show", str(image))
+    try:
+        yield device
+    finally:
+        _system("losetup", "--detach", device)
 
 
 def _system(*argv: str) -> str:

@@ -5,8 +5,8 @@ restore: writes, syncs, renames, links, modes, in the tree and in the store. The
 life of its own, before it, after it, and in the middle of it if it is a write. Whoever opens the workspace
 next finds exactly the old files or exactly the new ones. Lives *in trouble* die on the way back from a call
 that failed, or die again in the recovery. With `--power` the filesystem forgets at each death what it has not
-written, as in a power cut (`tests.crash.mounts`); with `--neighbour` somebody else syncs files of theirs there
-all the time, so that the names are on the disk that were given until then, and the contents are not.
+written, as in a power cut (`tests.crash.mounts`); with `--neighbour` somebody else syncs files of theirs
+there all the time: then the names are on the disk that were given until then, and the contents are not.
 
     python -m tests.workspace.kills --help      strikes here, and prints a line of JSON for each point
 """
@@ -195,7 +195,7 @@ class _Scene:
 
     @contextmanager
     def company(self) -> Iterator[None]:
-        """The neighbour, if there is one: for a file of theirs the filesystem writes its journal to the disk."""
+        """The neighbour, if there is one: for their files the filesystem writes its journal to the disk."""
         if not self._story.has_neighbour:
             yield
             return

@@ -39,7 +39,7 @@ def test_killed_in_trouble(how: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("how", [(), ("--neighbour",)], ids=["alone", "neighbour"])
 def test_a_power_cut_at_a_system_call(how: tuple[str, ...]) -> None:
-    """What was not synced is lost, all of it or only the contents: the old files or the new ones all the same."""
+    """What was not synced is lost, all of it or only contents: the old files or the new ones all the same."""
     if os.geteuid():
         pytest.xfail("only root can mount")
     try:

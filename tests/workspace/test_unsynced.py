@@ -37,8 +37,8 @@ def test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done(
 def cut_off(
     workspace: Workspace, to: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restore in a process that dies when the old contents and half of the removed files are deleted. Of its
-    journal there is what was synced last."""
+    """A restore in a process that dies when the old contents and half of the removed files are deleted. Of
+    its journal there is what was synced last."""
     plan, delete, sync, deleted = workspace.plan(to, left), Removal.delete, os.fdatasync, []
     synced = tmp_path / "synced"
 

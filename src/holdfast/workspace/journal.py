@@ -10,10 +10,10 @@ move aside and the new ones into their place, by renames alone: that needs no ro
 be told from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
 *staging*.
 
-What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the first
-deletion: a deletion can be on the disk earlier than a byte that was written before it. The renames are not: after
-a power cut *done* can be there without all of them, so whoever finds it does again what is missing. They, and
-what was tidied up, are synced together before the journal is removed.
+What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the
+first deletion: a deletion can be on the disk earlier than a byte that was written before it. The renames are
+not: after a power cut *done* can be there without all of them, so whoever finds it does again what is
+missing. They, and what was tidied up, are synced together before the journal is removed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ class Journal(msgspec.Struct, frozen=True):
     or has to be widened meanwhile, as (path, before, after)."""
 
     token: str
-    root: tuple[int, int]
     phase: Phase
     moves: list[Move]
     chmods: list[Item]

@@ -16,7 +16,7 @@ _WIDE = 0o700
 _ABSENT = Entry(0, Ref(b""))
 
 
-def journal_of(actions: Sequence[Change], seen: Sightings, token: str, root: tuple[int, int]) -> Journal:
+def journal_of(actions: Sequence[Change], seen: Sightings, token: str) -> Journal:
     """The journal of a restore that has not begun. Actions are sorted, a directory before what is in it."""
     moves: dict[bytes, Move] = {}
     carriers: dict[bytes, Move] = {}
@@ -43,7 +43,7 @@ def journal_of(actions: Sequence[Change], seen: Sightings, token: str, root: tup
         if sight is not None and sight[0] & _WIDE != _WIDE:
             modes.setdefault(parent, (parent, sight[0], sight[0]))
     ordered = [modes[path] for path in sorted(modes)]
-    return Journal(token, root, Phase.STAGING, list(moves.values()), chmods, ordered)
+    return Journal(token, Phase.STAGING, list(moves.values()), chmods, ordered)
 
 
 def _item(action: Change, seen: Signature | None) -> Item:

@@ -22,9 +22,9 @@ _PREFIX = "rescued-"
 class Rescues:
     """Those of one root, as one snapshot of the files alone that were rescued."""
 
-    def __init__(self, contents: Contents, directory: Path, mark: str) -> None:
+    def __init__(self, contents: Contents, directory: Path, name: str) -> None:
         self._contents = contents
-        self._path = directory / f"{_PREFIX}{mark}"
+        self._path = directory / f"{_PREFIX}{name}"
 
     def add(self, found: Mapping[bytes, Entry]) -> str | None:
         """The snapshot of what was found now, and of what no log names yet; None if there is nothing."""

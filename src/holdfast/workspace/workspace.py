@@ -19,6 +19,7 @@ from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.editing import NO_EDITS, Edits
+from holdfast.workspace.identity import Identity
 from holdfast.workspace.index import Index, Sightings, signature
 from holdfast.workspace.journal import JournalFile, Phase
 from holdfast.workspace.listing import Entry
@@ -91,14 +92,13 @@ class Workspace:
         self._largest_ignored = largest_ignored
         self._progress = progress
         self.contents = Contents(directory)
-        status = os.stat(self.root)
-        self._identity = status.st_dev, status.st_ino
-        mark = f"{status.st_dev:x}-{status.st_ino:x}"  # stays the same when the workspace is moved
-        self._index_path = directory / f"index-{mark}"
-        self._lock_path = directory / f"restore-{mark}.lock"
-        self._work_path = directory / f"work-{mark}.lock"
-        self._journal = JournalFile(directory / f"restore-{mark}")
-        self.rescues = Rescues(self.contents, directory, mark)
+        self._identity = Identity(self.root, directory)
+        name = self._identity.name
+        self._index_path = directory / f"index-{name}"
+        self._lock_path = directory / f"restore-{name}.lock"
+        self._work_path = directory / f"work-{name}.lock"
+        self._journal = JournalFile(directory / f"restore-{name}")
+        self.rescues = Rescues(self.contents, directory, name)
         self._index: Index | None = None
         self._seen: Sightings | None = None
         self._mutex = threading.RLock()
@@ -317,11 +317,12 @@ class Workspace:
 
     def _begin(self, root: int, plan: Plan) -> Restore:
         assert self._seen is not None, "a snapshot was just taken"
-        journal = journal_of(plan.actions, self._seen, secrets.token_hex(4), self._identity)
+        journal = journal_of(plan.actions, self._seen, secrets.token_hex(4))
         return Restore(root, self.contents, self._journal, journal)
 
     def _carry_out(self, restore: Restore, partial: bool) -> None:
         try:
+            self._identity.record()
             restore.stage(partial=partial)
             restore.apply()
         except (ContentsDamaged, Disturbed, OSError) as exc:
@@ -364,8 +365,7 @@ class Workspace:
         except OSError as exc:
             raise WorkspaceError(f"the workspace {self.root} is gone ({exc.strerror}); open it anew") from exc
         try:
-            status = os.fstat(fd)
-            if (status.st_dev, status.st_ino) != self._identity:
+            if not self._identity.is_of(os.fstat(fd)):
                 raise WorkspaceError(f"the workspace {self.root} is another directory now; open it anew")
             yield fd
         finally:
