@@ -116,6 +116,17 @@ def test_a_signal_is_never_slept_through(cli):
     assert done.stdout == "stopped\n"
 
 
+def test_interrupt_while_the_program_loads(tmp_path):
+    """There is no traceback, and the code is that of every other interrupt."""
+    (tmp_path / "click.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    path = os.pathsep.join((str(tmp_path), *sys.path))
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "list"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_interrupt_ends_a_command(cli, wait_until):
     """Ctrl-C ends the running command's tree; a `once` command is in doubt, and the program says so."""
     process = cli.start("run", "--id", "c", "--effect", "once", "--", "sh", "-c", "touch up; sleep 60")
