@@ -215,6 +215,16 @@ def test_a_store_whose_making_was_cut_off_is_finished(store, home):
     again.close()
 
 
+def test_the_pulse_is_another_number_after_an_error_of_the_disk(store):
+    """Another connection reads then, whose own count begins anew."""
+    seen = [store.pulse()]
+    for number in range(4):
+        store._disconnect()
+        store.append(step_append("r", f"a#{number}"))
+        seen.append(store.pulse())
+    assert len(set(seen)) == len(seen)
+
+
 def test_everything_is_private(store, home):
     """The directory is 0700 and every file in it 0600, whatever the umask."""
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (home, *home.iterdir())}

@@ -141,6 +141,12 @@ def test_a_script_that_no_longer_loads_is_told(killed, open_hf):
         run.result(0)
 
 
+def test_a_script_that_exits_when_it_is_loaded_is_told(killed, open_hf):
+    killed.script.write_text("import sys\nsys.exit('usage: job.py NAME')\n")
+    with pytest.raises(CodeNotFound, match="SystemExit: usage: job"):
+        open_hf().resume("job")
+
+
 def test_a_script_without_the_guard_is_refused(lab, open_hf):
     """Loading it must not open a Holdfast and start the run again."""
     job = lab(SCRIPT.replace('if __name__ == "__main__":', "if True:"))

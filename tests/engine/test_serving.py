@@ -6,7 +6,9 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import RunCancelled, RunWaiting, approval, sleep, step, wait_for
+from holdfast.engine import recovery
 from holdfast.engine.serving import Service
+from holdfast.errors import CodeNotFound, StoreFull
 
 
 @pytest.fixture
@@ -170,13 +172,11 @@ def test_what_cannot_be_executed_is_told_once(open_hf, act, crashes, serve, monk
         parked(first, "x")
         first.approve("x")
         first.close()
-    from holdfast.engine import code
-    from holdfast.errors import CodeNotFound
 
     def lost(_):
         raise CodeNotFound("play", "it is gone")
 
-    monkeypatch.setattr(code, "load", lost)
+    monkeypatch.setattr(recovery.codes, "load", lost)
     service, told = serve()
     until(lambda: told)
     threading.Event().wait(1.3)  # longer than between two looks for orphans
@@ -195,3 +195,81 @@ def test_a_run_that_waits_again_is_told_as_waiting(open_hf, act, serve):
     reader = open_hf()
     reader.approve("x", "b")
     until(lambda: reader.get("x").status == "completed")
+
+
+def wait_at_a_gate(hf, act, *names):
+    """Runs of their own, which nobody holds."""
+    for name in names:
+        hf.with_id(name).start(act(lambda: approval("ok").outcome))
+        parked(hf, name)
+    hf.close()
+
+
+def failing(monkeypatch, *errors):
+    """The first claims find these errors when they load the run's code."""
+    left, load = list(errors), recovery.codes.load
+
+    def stumble(code):
+        if left:
+            error = left.pop(0)
+            raise error() if callable(error) else error
+        return load(code)
+
+    monkeypatch.setattr(recovery.codes, "load", stumble)
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
+def test_what_failed_is_tried_again_though_nothing_else_happens(open_hf, act, serve, monkeypatch, others):
+    """The store is quiet: nobody writes anything that would be a reason to look."""
+    wait_at_a_gate(open_hf(), act, "x")
+    failing(monkeypatch, *[StoreFull("no room")] * (1 + others))
+    services = [serve() for _ in range(1 + others)]
+    reader = open_hf()
+    reader.approve("x")
+    until(lambda: reader.get("x").status == "completed")
+    assert [type(error) for _, told in services for _, error in told].count(StoreFull) == 1 + others
+
+
+def test_what_was_written_while_it_failed_is_a_reason_to_try_again(open_hf, act, serve, monkeypatch):
+    """It was refused as it was before: that would be all for half a minute."""
+    wait_at_a_gate(open_hf(), act, "x")
+    reader = open_hf()
+
+    def gone():
+        reader.signal("x", "more")
+        return CodeNotFound("play", "it is gone")
+
+    failing(monkeypatch, gone)
+    serve()
+    reader.approve("x")
+    until(lambda: reader.get("x").status == "completed", 10)
+
+
+def test_code_that_ends_its_thread_leaves_room_for_others(open_hf, act, serve, monkeypatch):
+    wait_at_a_gate(open_hf(), act, "x", "y")
+    failing(monkeypatch, SystemExit(3))
+    _, told = serve(limit=1)
+    reader = open_hf()
+    reader.approve("x")
+    until(lambda: told)
+    assert (told[0][0], type(told[0][1])) == ("x", SystemExit)
+    reader.approve("y")
+    until(lambda: reader.get("y").status == "completed")
+
+
+def test_a_system_without_threads_is_no_reason_to_end(open_hf, act, serve, monkeypatch):
+    wait_at_a_gate(open_hf(), act, "x")
+    serve()
+    start, refused = threading.Thread.start, []
+
+    def scarce(thread):
+        if thread.name == "serve-x" and len(refused) < 3:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    reader = open_hf()
+    reader.approve("x")
+    until(lambda: reader.get("x").status == "completed")
+    assert len(refused) == 3

@@ -400,6 +400,20 @@ MUTANTS = (
             "Decision(events, epoch), Decision()\n",
         ),
     ),
+    mutant(
+        "a follower that could not execute a run waits for others to write something",
+        ENGINE + "test_serving.py::test_what_failed_is_tried_again_though_nothing_else_happens[alone]",
+        ("engine/serving.py", "        if again or pulse", "        if pulse"),
+    ),
+    mutant(
+        "a run whose code ends its thread keeps its place",
+        ENGINE + "test_serving.py::test_code_that_ends_its_thread_leaves_room_for_others",
+        (
+            "engine/serving.py",
+            "        except BaseException as refused:",
+            "        except Exception as refused:",
+        ),
+    ),
     # Files
     mutant(
         "what a cut-off command did is left for the next attempt",

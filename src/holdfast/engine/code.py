@@ -99,7 +99,7 @@ def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
         _execute(loader, module)
     except BaseException as error:
         sys.modules.pop(name, None)
-        if isinstance(error, Exception):
+        if isinstance(error, (Exception, SystemExit)):
             raise CodeNotFound(where, f"loading it raised {type(error).__name__}: {error}") from error
         raise
     alias_module("__main__", name)

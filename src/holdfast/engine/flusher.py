@@ -84,12 +84,13 @@ class Flusher:
         idle = ticks = 0
         while not self._closing.wait(self._after_s):
             ticks += 1
-            if ticks >= _FOLLOW_TICKS and self._engine.live:
-                self._engine.follower.ensure()
+            follower = self._engine.follower
+            if follower.is_missing or (ticks >= _FOLLOW_TICKS and self._engine.live):
+                follower.ensure()
             if self._watched or self._has_noted():
                 idle = 0
                 self._tick()
-            elif idle < _IDLE_TICKS:
+            elif idle < _IDLE_TICKS or follower.is_missing:
                 idle += 1
             else:
                 self._rest()

@@ -63,6 +63,8 @@ class Follower:
         self._next = 0
         """When the time of the next parked run comes; 0 for never."""
         self._again = 0.0
+        self.is_missing = False
+        """It could not be started when it was wanted: the flusher asks for it again."""
 
     def ensure(self) -> None:
         """Be awake: there are runs to follow."""
@@ -73,8 +75,12 @@ class Follower:
                 return
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="holdfast-follow", daemon=True)
-                thread.start()
-                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:  # the system has no more threads now
+                    self.is_missing = True
+                    return
+                self._thread, self.is_missing = thread, False
             self._awake = True
             self._wake.set()
 

@@ -7,6 +7,7 @@ directory and the interpreter of this process, and otherwise in a process of its
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.store.port import RunRow
 
 _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
@@ -54,7 +56,7 @@ class EndedElsewhere(Refused):
 
 class _Refusal(NamedTuple):
     """Why a run, as it was at this version, could not be executed, and when to try again all the same: its
-    code may be back."""
+    code may be back, the disk may have room."""
 
     version: int
     why: str
@@ -75,6 +77,9 @@ class Service:
         self._orphans_due = 0.0
         self._pulse: int | None = None
         self._due = 0
+        self._again_at = math.inf
+        """When the first of the refused runs that were passed over is tried again: nothing else may happen
+        by then."""
         self.served = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -100,42 +105,51 @@ class Service:
             self._orphans_due = engine.clock.monotonic() + _ORPHANS_EVERY_S
             found += recovery.orphans(engine)
         pulse = engine.store.pulse()
-        if pulse != self._pulse or 0 < self._due <= now:
-            self._pulse = pulse
+        again = engine.clock.monotonic() >= self._again_at
+        if again or pulse != self._pulse or 0 < self._due <= now:
+            self._pulse, self._again_at = pulse, math.inf
             found += recovery.ready(engine)
             self._due = engine.store.next_due(now)
         for run_id in dict.fromkeys(found):
-            if not self._is_news(run_id):
-                continue
-            if not self._serve(run_id):
+            row = self._news(run_id)
+            if row is not None and not self._serve(row):
                 self._pulse, self._orphans_due = None, 0.0  # no room now: look again
                 return
 
-    def _is_news(self, run_id: str) -> bool:
+    def _news(self, run_id: str) -> RunRow | None:
+        """The run, if it can be gone on with and was not refused as it is."""
         if run_id in self._engine.live:
-            return False
+            return None
         row = self._engine.store.run(run_id)
         if row is None or row.status not in ("pending", "running", "sleeping", "waiting"):
-            return False
+            return None
         refusal = self._refused.get(run_id)
         if refusal is None or refusal.version != row.version:
-            return True
-        return self._engine.clock.monotonic() >= refusal.again_at
+            return row
+        if self._engine.clock.monotonic() >= refusal.again_at:
+            return row
+        self._again_at = min(self._again_at, refusal.again_at)
+        return None
 
-    def _serve(self, run_id: str) -> bool:
+    def _serve(self, row: RunRow) -> bool:
         """Begin with a run; False if there is no room for it now."""
         with self._lock:
-            if run_id in self._active:
+            if row.id in self._active:
                 return True
             if len(self._active) >= self._limit:
                 return False
-            self._active.add(run_id)
-        thread = threading.Thread(target=self._go_on, args=(run_id,), name=f"serve-{run_id}", daemon=True)
-        thread.start()
+            self._active.add(row.id)
+        thread = threading.Thread(target=self._go_on, args=(row,), name=f"serve-{row.id}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more: it is tried again like what finds no room
+            self._active.discard(row.id)
+            return False
         return True
 
-    def _go_on(self, run_id: str) -> None:
+    def _go_on(self, row: RunRow) -> None:
         """Execute the run to its end, or until it waits."""
+        run_id = row.id
         error: BaseException | None = None
         try:
             recovery.check_unasked(self._engine, run_id)
@@ -146,10 +160,10 @@ class Service:
                 run: Run[Any] = self._engine.resume(run_id, stay=False)
                 run.rested.wait()
                 error = run.outcome.error
-        except Exception as refused:
+        except BaseException as refused:  # whatever the run's code does: the place that it has here is free
             error = refused
         try:
-            self._tell(run_id, error)
+            self._tell(row, error)
         except StoreClosed:
             pass  # this process stops
         finally:
@@ -161,20 +175,25 @@ class Service:
         first = next(iter(self._engine.store.history(run_id)), None)
         return first.event.code if first is not None and isinstance(first.event, e.RunCreated) else None
 
-    def _tell(self, run_id: str, error: BaseException | None) -> None:
+    def _tell(self, tried: RunRow, error: BaseException | None) -> None:
         if isinstance(error, _NO_NEWS):
             return
         if error is not None and not isinstance(error, RunWaiting):
-            row = self._engine.store.run(run_id)
-            known = self._refused.get(run_id)
+            known = self._refused.get(tried.id)
             after_s = _STORE_AGAIN_S if isinstance(error, StoreError) else _REFUSED_AGAIN_S
             again_at = self._engine.clock.monotonic() + after_s
-            now = self._refused[run_id] = _Refusal(row.version if row else 0, str(error), again_at)
+            now = self._refused[tried.id] = _Refusal(self._version(tried), str(error), again_at)
             if known is not None and known[:2] == now[:2]:
                 return  # it was told
         self.served += 1
         if self._on_served is not None:
-            self._on_served(run_id, error)
+            self._on_served(tried.id, error)
+
+    def _version(self, tried: RunRow) -> int:
+        """What has been tried of a run: as it was before, or, if it was claimed, all that there is now. What
+        somebody wrote to it meanwhile was not tried."""
+        row = self._engine.store.run(tried.id)
+        return row.version if row is not None and row.epoch != tried.epoch else tried.version
 
 
 def _is_ours(code: e.Code) -> bool:

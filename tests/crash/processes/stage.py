@@ -109,6 +109,12 @@ class Actor:
         if self.alive:
             self._process.send_signal(number)
 
+    def autopsy(self) -> str:
+        """End it, and tell where each of its threads was."""
+        self._signal(signal.SIGABRT)
+        self.wait()
+        return f"{self}: {self.err.read_text()[-4000:]}"
+
     def __str__(self) -> str:
         return f"process {self.pid} ({self.words}; stderr: {self.err.read_text()[-500:]!r})"
 
@@ -133,6 +139,7 @@ class Stage:
             "HOLDFAST_HOME": str(self.home),
             "CRASH_SIDE": str(self.side),
             "PYTHONPATH": path,
+            "PYTHONFAULTHANDLER": "1",
             "PYTHONPYCACHEPREFIX": _pycache(),
         }
 

@@ -82,6 +82,8 @@ class SqliteStore:
         self._closed = ""
         self._reading = threading.Lock()
         self._reader: apsw.Connection | None = None
+        self._readers = 0
+        """How many there were: each counts the commits of others from the beginning."""
         self._db: apsw.Connection | None = None
         self._committer: Committer | None = None
         self._durability = durability
@@ -376,6 +378,7 @@ class SqliteStore:
             try:
                 if self._reader is None:
                     self._check_file()
+                    self._readers += 1
                     self._reader = connect(self.path)
                 return self._reader.execute(text, values).fetchall()
             except UnicodeEncodeError:
@@ -543,7 +546,8 @@ class SqliteStore:
         return self._cursor(synced, hash) if synced else ""
 
     def pulse(self) -> int:
-        return int(self._read("pulse")[0][0])
+        readers = self._readers  # before the look: a new one in between is another number for certain
+        return readers << 32 | int(self._read("pulse")[0][0])
 
     def _last_synced(self) -> tuple[int, bytes]:
         """The position and the hash in one look: between two, the event may be archived."""
