@@ -384,6 +384,20 @@ def test_diff_between_moments(cli):
     assert "nearest" in cli("diff", "r", "agnt", code=3).err
 
 
+def test_a_diff_can_be_applied(cli):
+    """Files that come and go, tabs, form feeds, ends without a line feed: git takes them back."""
+    (cli.directory / "gone").write_text("all:\n\tcc\x0c x\n")
+    (cli.directory / "open").write_text("no end\u2028here")
+    before = tree(cli.directory)
+    cli("run", "--id", "r", "--", "sh", "-c", "rm gone; printf x >> open; echo new > 'a name'")
+    patch = cli("diff", "r", "before:sh", "sh").out
+    assert "+++ /dev/null\n" in patch and "--- /dev/null\n" in patch
+    subprocess.run(
+        ["git", "apply", "-R", "--unsafe-paths"], input=patch.encode(), cwd=cli.directory, check=True
+    )
+    assert tree(cli.directory) == before
+
+
 def test_du_gc_verify(cli):
     """What nothing needs goes, what a snapshot needs stays; damage is told with exit code 8."""
     cli.script(EDITS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import click
 
 from holdfast.cli import access, points
-from holdfast.cli.terminal import Line, clean, out, say
+from holdfast.cli.terminal import clean, out, say
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -41,14 +39,17 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
                     out.line(f"{change} {clean(path)}")
             else:
                 for one in found.diffs():
-                    for line in _painted(one.text):
-                        out.line(line)
+                    _show(one.text)
     if found.changes:
         many = "1 path differs" if len(found.changes) == 1 else f"{len(found.changes):,} paths differ"
         say([(f"{many}: {clean(found.names[0])}, {clean(found.names[1])}", "dim")])
 
 
-def _painted(text: str) -> Iterator[Line]:
-    for n, line in enumerate(text.splitlines()):
+def _show(text: str) -> None:
+    """A program gets the contents as they are; a terminal does not obey them."""
+    if not out.is_terminal:
+        out.text(text)
+        return
+    for n, line in enumerate(text.removesuffix("\n").split("\n")):
         style = "bold" if n == 0 or line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")
-        yield [(clean(line), style)]
+        out.line([(clean(line.expandtabs()), style)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -60,8 +61,8 @@ def _inner(tree: Tree, entry: Entry | None) -> Listing:
 
 
 def unified(contents: Contents, change: Change, redact: Callable[[str], str] = str) -> str:
-    """A unified diff of one change; one line where there is no text to compare."""
-    name = beneath.shown(change.path)
+    """A unified diff of one change, as `git apply` takes it; one line where there is no text to compare."""
+    name = _name(change.path)
     old, new = _text(contents, change.before), _text(contents, change.after)
     head = f"{change.kind} {name}{_modes(change)}\n"
     if old is None or new is None:
@@ -70,10 +71,20 @@ def unified(contents: Contents, change: Change, redact: Callable[[str], str] = s
         return head
     old, new = redact(old), redact(new)
     lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=_CONTEXT
+        list(io.StringIO(old)),
+        list(io.StringIO(new)),
+        f"a/{name}" if change.before else "/dev/null",
+        f"b/{name}" if change.after else "/dev/null",
+        n=_CONTEXT,
     )
     ended = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return head + "".join(ended)
+
+
+def _name(path: bytes) -> str:
+    """On one line, whatever it is made of."""
+    text = beneath.shown(path)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _modes(change: Change) -> str:
