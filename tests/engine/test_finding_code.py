@@ -181,8 +181,9 @@ def test_a_module_is_found_from_the_recorded_directory(lab, open_hf, tmp_path, m
     assert open_hf().resume("job").result(30) == 7
 
 
-def test_a_module_that_is_gone_is_told(lab, open_hf, tmp_path, monkeypatch):
-    """With the directory where it used to be importable."""
+@pytest.mark.parametrize("text", [None, "raise SystemExit('usage')"], ids=["gone", "exits"])
+def test_a_module_that_cannot_be_imported_is_told(lab, open_hf, tmp_path, monkeypatch, text):
+    """With the directory where it used to be importable, or with what it says."""
     (tmp_path / "theirmodule.py").write_text(
         "from holdfast import step, workflow\n@step\ndef last(): ...\n@workflow\ndef job(): last()\n"
     )
@@ -193,7 +194,9 @@ def test_a_module_that_is_gone_is_told(lab, open_hf, tmp_path, monkeypatch):
     )
     assert job.run(at_body("last#1")).killed
     (tmp_path / "theirmodule.py").unlink()
-    with pytest.raises(CodeNotFound, match="there is no module 'theirmodule'"):
+    if text:
+        (tmp_path / "theirmodule.py").write_text(text)
+    with pytest.raises(CodeNotFound, match="SystemExit: usage" if text else "no module 'theirmodule'"):
         open_hf().resume("job")
 
 

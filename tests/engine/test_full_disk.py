@@ -267,25 +267,6 @@ def test_serving_goes_on_by_itself_when_there_is_room(hf, act, patient):
     assert hf.get("x").status == "completed"
 
 
-def test_it_is_released_when_there_are_threads_again(open_hf, act, monkeypatch):
-    """The run comes to rest all the same, and the flusher asks for the follower until it is there."""
-    start, refused = threading.Thread.start, []
-
-    def scarce(thread):
-        if thread.name == "holdfast-follow" and len(refused) < 3:
-            refused.append(thread)
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", scarce)
-    hf = open_hf()
-    disk, _ = stuck(hf, act)
-    assert refused
-    disk.clear()
-    until(lambda: types(hf, "x")[-1] == "RunReleased")
-    assert len(refused) == 3
-
-
 @pytest.mark.parametrize("way", ["cancel", "pause"])
 def test_it_is_cancelled_and_paused_at_once(hf, act, patient, way):
     """Nobody would hear a request."""

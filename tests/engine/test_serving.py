@@ -1,13 +1,16 @@
 """`Service`: goes on with whatever can go on, until it is told to stop."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
 from tests.engine.test_gates import parked, until
 
-from holdfast import RunCancelled, RunWaiting, approval, sleep, step, wait_for
+from holdfast import RunCancelled, RunInterrupted, RunWaiting, approval, sleep, step, wait_for
+from holdfast.cli import serving as cli_serving
 from holdfast.engine import recovery
-from holdfast.engine.serving import Service
+from holdfast.engine.serving import EndedElsewhere, Service
 from holdfast.errors import CodeNotFound, StoreFull
 
 
@@ -273,3 +276,36 @@ def test_a_system_without_threads_is_no_reason_to_end(open_hf, act, serve, monke
     reader.approve("x")
     until(lambda: reader.get("x").status == "completed")
     assert len(refused) == 3
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_workflow_that_exits_is_not_executed_over_and_over(
+    open_hf, act, serve, ran, monkeypatch, elsewhere
+):
+    """It is told once, and tried again after a while."""
+
+    def exits():
+        approval("ok")
+        ran.append("exits")
+        raise SystemExit(3)
+
+    first = open_hf()
+    first.with_id("x").start(act(exits))
+    parked(first, "x")
+    first.close()
+    reader = open_hf()
+    if elsewhere:
+        home = reader._engine.home
+        monkeypatch.setattr("holdfast.engine.serving._is_ours", lambda _: False)
+        monkeypatch.setattr(sys, "argv", ["serving", str(home), "x"])
+
+        def in_this_process(*_args, **_options):
+            return subprocess.CompletedProcess((), cli_serving.main())
+
+        monkeypatch.setattr("holdfast.engine.serving.subprocess.run", in_this_process)
+    _, told = serve()
+    reader.approve("x")
+    until(lambda: told)
+    threading.Event().wait(1.3)  # longer than between two looks for orphans
+    assert (ran, len(told)) == (["exits"], 1)
+    assert isinstance(told[0][1], EndedElsewhere if elsewhere else RunInterrupted)

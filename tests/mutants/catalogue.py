@@ -459,7 +459,8 @@ MUTANTS = (
     ),
     mutant(
         "a restore deletes before it is on the disk that it is done",
-        "tests/workspace/test_unsynced.py::test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done",
+        "tests/workspace/test_unsynced.py"
+        "::test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done[at once]",
         (
             "workspace/journal.py",
             "            os.fdatasync(fd)\n",
@@ -469,7 +470,7 @@ MUTANTS = (
     mutant(
         "a directory is another one when its device has another number",
         "tests/workspace/test_identity.py::test_a_restore_is_finished_when_the_device_has_another_number",
-        ("workspace/identity.py", "            if root.path == here.path:\n", "            if False:\n"),
+        ("workspace/identity.py", "        if self.path == here.path:\n", "        if False:\n"),
     ),
     mutant(
         "an archived run can be started again",

@@ -201,12 +201,15 @@ class _Scene:
             return
         pid = os.fork()
         if pid == 0:
-            while True:
-                with (self._story.directory / "neighbour").open("w") as file:
-                    file.write("theirs")
-                    file.flush()
-                    os.fsync(file.fileno())
-                time.sleep(_NEIGHBOUR_S)
+            try:
+                while True:
+                    with (self._story.directory / "neighbour").open("w") as file:
+                        file.write("theirs")
+                        file.flush()
+                        os.fsync(file.fileno())
+                    time.sleep(_NEIGHBOUR_S)
+            finally:
+                os._exit(1)
         try:
             yield
         finally:

@@ -60,24 +60,60 @@ def test_a_restore_is_finished_in_a_directory_that_was_moved(
     assert finished(moved, tmp_path / "store")
 
 
-def test_a_directory_is_the_same_by_another_path(root: Path, workspace: Workspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", [None, 0xABCDEF], ids=["same number", "another number"])
+def test_a_directory_is_the_same_by_another_path(
+    root: Path, workspace: Workspace, tmp_path: Path, device: int | None
+) -> None:
     """As where it is mounted a second time: both take the same locks."""
     Identity(root, tmp_path / "store").record()
+    if device is not None:
+        renumber(tmp_path / "store", device)
     mount = tmp_path / "mount"
     mount.symlink_to(root)
     assert Identity(mount, tmp_path / "store").name == Identity(root, tmp_path / "store").name
 
 
-def test_another_directory_with_the_numbers_that_one_had_is_another(
-    root: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("filesystem", [0, 7], ids=["no id", "an id"])
+def test_another_directory_at_the_old_path_is_another(tmp_path: Path, filesystem: int) -> None:
+    """Without an id of the filesystem, what has the inode at the old path is taken for the one that was
+    there: two filesystems may have changed their numbers."""
+    here = Root(1, 128, b"here", filesystem)
+    (tmp_path / "old").mkdir()
+    old = Root.at(os.fsencode(tmp_path / "old"))
+    moved = msgspec.structs.replace(here, path=old.path)
+    assert moved.is_now(here)
+    same_inode = msgspec.structs.replace(moved, inode=old.inode)
+    assert same_inode.is_now(msgspec.structs.replace(here, inode=old.inode)) == bool(filesystem)
+
+
+def test_another_filesystem_at_the_same_path_is_another() -> None:
+    """As two containers have it that share a store: the same path, the same inode, and other files."""
+    one = Root(1, 128, b"/work", 7)
+    assert one.is_now(msgspec.structs.replace(one, device=2))
+    assert not one.is_now(msgspec.structs.replace(one, device=2, filesystem=8))
+
+
+def test_a_directory_that_has_the_default_name_of_another_gets_one_of_its_own(
+    root: Path, workspace: Workspace, tmp_path: Path
 ) -> None:
-    """Two filesystems have changed their numbers, and the roots of both have the same inode."""
-    store, other = tmp_path / "store", tmp_path / "other"
-    other.symlink_to(root)  # it was seen with the numbers that the root has now
-    first = Identity(other, store)
+    store = tmp_path / "store"
+    first = Identity(root, store)
     first.record()
-    monkeypatch.setattr(Root, "is_beside", lambda *_: True)
+    (record,) = store.glob("root-*")
+    other = msgspec.structs.replace(first.root, filesystem=first.root.filesystem + 1)
+    record.write_bytes(msgspec.msgpack.encode(other))
     second = Identity(root, store)
     assert second.name != first.name
     second.record()
-    assert [Identity(path, store).name for path in (other, root)] == [first.name, second.name]
+    assert Identity(root, store).name == second.name
+
+
+def test_a_root_that_is_not_used_again_leaves_nothing(
+    root: Path, workspace: Workspace, tmp_path: Path
+) -> None:
+    (root / "file").write_text("new")
+    to = workspace.snapshot().id
+    (root / "file").write_text("old")
+    workspace.apply(workspace.plan(to, workspace.snapshot().id))
+    workspace.forget()
+    assert not [*(tmp_path / "store").glob(f"*-{os.stat(root).st_ino:x}*")]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast import wiring
-from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunPaused, RunWaiting
+from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunInterrupted, RunPaused, RunWaiting
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.engine.run import Run
 
 FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
@@ -109,6 +110,7 @@ def _exit_code(status: str, error: BaseException | None) -> int:
 def main() -> int:
     """Go on with one run, to its end or until it waits; the exit code says why it could not."""
     from holdfast.cli.terminal import complain
+    from holdfast.engine.recovery import OPEN
 
     home, run_id = sys.argv[1:3]
     place = wiring.find_place({"home": home}, create=False)
@@ -116,9 +118,19 @@ def main() -> int:
     try:
         engine = wiring.open_engine(place, store)
         try:
-            engine.resume(run_id, stay=False).rested.wait()
+            run: Run[Any] = engine.resume(run_id, stay=False)
+            run.rested.wait()
+            row = store.run(run_id)
+            if run.outcome.error is None or row is None or row.status not in OPEN:
+                return 0
+            raise run.outcome.error
         except KeyboardInterrupt:  # the run stops at its next step boundary
             return INTERRUPTED
+        except (RunWaiting, RunPaused):
+            return 0
+        except RunInterrupted as error:  # by its own code: nobody has stopped this process
+            complain(str(error))
+            return FAILED
         except HoldfastError as error:
             complain(f"run {run_id} cannot go on: {error}")
             return error.exit_code
@@ -126,7 +138,6 @@ def main() -> int:
             engine.close()
     finally:
         store.close()
-    return 0
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def _import(code: Code, where: str) -> ModuleType:
                 where, f"there is no module {error.name!r}; run where it can be imported (it was {code.cwd})"
             ) from None
         raise CodeNotFound(where, f"importing it failed: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CodeNotFound(where, f"importing it raised {type(error).__name__}: {error}") from error
 
 

@@ -71,6 +71,11 @@ class Flusher:
             self._thread.join()
         self._tell()
 
+    def wake(self) -> None:
+        """Tick for a while, whether anything is watched or not."""
+        if not self._ticking:
+            self._start()
+
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
@@ -90,18 +95,18 @@ class Flusher:
             if self._watched or self._has_noted():
                 idle = 0
                 self._tick()
-            elif idle < _IDLE_TICKS or follower.is_missing:
+            elif idle < _IDLE_TICKS:
                 idle += 1
             else:
                 self._rest()
                 idle = ticks = 0
 
     def _rest(self) -> None:
-        """Sleep until a step begins, or this is closed; what comes between these lines is seen by the
-        second."""
+        """Sleep until a step begins, the follower is missed, or this is closed; what comes between these
+        lines is seen by the second."""
         self._wake.clear()
         self._ticking = False
-        if self._watched:
+        if self._watched or self._engine.follower.is_missing:
             self._ticking = True
         elif not self._closing.is_set():
             self._wake.wait()

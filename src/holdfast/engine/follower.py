@@ -79,6 +79,7 @@ class Follower:
                     thread.start()
                 except RuntimeError:  # the system has no more threads now
                     self.is_missing = True
+                    self._engine.flusher.wake()
                     return
                 self._thread, self.is_missing = thread, False
             self._awake = True

@@ -20,7 +20,8 @@ from holdfast.store.port import RunFilter, RunRow
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
-_OPEN = ("pending", "running", "sleeping", "waiting")
+OPEN = ("pending", "running", "sleeping", "waiting")
+"""The statuses of a run that goes on by itself, now or later."""
 
 
 def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over: bool) -> Claimed:
@@ -51,10 +52,10 @@ def ready(engine: Engine) -> list[str]:
 def orphans(engine: Engine) -> list[str]:
     """The runs that name an owner and that nobody executes, because it is dead, or is this very process and
     could not release them; the oldest first, and of a family, only its eldest."""
-    named = engine.store.owners_named(_OPEN)
+    named = engine.store.owners_named(OPEN)
     others = [owner for owner in named if not (engine.unreleased and engine.owns(owner))]
     living = tuple(owner for owner in others if is_alive(engine.home, owner))
-    rows = engine.store.find_runs(RunFilter(orphaned=_OPEN, live=("", *living)))
+    rows = engine.store.find_runs(RunFilter(orphaned=OPEN, live=("", *living)))
     rows = [row for row in rows if not (engine.owns(row.owner) and _is_held(engine, row))]
     strays = set(engine.store.strays([row.id for row in rows if row.parent]))
     found = [row for row in reversed(rows) if row.id not in strays]
@@ -101,7 +102,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
 def _goes_on(engine: Engine, run_id: str) -> bool:
     """Whether it is for a program to go on with it, and not for a person or for its live owner."""
     row = engine.store.run(run_id)
-    if row is None or row.status not in _OPEN:
+    if row is None or row.status not in OPEN:
         return False
     return not _is_held(engine, row)
 

@@ -39,7 +39,7 @@ _ORPHANS_EVERY_S = 1.0
 _STORE_AGAIN_S = 1.0
 _REFUSED_AGAIN_S = 30.0
 _INTERRUPTED = 130
-_NO_NEWS = (RunHeld, RunInterrupted, OwnershipLost, StoreClosed)
+_NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
 """What is no news: somebody else has the run, or this process stops."""
 
 OnServed = Callable[[str, BaseException | None], None]
@@ -121,7 +121,7 @@ class Service:
         if run_id in self._engine.live:
             return None
         row = self._engine.store.run(run_id)
-        if row is None or row.status not in ("pending", "running", "sleeping", "waiting"):
+        if row is None or row.status not in recovery.OPEN:
             return None
         refusal = self._refused.get(run_id)
         if refusal is None or refusal.version != row.version:
@@ -143,7 +143,8 @@ class Service:
         try:
             thread.start()
         except RuntimeError:  # the system has no more: it is tried again like what finds no room
-            self._active.discard(row.id)
+            with self._lock:
+                self._active.discard(row.id)
             return False
         return True
 
@@ -176,22 +177,22 @@ class Service:
         return first.event.code if first is not None and isinstance(first.event, e.RunCreated) else None
 
     def _tell(self, tried: RunRow, error: BaseException | None) -> None:
-        if isinstance(error, _NO_NEWS):
+        if isinstance(error, _NO_NEWS) or (isinstance(error, RunInterrupted) and self._engine.closing):
             return
         if error is not None and not isinstance(error, RunWaiting):
             known = self._refused.get(tried.id)
             after_s = _STORE_AGAIN_S if isinstance(error, StoreError) else _REFUSED_AGAIN_S
             again_at = self._engine.clock.monotonic() + after_s
-            now = self._refused[tried.id] = _Refusal(self._version(tried), str(error), again_at)
+            now = self._refused[tried.id] = _Refusal(self._tried_version(tried), str(error), again_at)
             if known is not None and known[:2] == now[:2]:
                 return  # it was told
         self.served += 1
         if self._on_served is not None:
             self._on_served(tried.id, error)
 
-    def _version(self, tried: RunRow) -> int:
-        """What has been tried of a run: as it was before, or, if it was claimed, all that there is now. What
-        somebody wrote to it meanwhile was not tried."""
+    def _tried_version(self, tried: RunRow) -> int:
+        """As it was before, if it was not claimed: what somebody wrote to it meanwhile was not tried. Else as
+        it is now, with what was written of the attempt itself."""
         row = self._engine.store.run(tried.id)
         return row.version if row is not None and row.epoch != tried.epoch else tried.version
 

@@ -1,8 +1,9 @@
 """Which directory a workspace is: the name under which its index, its locks and its journal are found again.
 
-A directory can be moved, and the number of its filesystem can be another one after the machine was started
-anew. So one is known by its inode and either of path and device. A record of the three is on the disk before
-anything that somebody has to find after a crash.
+A directory can be moved, and be reached by several paths; the number of its filesystem can be another one
+after the machine was started anew. So it is known by its inode, by the id of its filesystem if that has one,
+and by either of path and device. A record of these is on the disk before anything that somebody has to find
+after a crash.
 """
 
 from __future__ import annotations
@@ -25,22 +26,35 @@ class Root(msgspec.Struct, array_like=True, frozen=True):
     device: int
     inode: int
     path: bytes
+    filesystem: int
+    """An id that lasts; 0 if there is none, or only the number of the device."""
 
-    def is_beside(self, other: Root) -> bool:
-        """Whether this one is still where it was, and is not the other one by another path."""
-        try:
-            status = os.stat(self.path)
-        except OSError:
+    @classmethod
+    def at(cls, path: bytes) -> Root:
+        status, filesystem = os.stat(path), os.statvfs(path).f_fsid
+        return cls(status.st_dev, status.st_ino, path, 0 if filesystem == status.st_dev else filesystem)
+
+    def is_now(self, here: Root) -> bool:
+        """Whether it is the directory that is `here` now."""
+        if (self.inode, self.filesystem) != (here.inode, here.filesystem):
             return False
-        return status.st_ino == self.inode and status.st_dev != other.device
+        if self.path == here.path:
+            return True
+        try:
+            there = Root.at(self.path)
+        except OSError:
+            return self.device == here.device
+        if (there.device, there.inode) == (here.device, here.inode):
+            return True  # by another path
+        # What has taken its place is another one, or the same one if two filesystems have changed numbers.
+        return self.device == here.device and (self.filesystem != 0 or there.inode != self.inode)
 
 
 class Identity:
     """A directory that is there, and the name of what `directory` keeps of it."""
 
     def __init__(self, root: Path, directory: Path) -> None:
-        status = os.stat(root)
-        self.root = Root(status.st_dev, status.st_ino, os.fsencode(root))
+        self.root = Root.at(os.fsencode(root))
         self._directory = directory
         self.name = self._found()
 
@@ -49,21 +63,23 @@ class Identity:
 
     def record(self) -> None:
         """From now on it is found, whatever its device is called."""
-        path = self._directory / (_PREFIX + self.name)
-        if _read(path) != self.root:
-            storage.replace_file(path, msgspec.msgpack.encode(self.root))
+        if _read(self._path) != self.root:
+            storage.replace_file(self._path, msgspec.msgpack.encode(self.root))
+
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    @property
+    def _path(self) -> Path:
+        return self._directory / (_PREFIX + self.name)
 
     def _found(self) -> str:
-        here = self.root
-        known = {name: root for name, root in _records(self._directory) if root.inode == here.inode}
+        known = dict(_records(self._directory))
         for name, root in known.items():
-            if root.path == here.path:
+            if root.is_now(self.root):
                 return name
-        for name, root in known.items():
-            if root.device == here.device and not root.is_beside(here):
-                return name
-        name = f"{here.device:x}-{here.inode:x}"
-        return f"{name}-{sha256(here.path).hexdigest()[:8]}" if name in known else name
+        name = f"{self.root.device:x}-{self.root.inode:x}"
+        return f"{name}-{sha256(self.root.path).hexdigest()[:8]}" if name in known else name
 
 
 def _records(directory: Path) -> Iterator[tuple[str, Root]]:

@@ -152,6 +152,7 @@ class Restore:
 
     def recover(self) -> None:
         """After a crash: on from where it was. While staging nothing had changed: only our names go."""
+        self._enter(self.journal.phase)  # whoever wrote it may have died before it was synced
         match self.journal.phase:
             case Phase.APPLYING:
                 try:

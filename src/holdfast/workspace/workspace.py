@@ -353,6 +353,7 @@ class Workspace:
         with self._open_root() as root:
             restore = Restore(root, self.contents, self._journal, journal)
             with self._getting_on():
+                self._identity.record()
                 restore.recover()
             finished = restore.journal.phase is Phase.DONE
             return Recovered(finished, self.rescues.add(restore.rescued), tuple(restore.unreachable))
@@ -414,6 +415,7 @@ class Workspace:
         for path in (self._index_path, self._lock_path, self._work_path):
             path.unlink(missing_ok=True)
         self.rescues.forget()
+        self._identity.forget()
 
     def put_into(self, snapshot_id: str) -> Restored:
         """Make this workspace, empty or not, what the snapshot is; what is in the way goes."""
