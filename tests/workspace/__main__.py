@@ -78,7 +78,7 @@ def killed(score: Score, arguments: argparse.Namespace, *how: str) -> None:
 
 
 def cut(score: Score, arguments: argparse.Namespace, kind: str, *how: str) -> None:
-    """A sample of the calls, and a power cut at each."""
+    """A sample of the calls, and a power cut at each; then lives in trouble, and a cut after them."""
     what = " ".join((f"power cuts on {kind} with the old or the new files after", *how))
     try:
         with mounts.mounted(kind):
@@ -86,7 +86,8 @@ def cut(score: Score, arguments: argparse.Namespace, kind: str, *how: str) -> No
     except mounts.CannotCut as reason:
         print(f"{what}: not tried: {reason}")
         return
-    found = kills.tally("--power", kind, f"--seed={arguments.seed}", f"--sample={arguments.cuts}", *how)
+    chosen = (f"--seed={arguments.seed}", f"--sample={arguments.cuts}", f"--troubles={arguments.cuts // 2}")
+    found = kills.tally("--power", kind, *chosen, *how)
     score.tell(what, found.struck, found.wrong, f" ({found.found['old']} old, {found.found['new']} new)")
 
 

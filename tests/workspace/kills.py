@@ -4,9 +4,10 @@ A process that has the shim of the crash suite makes a tree, spoils it, and list
 restore: writes, syncs, renames, links, modes, in the tree and in the store. Then each call is struck in a
 life of its own, before it, after it, and in the middle of it if it is a write. Whoever opens the workspace
 next finds exactly the old files or exactly the new ones. Lives *in trouble* die on the way back from a call
-that failed, or die again in the recovery. With `--power` the filesystem forgets at each death what it has not
-written, as in a power cut (`tests.crash.mounts`); with `--neighbour` somebody else syncs files of theirs
-there all the time: then the names are on the disk that were given until then, and the contents are not.
+that failed, or die again in the recovery. With `--power` the filesystem forgets at the last death what it
+has not written, as in a power cut (`tests.crash.mounts`); with `--neighbour` somebody else syncs files of
+theirs there all the time: then the names are on the disk that were given until then, and the contents are
+not.
 
     python -m tests.workspace.kills --help      strikes here, and prints a line of JSON for each point
 """
@@ -237,10 +238,9 @@ def strike(story: Story, point: Point) -> tuple[int, str]:
     """One life and what follows → how many faults struck, and which files there were in the end."""
     with _Scene(story) as scene:
         struck = _live(scene, lambda: scene.workspace.apply(scene.plan), point.faults[0])
-        scene.cut()
         for fault in point.faults[1:]:
             struck += _live(scene, lambda: scene.opened().recover(), fault)
-            scene.cut()
+        scene.cut()
         successor = scene.opened()
         successor.recover()
         found = values(look(successor.root))
@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="NUMBER OF: one of so many parts")
     parser.add_argument("--by-links", action="store_true", help="as on a filesystem without exchange")
     parser.add_argument(
-        "--power", choices=mounts.MAKE, help="cut the power at each death, on such a filesystem"
+        "--power", choices=mounts.MAKE, help="cut the power at the last death, on such a filesystem"
     )
     parser.add_argument("--neighbour", action="store_true", help="somebody else syncs files of theirs there")
     arguments = parser.parse_args()
