@@ -470,7 +470,11 @@ MUTANTS = (
     mutant(
         "a directory is another one when its device has another number",
         "tests/workspace/test_identity.py::test_a_restore_is_finished_when_the_device_has_another_number",
-        ("workspace/identity.py", "        if self.path == here.path:\n", "        if False:\n"),
+        (
+            "workspace/identity.py",
+            "            return True  # its path",
+            "            return False  # its path",
+        ),
     ),
     mutant(
         "an archived run can be started again",

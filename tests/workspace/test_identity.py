@@ -86,11 +86,12 @@ def test_another_directory_at_the_old_path_is_another(tmp_path: Path, filesystem
     assert same_inode.is_now(msgspec.structs.replace(here, inode=old.inode)) == bool(filesystem)
 
 
-def test_another_filesystem_at_the_same_path_is_another() -> None:
+def test_another_filesystem_at_the_same_path_is_another(root: Path) -> None:
     """As two containers have it that share a store: the same path, the same inode, and other files."""
-    one = Root(1, 128, b"/work", 7)
-    assert one.is_now(msgspec.structs.replace(one, device=2))
-    assert not one.is_now(msgspec.structs.replace(one, device=2, filesystem=8))
+    here = Root.at(os.fsencode(root))
+    before = msgspec.structs.replace(here, device=0xABCDEF)
+    assert before.is_now(here)
+    assert not msgspec.structs.replace(before, filesystem=here.filesystem + 1).is_now(here)
 
 
 def test_a_directory_that_has_the_default_name_of_another_gets_one_of_its_own(

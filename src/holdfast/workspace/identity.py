@@ -38,14 +38,12 @@ class Root(msgspec.Struct, array_like=True, frozen=True):
         """Whether it is the directory that is `here` now."""
         if (self.inode, self.filesystem) != (here.inode, here.filesystem):
             return False
-        if self.path == here.path:
-            return True
         try:
             there = Root.at(self.path)
         except OSError:
             return self.device == here.device
         if (there.device, there.inode) == (here.device, here.inode):
-            return True  # by another path
+            return True  # its path leads here, whatever the device was called
         # What has taken its place is another one, or the same one if two filesystems have changed numbers.
         return self.device == here.device and (self.filesystem != 0 or there.inode != self.inode)
 
