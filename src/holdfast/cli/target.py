@@ -153,11 +153,6 @@ def load(function: Function) -> Any:
         raise CodeNotFound(
             error.workflow, f"{error.why.partition('; was it')[0]}; there is {there}"
         ) from None
-    except SystemExit as end:
-        where = f"{function.code.script or function.code.module}:{function.code.name}"
-        raise CodeNotFound(
-            where, f'loading it ended the program ({end}); put that part under `if __name__ == "__main__":`'
-        ) from None
 
 
 def _workflows_beside(code: Code) -> str:

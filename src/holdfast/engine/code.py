@@ -100,7 +100,7 @@ def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
     except BaseException as error:
         sys.modules.pop(name, None)
         if isinstance(error, (Exception, SystemExit)):
-            raise CodeNotFound(where, f"loading it raised {type(error).__name__}: {error}") from error
+            raise CodeNotFound(where, _why("loading", error)) from error
         raise
     alias_module("__main__", name)
     return module
@@ -167,7 +167,13 @@ def _import(code: Code, where: str) -> ModuleType:
             ) from None
         raise CodeNotFound(where, f"importing it failed: {error}") from error
     except (Exception, SystemExit) as error:
-        raise CodeNotFound(where, f"importing it raised {type(error).__name__}: {error}") from error
+        raise CodeNotFound(where, _why("importing", error)) from error
+
+
+def _why(doing: str, error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f'{doing} it ended the program ({error}); put that part under `if __name__ == "__main__":`'
+    return f"{doing} it raised {type(error).__name__}: {error}"
 
 
 def _put_on_path(directory: str) -> None:
