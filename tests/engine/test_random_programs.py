@@ -213,13 +213,23 @@ def described(error: BaseException) -> Any:
     return f"{type(error).__name__}({error})"
 
 
-def play(statements: tuple[Any, ...]) -> list[Any]:
+def play_branch(branch: tuple[str, tuple[Any, ...]]) -> list[Any]:
+    path, statements = branch
+    return play(statements, path)
+
+
+def branches_of(one: Branches, path: str) -> list[tuple[str, tuple[Any, ...]]]:
+    """Each with a path of its own: a key is unique in the whole run."""
+    return [(f"{path}{number}.", program) for number, program in enumerate(one.programs)]
+
+
+def play(statements: tuple[Any, ...], path: str = "") -> list[Any]:
     results: list[Any] = []
     for place, one in enumerate(statements):
         try:
             if isinstance(one, Work):
                 chosen = DO[one.attempts]
-                results.append((chosen.with_key(place) if one.keyed else chosen)(_fields(one)))
+                results.append((chosen.with_key(f"{path}{place}") if one.keyed else chosen)(_fields(one)))
             elif isinstance(one, Draw):
                 results.append(use(uuid()))
             elif isinstance(one, Sleep):
@@ -227,7 +237,8 @@ def play(statements: tuple[Any, ...]) -> list[Any]:
             elif isinstance(one, Gate):
                 results.append(approval(one.title).outcome if one.kind == "approval" else wait_for(one.title))
             elif isinstance(one, Branches):
-                results.append(parallel(play, one.programs, limit=one.limit))
+                branches = branches_of(one, f"{path}{place}-")
+                results.append(parallel(play_branch, branches, limit=one.limit))
             else:
                 results.append(subprogram(_children.index(one.program)))
         except (Planned, ExceptionGroup) as error:
@@ -237,13 +248,15 @@ def play(statements: tuple[Any, ...]) -> list[Any]:
     return results
 
 
-async def aplay(statements: tuple[Any, ...]) -> list[Any]:
+async def aplay(statements: tuple[Any, ...], path: str = "") -> list[Any]:
     results: list[Any] = []
     for place, one in enumerate(statements):
         try:
             if isinstance(one, Work):
                 chosen = ADO[one.attempts]
-                results.append(await (chosen.with_key(place) if one.keyed else chosen)(_fields(one)))
+                results.append(
+                    await (chosen.with_key(f"{path}{place}") if one.keyed else chosen)(_fields(one))
+                )
             elif isinstance(one, Draw):
                 results.append(await use.aio(uuid()))
             elif isinstance(one, Sleep):
@@ -255,7 +268,8 @@ async def aplay(statements: tuple[Any, ...]) -> list[Any]:
             elif isinstance(one, Race):
                 results.append(await race(one))
             elif isinstance(one, Branches):
-                results.append(list(await gather(*map(aplay, one.programs), limit=one.limit)))
+                branches = [aplay(rest, its) for its, rest in branches_of(one, f"{path}{place}-")]
+                results.append(list(await gather(*branches, limit=one.limit)))
             else:
                 results.append(await asubprogram(_children.index(one.program)))
         except (Planned, ExceptionGroup) as error:

@@ -214,7 +214,7 @@ def test_the_value_of_a_keyed_step_is_not_given_before_it_is_on_the_disk(hf, act
     async def plot():
         first = asyncio.ensure_future(shared.with_key("k").aio())
         while not hf._store._group._queue:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
         with pytest.raises(BadInput, match="twice at once"):
             await shared.with_key("k").aio()
         written.set()

@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine import drive as sync_driver
 from holdfast.engine.bell import Bell
+from holdfast.engine.control import Control
+from holdfast.engine.execution import OutcomeAppend
 from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
+from holdfast.engine.task_delivery import TaskDelivery, TaskTurn
 from holdfast.errors import NotStorable, StepTimeout
 from holdfast.kernel import commands as c
+from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -37,11 +41,11 @@ class Mailbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._done: list[Waiter] = []
+        self._done: list[Waiter | TaskTurn] = []
         self._lock = threading.Lock()
         self._called = False
 
-    def deliver(self, waiter: Waiter) -> None:
+    def deliver(self, waiter: Waiter | TaskTurn) -> None:
         with self._lock:
             self._done.append(waiter)
             if self._called:
@@ -56,8 +60,19 @@ class Mailbox:
         with self._lock:
             self._called = False
             done, self._done = self._done, []
+        runs: dict[TaskDelivery, None] = {}
         for waiter in done:
-            waiter.finish()
+            if type(waiter) is Waiter:
+                waiter.finish()
+            else:
+                assert isinstance(waiter, TaskTurn)
+                runs[waiter.delivery] = None
+                if waiter.lost:
+                    waiter.delivery.withdraw(waiter)
+                else:
+                    waiter.ready = True
+        for delivery in runs:
+            delivery.run_code()
 
 
 class Waiter:
@@ -89,13 +104,62 @@ class Waiter:
 
 async def perform_call(call: Call) -> Any:
     """The outcome of a call whose identity is fixed."""
-    run = call.execution
     past = call.recall()
-    if past is None or past.status != "completed" or past.secret:
-        return await drive(call, past)
-    if past.blob:
-        return await asyncio.to_thread(run.value_of, past)
-    return run.value_of(past)
+    if call.ordinal:
+        return await _perform_call(call, past)
+    keyed = call.execution.keyed
+    if keyed.setdefault(call.key, call) is not call:
+        raise call.twice()
+    try:
+        return await _perform_call(call, past)
+    finally:
+        keyed.pop(call.key, None)
+
+
+async def _perform_call(call: Call, past: StepState | None) -> Any:
+    run, key = call.execution, call.key
+    delivery = run.tasks_delivery
+    assert delivery is not None
+    if past is None or past.status not in OUTCOMES:
+        cancelled = None
+        if delivery.guarded:
+            cancelled = await delivery.barrier(key)
+            if past is None:
+                run.refuse_twin(key, call.spec.name, call.digested.digest)
+        return await drive(call, past, cancelled)
+    if past.status == "completed" and not past.secret and not past.blob:
+        if not delivery.take_now(key):
+            cancelled = await delivery.replayed(key)
+            if cancelled is not None:
+                raise cancelled
+        return run.value_of(past)
+    if past.status == "abandoned":
+        await run.give_up_again(key)
+    return await _recorded(call, delivery, past)
+
+
+async def _recorded(call: Call, delivery: TaskDelivery, past: StepState) -> Any:
+    """A recorded outcome that is not at hand: an error, a large value, or a secret, whose body runs again."""
+    run = call.execution
+    turn = delivery.hold(call.key)
+    value: Any = None
+    failed: BaseException | None = None
+    try:
+        if past.status == "completed" and not past.secret:
+            value = await asyncio.shield(asyncio.to_thread(run.value_of, past))
+        else:
+            if past.secret:
+                run.reach(call.key)
+            value = await drive(call, past)
+    except (Exception, asyncio.CancelledError, Control) as error:
+        failed = error
+    turn.acknowledge()
+    cancelled = await delivery.received(turn)
+    if cancelled is not None:
+        raise cancelled
+    if failed is not None:
+        raise failed
+    return value
 
 
 async def plain(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -105,21 +169,15 @@ async def plain(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     return await asyncio.to_thread(fn, *args, **kwargs)
 
 
-async def drive(call: Call, past: StepState | None) -> Any:
-    """Perform the call and return its value or raise its error."""
+async def drive(call: Call, past: StepState | None, cancelled: asyncio.CancelledError | None = None) -> Any:
+    """Perform the call and return its value or raise its error, or else the cancel that came before."""
     run = call.execution
     run.under_way += 1
     run.steps_begun += 1
     try:
         if past is None and call.is_straight():
-            value = await _go_straight(run, call)
-        else:
-            value = await _drive(run, call, perform(call, past))
-        if run.checkpoint_every:
-            from holdfast.engine.marks import take_due_soon
-
-            await take_due_soon(run)
-        return value
+            return await _go_straight(run, call, cancelled)
+        return await _drive(run, call, perform(call, past), cancelled)
     finally:
         end_call(run)
 
@@ -131,12 +189,13 @@ def end_call(run: Execution) -> None:
         run.all_ended.finish()
 
 
-async def _go_straight(run: Execution, call: Call) -> Any:
+async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledError | None) -> Any:
     """The way of nearly every step, as in `drive`."""
     try:
         call.begin()
         run.engine.flusher.watch(call)
         outcome, cancelled = await _run_body(call, RUN)
+        cancelled = cancelled or before
     finally:
         run.engine.flusher.unwatch(call)
     if outcome.error is None:
@@ -163,16 +222,14 @@ async def _drive(
         while True:
             request = performing.send(answer)
             answer = None
-            if type(request) is Append:
+            if isinstance(request, Append):
                 cancelled = await commit(run, request) or cancelled
             elif type(request) is Body:
                 answer, cancel = await _run_body(call, request)
                 cancelled = cancel or cancelled
             else:
                 assert type(request) is Pause
-                if cancelled is not None:
-                    raise cancelled
-                await pause(run, *request)
+                await _until_next_attempt(run, call.key, request, cancelled)
     except StopIteration as stop:
         outcome: Outcome = stop.value
     finally:
@@ -182,6 +239,19 @@ async def _drive(
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
+
+
+async def _until_next_attempt(
+    run: Execution, key: str, request: Pause, cancelled: asyncio.CancelledError | None
+) -> None:
+    """A cancel that came, or comes, before the next attempt gives that up."""
+
+    async def wait() -> None:
+        if cancelled is not None:
+            raise cancelled
+        await pause(run, *request)
+
+    await abandonable(run, key, wait)
 
 
 async def submit(engine: Engine, mailbox: Mailbox, append: Append) -> asyncio.CancelledError | None:
@@ -194,12 +264,44 @@ async def submit(engine: Engine, mailbox: Mailbox, append: Append) -> asyncio.Ca
 async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
     """The same for an append that the run cannot go on without."""
     assert run.mailbox is not None
-    cancelled = await submit(run.engine, run.mailbox, append)
+    if isinstance(append, OutcomeAppend):
+        cancelled = await _commit_outcome(run, run.mailbox, append)
+    else:
+        cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
     if run.engine.teller is not None:
         run.engine.tell(append)
     return cancelled
+
+
+async def _commit_outcome(
+    run: Execution, mailbox: Mailbox, append: OutcomeAppend
+) -> asyncio.CancelledError | None:
+    """The same for an outcome: the code continues when that is delivered."""
+    turn = append.turn
+    assert isinstance(turn, TaskTurn)
+    if run.checkpoint_every:
+        from holdfast.engine.marks import take_due_soon
+
+        cancelled = await submit(run.engine, mailbox, append)
+        if append.error is not None:
+            turn.delivery.withdraw(turn)
+            return cancelled
+        await take_due_soon(run)
+        turn.acknowledge()
+        return await turn.wait() or cancelled
+
+    def acknowledged(append: Append) -> None:
+        turn.lost = append.error is not None
+        mailbox.deliver(turn)
+
+    try:
+        run.engine.store.append_soon(append, acknowledged)
+    except BaseException:
+        turn.delivery.withdraw(turn)
+        raise
+    return await turn.wait()
 
 
 async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.CancelledError | None]:
@@ -289,8 +391,9 @@ async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.Ca
 
 
 async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
-    """What the gate or the sleep `key` gives. If the code gives it up (a race, a TaskGroup, a plain timeout),
-    that is recorded before the cancel goes on: whatever comes to it later, every replay goes the same way."""
+    """What the gate, the sleep or the pause before the next attempt of a step `key` gives. If the code
+    gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel goes on: whatever
+    comes to it later, every replay goes the same way."""
     try:
         return await wait()
     except asyncio.CancelledError:
@@ -302,15 +405,19 @@ async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]
 
 
 async def _abandon(run: Execution, step: StepState) -> None:
-    command = c.AbandonWait(step.key)
-    if step.kind == "sleep":
-        run.note(command)
+    command, delivery = c.AbandonWait(step.key), run.tasks_delivery
+    assert delivery is not None
+    if delivery.guarded:
+        await delivery.barrier(step.key)
+    if step.kind not in ("approval", "signal"):
+        await delivery.noted(command, step.key)
         return
     # In the store at once: nobody is to be asked for a decision that nobody waits for, and what a gate has
     # taken may be what another one waits for.
     run.under_way += 1
     try:
-        await in_store(run, partial(run.transact, lambda: [command]))
+        await shielded(run, partial(run.transact, lambda: [command]))
+        await delivery.noted(c.DeliverOutcome(step.key), step.key)
     finally:
         end_call(run)
 
@@ -359,6 +466,8 @@ async def settle_down(run: Execution) -> None:
     """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
     when one raises) end and be recorded."""
     run.over = True
+    if run.tasks_delivery is not None:
+        run.tasks_delivery.release()
     if run.under_way:
         run.all_ended = Waiter(asyncio.get_running_loop())
         await run.all_ended.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 
 
 class Bell:
@@ -28,7 +29,9 @@ class Bell:
         one that comes with the ring (Python 3.11), and the code that cancelled would wait for ever."""
         if not self._rung:
             heard = self._heard = self._loop.create_future()
-            timer = self._loop.call_later(seconds, _end, heard)
+            timer = self._loop.call_later(
+                seconds, _end, heard, context=Context()
+            )  # not one of the code's own
             try:
                 await heard
             finally:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Generator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.execution import OutcomeAppend
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
+from holdfast.engine.thread_delivery import ThreadTurn
 from holdfast.errors import NotStorable, OwnershipLost, StepTimeout, StoreError
+from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -20,6 +23,39 @@ if TYPE_CHECKING:
 
 def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
+    run = call.execution
+    if past is not None and past.status in OUTCOMES:
+        run.refuse_given_up(call.key)
+        if past.secret:
+            run.reach(call.key)
+        replayed(run, call.key)
+        return _perform(call, past)
+    barrier(run, call.key, call.spec.name, "" if past else call.digested.digest)
+    threads = run.threads_delivery
+    if threads is None or not threads.crews:
+        return _perform(call, past)
+    threads.leave()
+    try:
+        return _perform(call, past)
+    finally:
+        threads.rejoin()
+
+
+def replayed(run: Execution, key: str) -> None:
+    """Return when the recorded outcome is delivered."""
+    threads = run.threads_delivery
+    if threads is not None and threads.replaying:
+        threads.replayed_here(key)
+
+
+def barrier(run: Execution, key: str, name: str, digest: str = "") -> None:
+    """Return when the call may do something; `digest` is that of a new one."""
+    threads = run.threads_delivery
+    if threads is not None and threads.guarded:
+        threads.barrier_here(key, name, digest)
+
+
+def _perform(call: Call, past: StepState | None) -> Any:
     straight = past is None and call.is_straight()
     value = _go_straight(call) if straight else _drive(call, perform(call, past))
     if call.execution.checkpoint_every:
@@ -66,7 +102,7 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
         while True:
             request = performing.send(answer)
             answer = None
-            if type(request) is Append:
+            if isinstance(request, Append):
                 commit(run, request)
             elif type(request) is Body:
                 answer = run_body(call, request)
@@ -94,6 +130,10 @@ def commit(run: Execution, append: Append) -> None:
         raise
     if engine.teller is not None:
         engine.tell(append)
+    if isinstance(append, OutcomeAppend):
+        assert run.threads_delivery is not None
+        assert isinstance(append.turn, ThreadTurn)
+        run.threads_delivery.receive(append.turn)
 
 
 def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:

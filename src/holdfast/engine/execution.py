@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from holdfast.engine.control import Control
+from holdfast.engine.delivery import Delivery, Turn
 from holdfast.engine.hearing import HEARD, Hearing
 from holdfast.engine.parking import Parked, Waiting
 from holdfast.engine.scope import InsideStep, current
 from holdfast.errors import (
+    BadInput,
     DivergenceError,
     HoldfastError,
     NeedsAttention,
@@ -40,6 +42,8 @@ from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_
 if TYPE_CHECKING:
     from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
+    from holdfast.engine.task_delivery import TaskDelivery
+    from holdfast.engine.thread_delivery import ThreadDelivery
 
 
 _STEPS = ("step", "child", "command")
@@ -68,8 +72,19 @@ class Birth:
                 run.engine.store.append_soon(run.append((), durable=False), done)
 
 
+class OutcomeAppend(Append):
+    """An append that records an outcome which the code waits for."""
+
+    __slots__ = ("turn",)
+
+    turn: Turn
+
+
 class Execution:
     """Thread-safe. One per run and process."""
+
+    plays_back = False
+    """Only the history is executed: no call does anything new."""
 
     def __init__(
         self,
@@ -100,6 +115,9 @@ class Execution:
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
+        self.unordered: list[str] = []
+        """Branches of `asyncio.as_completed`, in a run that an older holdfast has begun."""
+        self._resumed = bool(state.steps)
         self.hearing = Hearing(self)
         self.keyed: dict[str, object] = {}
         """Calls under way whose key the user chose: identity → call."""
@@ -108,8 +126,8 @@ class Execution:
         self.under_way = 0
         """Calls of an async run that are between their beginning and their record."""
         self.steps_begun = 0
-        self.tasks = 0
-        """Tasks of an async run beside the one of its function."""
+        self.task_number = 0
+        """Of the last task that the code of an async run has made."""
         self.unsaved = False
         """A body has begun since the last snapshot of the run's files."""
         self.introduced = False
@@ -117,7 +135,11 @@ class Execution:
         self.over = False
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
-        self._replaying = len(state.steps)
+        self.tasks_delivery: TaskDelivery | None = None
+        self.threads_delivery: ThreadDelivery | None = None
+        """The delivery of a run is one of these."""
+        self.delivery: Delivery = self._delivery()
+        self._old_keys: dict[str, list[str]] | None = None
         self.lock = threading.Lock()
         """Of the state."""
         self._fate = Fate()
@@ -126,6 +148,8 @@ class Execution:
         ended is always queued after it."""
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
+        self._last_fired: e.TimerFired | None = None
+        """The last of `_riding`, if it is that."""
         self.birth = None if birth is None else Birth(self, birth)
         self._waiting: Waiting | None = None
         self.checkpoint_every = engine.options.checkpoint_every
@@ -140,6 +164,19 @@ class Execution:
                 if self._waiting is None:
                     self._waiting = Waiting(self)
         return self._waiting
+
+    def _delivery(self) -> Delivery:
+        if self.is_async:
+            import asyncio
+
+            from holdfast.engine.task_delivery import TaskDelivery
+
+            self.tasks_delivery = TaskDelivery(self, asyncio.get_running_loop())
+            return self.tasks_delivery
+        from holdfast.engine.thread_delivery import ThreadDelivery
+
+        self.threads_delivery = ThreadDelivery(self)
+        return self.threads_delivery
 
     # From command to events
 
@@ -159,11 +196,25 @@ class Execution:
             self._steps_done += 1
         return events
 
-    def note(self, command: c.Command) -> None:
-        """Record without an append of its own: it rides with the next one, of whatever step."""
+    def note(self, command: c.Command, turn: Turn | None = None) -> None:
+        """Record without an append of its own: it rides with the next one, of whatever step. If it is an
+        outcome, `turn` has its place from here on."""
         at = self.engine.clock.now_us()
         with self.lock:
-            self._riding += [new_event(event, at) for event in self._record(command, at)]
+            for event in self._record(command, at):
+                self._ride(event, at)
+            if turn is not None:
+                self.delivery.place(turn)
+
+    def _ride(self, event: e.Event, at: int) -> None:
+        """Timers that fire one after the other, those of code that polls, are one event."""
+        before, self._last_fired = self._last_fired, None
+        if type(event) is e.TimerFired:
+            self._last_fired = event
+            if before is not None and (before.scope, before.last + 1) == (event.scope, event.first):
+                self._riding.pop()
+                self._last_fired = event = msgspec.structs.replace(event, first=before.first)
+        self._riding.append(new_event(event, at))
 
     def entry(
         self,
@@ -172,11 +223,12 @@ class Execution:
         before: Sequence[NewEvent] = (),
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
+        ends: str = "",
     ) -> Append:
         """The append of what these commands bring about now, after what was recorded before."""
         at = self.engine.clock.now_us()
         events = [*before, *(event for command in commands for event in self.record(command, at))]
-        return self.append(events, durable=durable, blobs=blobs)
+        return self.append(events, durable=durable, blobs=blobs, ends=ends)
 
     def append(
         self,
@@ -184,10 +236,17 @@ class Execution:
         *,
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
+        ends: str = "",
     ) -> Append:
-        return Append(
+        """`ends` is the call whose outcome it records."""
+        turn = self.delivery.turn(ends) if ends else None
+        kind = Append if turn is None else OutcomeAppend
+        append = kind(
             self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate
         )
+        if turn is not None:
+            append.turn = turn  # type: ignore[attr-defined]
+        return append
 
     def transact(
         self,
@@ -271,7 +330,7 @@ class Execution:
         error = self._fate.error
         if error is not None:
             self._fate = Fate()
-            self._riding = []
+            self._riding, self._last_fired = [], None
         return error
 
     def forget_birth(self) -> None:
@@ -284,9 +343,12 @@ class Execution:
 
     def seal(self, append: Append) -> None:
         """Under the queue's lock: everything noted before goes first."""
-        if self._riding:
+        outcome = type(append) is OutcomeAppend
+        if self._riding or outcome:
             with self.lock:
-                riding, self._riding = self._riding, []
+                riding, self._riding, self._last_fired = self._riding, [], None
+                if outcome:
+                    self.delivery.place(append.turn)  # type: ignore[attr-defined]
             append.events = (*riding, *append.events)
         if self.birth is not None:
             first = self.birth.append
@@ -343,37 +405,101 @@ class Execution:
             raise Control(error, silent=True)
         past = self.state.steps.get(key)
         if past is None:
-            if self._replaying and ordinal:
+            if self._resumed and ordinal:
                 scope = scope_of(key)
                 other = self.state.order.get((scope, ordinal))
                 if other is not None:
-                    self._diverge(other, f"{key} ({name}) in its place", other)
+                    self.diverge(other, f"{key} ({name}) in its place", other)
             return None
         if past.kind != kind:
-            self._diverge(f"{key} as a {past.kind}", f"{key} as a {kind}", key)
+            self.diverge(f"{key} as a {past.kind}", f"{key} as a {kind}", key)
         if past.ordinal != ordinal:
             here = self.state.order.get((scope_of(key), ordinal))
-            self._diverge(
+            self.diverge(
                 f"{here or 'nothing'} as call {ordinal} of its scope",
                 f"{key}, recorded as call {past.ordinal}",
                 key,
             )
         if digest and past.digest != digest:
+            if not ordinal and past.version >= self.claimed_at:
+                raise BadInput(
+                    f"{key} is called again with other arguments: a key names one call in the whole run"
+                )
             now = f"{key} with arguments of digest {digest[:8]}"
             hint = "time and chance must come from a step, or from `now` and `random`"
-            self._diverge(f"{key} with other arguments", f"{now} ({hint})", key)
+            self.diverge(f"{key} with other arguments", f"{now} ({hint})", key)
+        if self.delivery.replaying:
+            self._refuse_unordered(past)
+            self.delivery.visit(past)
         return past
 
-    async def give_up_again(self, key: str) -> NoReturn:  # noqa: ARG002
+    def _refuse_unordered(self, past: StepState) -> None:
+        """Branches of `asyncio.as_completed` had numbers by chance once: a result that is not told apart by
+        its arguments may be another branch's."""
+        if past.version > self.state.loose or not self.unordered:
+            return
+        branch = next((path for path in self.unordered if past.key.startswith(path)), "")
+        family = branch.rpartition("[")[0]
+        for other in self.state.steps.values() if branch else ():
+            same = (other.name, other.digest) == (past.name, past.digest)
+            if same and other.key.startswith(family) and not other.key.startswith(branch):
+                self.diverge(
+                    f"{past.key} and {other.key}, by an older holdfast that numbered them by chance",
+                    past.key,
+                    past.key,
+                )
+
+    def refuse_twin(self, key: str, name: str, digest: str) -> None:
+        """A new call that is the same as a recorded one which the code has not made: that one was renamed."""
+        twin = self.delivery.twin(name, digest)
+        if twin:
+            self.diverge(f"{twin}, with the same arguments", f"{key} instead", twin)
+
+    def reach(self, key: str) -> None:
+        """A call that the history has no outcome of is about to do something."""
+
+    async def give_up_again(self, key: str) -> NoReturn:
         """The code gave up this wait when it was executed before: wait until it does so again."""
+        import asyncio
+
         from holdfast.engine.aio import until_stopped
 
-        await until_stopped(self)
+        try:
+            await until_stopped(self)
+        except asyncio.CancelledError as cancel:
+            if self.tasks_delivery is not None and not self.is_stopping():
+                await self.tasks_delivery.replayed(key)
+                self.deliver_gate(key)
+            raise cancel
+
+    def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:
+        """Record that the code receives what others wrote, unless the log has that. Whether it was new."""
+        step = self.state.steps[key]
+        if step.delivered or step.kind == "sleep":
+            return False
+        self.note(c.DeliverOutcome(key), turn)
+        return True
+
+    def own_key(self, path: str, name: str, chosen: str) -> str:
+        """The identity of a call whose key the user chose: one in the whole run. Older runs have one in each
+        branch: theirs is taken if it is the branch's own, or the only one."""
+        key = f"{name}@{chosen}"
+        if not self.state.loose or key in self.state.steps:
+            return key
+        if self._old_keys is None:
+            self._old_keys = {}
+            for known, step in self.state.steps.items():
+                if not step.ordinal and "/" in known:
+                    self._old_keys.setdefault(known.rpartition("/")[2], []).append(known)
+        old = self._old_keys.get(key, ())
+        if path + key in old or len(old) > 1:
+            return path + key
+        return old[0] if old else key
 
     def refuse_given_up(self, key: str) -> None:
         """Code that no longer runs in tasks cannot give up a wait."""
         if self.state.steps[key].status == "abandoned":
-            self._diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
+            self.diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
 
     def check_all_visited(self, counters: Counters) -> None:
         """At the end of the function, or of a branch: the history must not hold a call that it never made."""
@@ -381,9 +507,17 @@ class Execution:
         left = self.state.order.get((counters.path, ordinal))
         if left is not None:
             what = "branch" if counters.path else "function"
-            self._diverge(f"{left} as call {ordinal}", f"nothing more: the {what} has ended", left)
+            self.diverge(f"{left} as call {ordinal}", f"nothing more: the {what} has ended", left)
+        if not counters.path:
+            self.check_history_left()
 
-    def _diverge(self, recorded: str, called: str, step: str) -> None:
+    def check_history_left(self) -> None:
+        """The function has ended, with an error maybe: it must have asked for all that is recorded."""
+        key = self.delivery.left() if self.delivery.replaying else ""
+        if key:
+            self.diverge(key, "it nowhere: the function has ended", key)
+
+    def diverge(self, recorded: str, called: str, step: str) -> None:
         error = DivergenceError(self.id, recorded, called)
         self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
         raise self.control or error
@@ -439,7 +573,8 @@ class Execution:
     def task_ended(self, counters: Counters, task: Any) -> None:  # noqa: ARG002
         """A task whose scope has these counters is done. What stops the run ends its tasks with it: asyncio
         need not tell that nobody has looked at their errors."""
-        self.tasks -= 1
+        if self.tasks_delivery is not None:
+            self.tasks_delivery.tasks.discard(task)
         if self.control is not None and not task.cancelled():
             task.exception()
 

@@ -6,25 +6,23 @@ after that. Several failures are raised as one ExceptionGroup, in the order of t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from contextvars import Context, copy_context
+from threading import get_ident
 from typing import Any, TypeVar, overload
 
 from holdfast.engine.control import Control
-from holdfast.engine.drive import drive
-from holdfast.engine.parking import Waiting
-from holdfast.engine.perform import Outcome
+from holdfast.engine.crew import Work, attempt, run_all, run_in_turns
+from holdfast.engine.drive import barrier, drive
+from holdfast.engine.execution import Execution
+from holdfast.engine.perform import Call, Outcome
 from holdfast.engine.scope import Scope, current, on_this_thread
+from holdfast.engine.slots import Slots
 from holdfast.engine.step import AsyncStep, BoundStep, Step
 from holdfast.errors import BadInput, WrongColour
+from holdfast.kernel.history import OUTCOMES
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-_LOOK_EVERY_S = 0.1
 
 
 @overload
@@ -44,28 +42,39 @@ def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
         )
     scope = current.get()
     if type(scope) is not Scope:
-        return _results(_run_all([_plain(branch, item) for item in items], limit))
+        return _results(run_all([_plain(branch, item) for item in items], limit))
     if not on_this_thread(scope):
         raise WrongColour("parallel() was called on another thread than the one of its scope")
-    if scope.execution.is_async:
+    run = scope.execution
+    if run.is_async:
         raise WrongColour("parallel() would block this async workflow: write `await gather(...)`")
-    return _results(_run_all([_branch(scope, branch, item) for item in items], limit))
+    assert run.threads_delivery is not None
+    if not isinstance(branch, (Step, BoundStep)):
+        return _results(run_in_turns(run, [_branch(scope, branch, item) for item in items], limit))
+    calls = [branch.call(scope, _arguments(branch, item), {}) for item in items]
+    if run.threads_delivery.crews:
+        return _results(run_in_turns(run, [_call(call) for call in calls], limit))
+    return _results(_run_calls(run, calls, limit))
 
 
-def _plain(branch: Callable[..., Any], item: Any) -> Callable[[], Any]:
+def _plain(branch: Callable[..., Any], item: Any) -> Work:
     return lambda: branch(item)
 
 
-def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
-    """The work of one item, with its identity fixed now, in the caller's order."""
-    if isinstance(branch, (Step, BoundStep)):
-        args = (branch._instance, item) if isinstance(branch, BoundStep) else (item,)
-        call = branch.call(scope, args, {})
-        return lambda: drive(call, call.recall())
+def _arguments(branch: Step[Any, Any] | BoundStep, item: Any) -> Sequence[Any]:
+    return (branch._instance, item) if isinstance(branch, BoundStep) else (item,)
+
+
+def _call(call: Call) -> Work:
+    return lambda: drive(call, call.recall())
+
+
+def _branch(scope: Scope, branch: Any, item: Any) -> Work:
+    """The work of one item, with its scope fixed now, in the caller's order."""
     child = scope.child(getattr(branch, "__name__", type(branch).__name__))
 
     def work() -> Any:
-        child.thread = threading.get_ident()
+        child.thread = get_ident()
         current.set(child)
         value = branch(item)
         child.execution.check_all_visited(child.counters)
@@ -74,80 +83,21 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Callable[[], Any]:
     return work
 
 
-def _run_all(work: Sequence[Callable[[], Any]], limit: int) -> list[Outcome]:
-    if not work:
-        return []
-    scope = current.get()
-    run = scope.execution if type(scope) is Scope else None
-    crew = _Crew(len(work), min(limit, len(work)), None if run is None else run.waiting)
-    with ThreadPoolExecutor(crew.threads, "holdfast-parallel") as pool:
-        waiting: list[Future[Any]] = []
-        try:
-            with nullcontext() if run is None else run.waiting.for_crew(crew):
-                waiting += [pool.submit(crew.run, copy_context(), one) for one in work]
-                crew.wait()
-        except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
-            if run is not None:
-                run.interrupted(error)
-            crew.stop()
-            raise
-    return [
-        Outcome(None, failed) if (failed := one.exception()) else Outcome(one.result()) for one in waiting
-    ]
-
-
-class _Crew:
-    """Knows which items are being worked on: an executor that was interrupted while it started a
-    thread does not."""
-
-    def __init__(self, items: int, threads: int, waiting: Waiting | None) -> None:
-        self.threads = threads
-        self._waiting = waiting
-        self._queued = items
-        self._changed = threading.Condition()
-        self._left = items
-        self._busy = 0
-        self._stopped = False
-        self._all_ended = threading.Lock()
-        self._all_ended.acquire()
-
-    def run(self, context: Context, work: Callable[[], Any]) -> Any:
-        with self._changed:
-            if self._stopped:
-                return None
-            if self._waiting is not None:
-                self._waiting.begin()
-            self._queued -= 1
-            self._busy += 1
-        try:
-            return context.run(work)
-        finally:
-            with self._changed:
-                self._busy -= 1
-                self._left -= 1
-                self._changed.notify_all()
-                if not self._left:
-                    self._all_ended.release()
-            if self._waiting is not None:
-                self._waiting.end()
-
-    @property
-    def beginnings(self) -> int:
-        """How many items have a thread and have not begun yet."""
-        return min(self._queued, self.threads - self._busy)
-
-    def wait(self) -> None:
-        """Wait until all have ended, but never for long: a signal wakes neither a main thread that just
-        goes to sleep nor one that sleeps while another thread takes it, and Ctrl-C would be served only
-        after the last item."""
-        while not self._all_ended.acquire(timeout=_LOOK_EVERY_S):
-            pass
-
-    def stop(self) -> None:
-        """Let nothing more begin, and wait for what has begun."""
-        with self._changed:
-            self._stopped = True
-            self._changed.wait_for(lambda: not self._busy)
+def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcome]:
+    """Steps alone: no code of the workflow runs between them, so nothing depends on their order. What is
+    recorded is taken first: it needs no thread."""
+    new = []
+    outcomes: dict[Call, Outcome] = {}
+    for call in calls:
+        past = call.recall()
+        if past is not None and past.status in OUTCOMES and not past.secret:
+            outcomes[call] = attempt(_call(call))
+        else:
+            new.append(call)
+    if new:
+        barrier(run, new[0].key, new[0].spec.name)
+        outcomes.update(zip(new, run_all([_call(call) for call in new], limit, run), strict=True))
+    return [outcomes[call] for call in calls]
 
 
 async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:
@@ -156,13 +106,13 @@ async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]
 
     if limit is not None and limit < 1:
         raise BadInput(f"gather(limit={limit}): at least 1")
-    gate = asyncio.Semaphore(limit) if limit else None
+    slots = Slots(limit) if limit else None
 
     async def one(awaitable: Awaitable[R]) -> Outcome:
         try:
-            if gate is None:
+            if slots is None:
                 return Outcome(await awaitable)
-            async with gate:
+            async with slots:
                 return Outcome(await awaitable)
         except asyncio.CancelledError:
             raise
@@ -177,12 +127,19 @@ async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]
         )
         return asyncio.ensure_future(coroutine)
 
+    scope = current.get()
+    limits = scope.execution.delivery.limits if type(scope) is Scope else []
+    if slots is not None:
+        limits.append(slots)
     tasks = [branch(awaitable) for awaitable in awaitables]
     try:
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+    finally:
+        if slots is not None:
+            limits.remove(slots)
     return _results([one if isinstance(one, Outcome) else Outcome(None, one) for one in outcomes])
 
 

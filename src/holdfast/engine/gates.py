@@ -19,11 +19,12 @@ import re
 from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.clock import instant
+from holdfast.engine import drive
 from holdfast.engine.execution import Execution
 from holdfast.engine.parking import Wait
 from holdfast.engine.policy import Seconds, seconds
@@ -34,6 +35,9 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, GateKind
 from holdfast.kernel.identity import check_step_name
 from holdfast.kernel.state import StepState
+
+if TYPE_CHECKING:
+    from holdfast.engine.task_delivery import TaskDelivery
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -162,32 +166,65 @@ def _plain_scope(what: str) -> Scope:
 
 def _pass(gate: _Gate) -> StepState:
     """Open the gate if it is new, wait until it is decided, and give how."""
-    if gate.past is None:
-        _open(gate)
-    gate.run.refuse_given_up(gate.key)
-    step = gate.run.state.steps[gate.key]
-    while gate.run.hearing.is_open(
-        gate.key
-    ):  # the clock that it waits by may be set back when its time is over
-        gate.run.waiting.wait(_wait(gate, step))
-        if step.status == "waiting":
-            _expire(gate)
+    run, threads = gate.run, gate.run.threads_delivery
+    assert threads is not None
+    if gate.past is not None:
+        run.refuse_given_up(gate.key)
+    if threads.is_recorded(gate.key):
+        drive.replayed(run, gate.key)
+        if threads.crews:
+            run.deliver_gate(gate.key)
+        return run.state.steps[gate.key]
+    drive.barrier(run, gate.key, gate.name, "" if gate.past else gate.digest)
+    with threads.aside() as turn:
+        if gate.past is None:
+            _open(gate)
+        step = run.state.steps[gate.key]
+        while run.hearing.is_open(
+            gate.key
+        ):  # the clock that it waits by may be set back when its time is over
+            run.waiting.wait(_wait(gate, step))
+            if step.status == "waiting":
+                _expire(gate)
+        if turn is not None and not run.deliver_gate(gate.key, turn):
+            threads.place(turn)
     return step
 
 
 async def _pass_async(gate: _Gate) -> StepState:
     from holdfast.engine.aio import in_store
 
+    run, delivery = gate.run, gate.run.tasks_delivery
+    assert delivery is not None
+    if delivery.is_recorded(gate.key):
+        return await _recorded(gate, delivery)
+    cancelled = await delivery.barrier(gate.key) if delivery.guarded else None
     if gate.past is None:
-        await in_store(gate.run, partial(_open, gate))
-    step = gate.run.state.steps[gate.key]
-    if step.status == "abandoned":
-        await gate.run.give_up_again(gate.key)
-    while gate.run.hearing.is_open(gate.key):
-        await gate.run.waiting.wait_async(_wait(gate, step))
+        await in_store(run, partial(_open, gate))
+    if cancelled is not None:
+        raise cancelled
+    step = run.state.steps[gate.key]
+    while run.hearing.is_open(gate.key):
+        await run.waiting.wait_async(_wait(gate, step))
         if step.status == "waiting":
-            await in_store(gate.run, partial(_expire, gate))
+            await in_store(run, partial(_expire, gate))
+    if not step.delivered:
+        cancelled = await delivery.noted(c.DeliverOutcome(gate.key), gate.key)
+        if cancelled is not None:
+            raise cancelled
     return step
+
+
+async def _recorded(gate: _Gate, delivery: TaskDelivery) -> StepState:
+    """The history has what came of the gate."""
+    run = gate.run
+    if run.state.steps[gate.key].status == "abandoned":
+        await run.give_up_again(gate.key)
+    cancelled = await delivery.replayed(gate.key)
+    run.deliver_gate(gate.key)
+    if cancelled is not None:
+        raise cancelled
+    return run.state.steps[gate.key]
 
 
 def _open(gate: _Gate) -> None:

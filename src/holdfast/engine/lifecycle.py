@@ -71,9 +71,11 @@ _DIED = Outcome(None, HoldfastError("the driver died"))
 def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     """What it means that the function returned or raised this."""
     error = outcome.error
-    if execution.control is None and error is None:
+    if execution.control is None and (error is None or isinstance(error, Exception)):
         try:
-            execution.check_all_visited(scope.counters)
+            if error is None:
+                execution.check_all_visited(scope.counters)
+            execution.check_history_left()
         except Control:
             pass  # it is in execution.control now
     control = execution.control or (error if isinstance(error, Control) else None)
@@ -310,7 +312,7 @@ async def execute_async(
     import asyncio
 
     from holdfast.engine.runtask import RunTask
-    from holdfast.engine.scope import install_task_factory
+    from holdfast.engine.task_factory import install_task_factory
 
     state = claimed.state
     if claimed.attached is not None:
@@ -349,6 +351,8 @@ async def _execute_async(
         if execution.state.files:
             await aio.in_store(execution, partial(windows.begin, execution))
         args, kwargs = arguments or execution.arguments()
+        assert execution.tasks_delivery is not None
+        execution.tasks_delivery.begin()
         outcome = Outcome(await workflow.fn(*args, **kwargs))
     except BaseException as error:
         outcome = Outcome(None, error)

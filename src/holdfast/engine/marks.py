@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,9 @@ from holdfast.kernel import commands as c
 from holdfast.kernel.events import GitPosition
 from holdfast.kernel.identity import check_step_name
 from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from asyncio import CancelledError
 
 
 class Checkpoint:
@@ -32,19 +36,34 @@ class Checkpoint:
             raise WrongColour(
                 "checkpoint() would block this async workflow: write `await checkpoint.aio(...)`"
             )
-        taken = _take(scope, name, data)
-        if taken is not None:
-            taken.write()
+        key, taken = _take(scope, name, data)
+        if taken is None:
+            drive.replayed(scope.execution, key)
+        else:
+            drive.barrier(scope.execution, key, name)
+            taken.write(key)
 
     def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
         scope = _scope("checkpoint")
-        return self._write(None if scope is None else _take(scope, name, data))
+        if scope is None:
+            return _nothing()
+        return self._write(scope.execution, *_take(scope, name, data))
 
     @staticmethod
-    async def _write(taken: _Taken | None) -> None:
-        if taken is not None:
-            await taken.write_soon()
+    async def _write(run: Execution, key: str, taken: _Taken | None) -> None:
+        delivery = run.tasks_delivery
+        assert delivery is not None
+        if taken is None:
+            cancelled = await delivery.replayed(key)
+        else:
+            cancelled = await delivery.barrier(key) if delivery.guarded else None
+            cancelled = await taken.write_soon(key) or cancelled
+        if cancelled is not None:
+            raise cancelled
+
+
+async def _nothing() -> None: ...
 
 
 class _Taken(NamedTuple):
@@ -54,22 +73,23 @@ class _Taken(NamedTuple):
     command: c.TakeCheckpoint
     blobs: Sequence[tuple[str, bytes]] = ()
 
-    def write(self) -> None:
+    def write(self, key: str = "") -> None:
         with windows.at_checkpoint(self.run) as saved:
-            drive.commit(self.run, self._append(*saved))
+            drive.commit(self.run, self._append(key, *saved))
 
-    async def write_soon(self) -> None:
+    async def write_soon(self, key: str = "") -> CancelledError | None:
+        """Returns a cancel that came meanwhile."""
         from holdfast.engine import aio
 
         with ExitStack() as held:
-            saved = await aio.in_store(self.run, lambda: held.enter_context(windows.at_checkpoint(self.run)))
-            cancelled = await aio.commit(self.run, self._append(*saved))
-        if cancelled is not None:
-            raise cancelled
+            enter = partial(held.enter_context, windows.at_checkpoint(self.run))
+            saved, cancelled = await aio.shielded(self.run, enter)
+            return await aio.commit(self.run, self._append(key, *saved)) or cancelled
 
-    def _append(self, snapshot: str, root: str, git: GitPosition | None, mark: str) -> Append:
+    def _append(self, key: str, snapshot: str, root: str, git: GitPosition | None, mark: str) -> Append:
+        """`key` is that of a checkpoint which the code waits for."""
         command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git, mark=mark)
-        return self.run.entry([command], blobs=self.blobs)
+        return self.run.entry([command], blobs=self.blobs, ends=key)
 
 
 def take_due(run: Execution) -> None:
@@ -85,15 +105,15 @@ async def take_due_soon(run: Execution) -> None:
         await _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
 
 
-def _take(scope: Scope, name: str, data: dict[str, Any]) -> _Taken | None:
-    """What is to be written; None if the history has it."""
+def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, _Taken | None]:
+    """The checkpoint's key, and what is to be written; None if the history has it."""
     run = scope.execution
     key = scope.counters.key(check_step_name(name))
     ordinal = scope.counters.ordinal
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
-        return None
+        return key, None
     value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return _Taken(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
+    return key, _Taken(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
 
 
 def emit(name: str, value: object) -> None:
@@ -138,7 +158,7 @@ def patched(id: str) -> bool:
     key = f"patched@{id}"
     known = run.patches.get(id)
     if known is None:
-        passed = (scope.counters.path, scope.counters.ordinal + 1) in run.state.order
+        passed = run.delivery.had_been_here(scope.counters)
         recorded = key in run.state.steps
         known = run.patches[id] = recorded or not passed
         if known and not recorded:

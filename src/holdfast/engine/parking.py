@@ -62,6 +62,11 @@ class Crew(Protocol):
         """How many items have a thread and have not begun yet."""
         ...
 
+    @property
+    def caller_is_busy(self) -> bool:
+        """Whether the thread that waits for them counts as busy again."""
+        ...
+
 
 class Waiting:
     """Who does something in a run and who waits. One per run that waits or has threads."""
@@ -100,7 +105,8 @@ class Waiting:
         try:
             yield
         finally:
-            self.begin()
+            if not crew.caller_is_busy:
+                self.begin()
             with self._changed:
                 self._crews.remove(crew)
 
@@ -137,7 +143,8 @@ class Waiting:
 
         from holdfast.engine.bell import Bell
 
-        run, clock = self._run, self._run.engine.clock
+        run, clock, tasks = self._run, self._run.engine.clock, self._run.tasks_delivery
+        assert tasks is not None
         run.engine.follower.ensure()
         bell = Bell(asyncio.get_running_loop())
         self._waits.append(wait)
@@ -148,7 +155,7 @@ class Waiting:
                 left = clock.wait(wait.until) if wait.until else _LOOK_S
                 if left <= 0:
                     break
-                if not run.tasks and not run.under_way:
+                if not tasks.tasks and not run.under_way:
                     self._park_unless_soon()
                 if run.stopping.is_set():
                     break
@@ -167,6 +174,8 @@ class Waiting:
 
     def _park_unless_soon(self) -> None:
         run = self._run
+        if run.tasks_delivery is not None and run.tasks_delivery.has_timers():
+            return  # the code waits for a time of its own, too
         gates = run.hearing.open_gates()  # first: what is decided from here on shows when the run is released
         if any(wait.is_over() for wait in self._waits):
             return

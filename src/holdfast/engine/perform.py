@@ -224,7 +224,7 @@ def perform(
     try:
         return (yield from _perform(call, call.recall(), None))
     finally:
-        del keyed[call.key]
+        keyed.pop(call.key, None)
 
 
 def _perform(
@@ -253,7 +253,9 @@ def _perform(
                 if known is not None:
                     return known
             else:
-                yield run.entry([*_left(call), c.FailAttempt(call.key, failed, retry_at)], before=began)
+                ends = "" if retry_at else call.key
+                failure = c.FailAttempt(call.key, failed, retry_at)
+                yield run.entry([*_left(call), failure], before=began, ends=ends)
                 if not retry_at:
                     return outcome
         finally:
@@ -359,9 +361,10 @@ def completion(call: Call, value: Any) -> Append:
         )  # fmt: skip
     at = run.engine.clock.now_us()
     if call.guard is None:
-        return run.append(run.record(command, at), blobs=blobs)
+        return run.append(run.record(command, at), blobs=blobs, ends=key)
     commands = (*call.guard.saved, command)
-    return run.append([event for one in commands for event in run.record(one, at)], blobs=blobs)
+    events = [event for one in commands for event in run.record(one, at)]
+    return run.append(events, blobs=blobs, ends=key)
 
 
 def _left(call: Call) -> Sequence[c.Command]:
@@ -455,5 +458,5 @@ def _resolve_doubt(
         return None
     result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
-    yield run.entry([*settled, settle], blobs=blobs)
+    yield run.entry([*settled, settle], blobs=blobs, ends=call.key)
     return answer

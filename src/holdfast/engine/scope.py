@@ -1,27 +1,21 @@
 """Scopes: where a step is called from, so that its identity does not depend on timing.
 
 A run's function is the root scope. Every asyncio task that is created inside a scope is a scope of
-its own, named after its coroutine and numbered by the parent: a task factory, chained before the
-one that is there, gives it at the task's creation, in the parent's context. So plain
+its own, named after its coroutine and numbered by the parent (`task_factory`). So plain
 `asyncio.gather` and `TaskGroup` work. Worker threads of `parallel` get their scopes the same way.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import threading
-from contextvars import Context, ContextVar, copy_context
-from functools import partial
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
 from holdfast.kernel.identity import Counters
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from holdfast.engine.execution import Execution
 
 
@@ -78,61 +72,3 @@ current: ContextVar[Scope | InsideStep | None] = ContextVar("holdfast_scope", de
 
 def on_this_thread(scope: Scope) -> bool:
     return scope.thread == threading.get_ident()
-
-
-def install_task_factory(loop: AbstractEventLoop) -> None:
-    """Make every task that is created inside a scope a scope of its own. Once per loop."""
-    import asyncio
-
-    previous = loop.get_task_factory()
-    if getattr(previous, "_holdfast", False):
-        return
-
-    def factory(loop: AbstractEventLoop, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
-        scope = current.get()
-        branches = type(scope) is Scope and not _made_by_wait_for()
-        if branches:
-            assert type(scope) is Scope
-            # A context that the caller passes may be shared by several tasks: never set it in place.
-            context = copy_context() if context is None else context.copy()
-            branch = scope.child(_name(coro))
-            context.run(current.set, branch)
-        if previous is not None:
-            # An older factory may not know `context`.
-            task = previous(loop, coro, **({"context": context} if context else {}), **kwargs)
-        else:
-            task = asyncio.Task(coro, loop=loop, context=context, **kwargs)
-        if branches:
-            assert type(scope) is Scope
-            scope.execution.tasks += 1
-            task.add_done_callback(partial(scope.execution.task_ended, branch.counters))
-        return task
-
-    factory._holdfast = True  # type: ignore[attr-defined]
-    loop.set_task_factory(factory)
-
-
-def _name(coro: Any) -> str:
-    name: str = getattr(coro, "__qualname__", "") or type(coro).__name__
-    return name.rpartition(".")[2]
-
-
-if sys.version_info >= (3, 12):
-
-    def _made_by_wait_for() -> bool:
-        return False
-
-else:
-
-    def _made_by_wait_for() -> bool:
-        """Python 3.11's wait_for wraps its coroutine in a task, 3.12's does not: identity must not
-        depend on that, so the wrapper shares the scope of its caller, who waits for it anyway."""
-        frame: FrameType | None = sys._getframe(2)
-        for _ in range(4):
-            if frame is None:
-                return False
-            code = frame.f_code
-            if code.co_name == "wait_for" and code.co_filename.endswith("tasks.py"):
-                return True
-            frame = frame.f_back
-        return False

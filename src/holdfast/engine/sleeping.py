@@ -35,18 +35,14 @@ class Sleep:
             raise WrongColour("sleep() would block this async workflow: write `await sleep.aio(...)`")
         run = scope.execution
         key, ordinal, past = _recall(scope)
-        if past is None:
-            drive.commit(run, run.entry([_start(run, key, ordinal, duration, scope.deadline)]))
-        run.refuse_given_up(key)
-        sleeping = run.state.steps[key]
-        if sleeping.status != "completed":
-            until = _end(sleeping, scope.deadline)
-            if run.engine.clock.wait(until) <= IN_PLACE_S:
-                drive.pause(run, until)
-            else:
-                run.waiting.wait(Wait(until, _never))
-            run.note(c.EndSleep(key))
-        _check(sleeping, scope.deadline)
+        if past is not None:
+            run.refuse_given_up(key)
+        if past is not None and past.status == "completed":
+            drive.replayed(run, key)
+        else:
+            drive.barrier(run, key, "sleep")
+            _sleep_here(run, duration, scope.deadline, key, ordinal, past)
+        _check(run.state.steps[key], scope.deadline)
 
     def aio(self, duration: Seconds) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
@@ -72,26 +68,53 @@ class Sleep:
         return scope
 
 
+def _sleep_here(
+    run: Execution, duration: Seconds, deadline: float, key: str, ordinal: int, past: StepState | None
+) -> None:
+    assert run.threads_delivery is not None
+    with run.threads_delivery.aside() as turn:
+        if past is None:
+            drive.commit(run, run.entry([_start(run, key, ordinal, duration, deadline)]))
+        until = _end(run.state.steps[key], deadline)
+        if run.engine.clock.wait(until) <= IN_PLACE_S:
+            drive.pause(run, until)
+        else:
+            run.waiting.wait(Wait(until, _never))
+        run.note(c.EndSleep(key), turn)
+
+
 async def _sleep_async(
     run: Execution, duration: Seconds, deadline: float, key: str, ordinal: int, past: StepState | None
 ) -> None:
     from holdfast.engine import aio
 
-    if past is None:
-        cancelled = await aio.commit(run, run.entry([_start(run, key, ordinal, duration, deadline)]))
-        if cancelled is not None:
-            raise cancelled
-    sleeping = run.state.steps[key]
-    if sleeping.status == "abandoned":
+    delivery = run.tasks_delivery
+    assert delivery is not None
+    if past is not None and past.status == "abandoned":
         await run.give_up_again(key)
-    if sleeping.status != "completed":
-        until = _end(sleeping, deadline)
-        if run.engine.clock.wait(until) <= IN_PLACE_S:
-            await aio.pause(run, until)
-        else:
-            await run.waiting.wait_async(Wait(until, _never))
-        run.note(c.EndSleep(key))
-    _check(sleeping, deadline)
+    if past is not None and past.status == "completed":
+        cancelled = await delivery.replayed(key)
+    else:
+        cancelled = await delivery.barrier(key) if delivery.guarded else None
+        if past is None:
+            start = run.entry([_start(run, key, ordinal, duration, deadline)])
+            cancelled = await aio.commit(run, start) or cancelled
+        if cancelled is None:
+            await _until_awake(run, run.state.steps[key], deadline)
+            cancelled = await delivery.noted(c.EndSleep(key), key)
+    if cancelled is not None:
+        raise cancelled
+    _check(run.state.steps[key], deadline)
+
+
+async def _until_awake(run: Execution, sleeping: StepState, deadline: float) -> None:
+    from holdfast.engine import aio
+
+    until = _end(sleeping, deadline)
+    if run.engine.clock.wait(until) <= IN_PLACE_S:
+        await aio.pause(run, until)
+    else:
+        await run.waiting.wait_async(Wait(until, _never))
 
 
 def _never() -> bool:

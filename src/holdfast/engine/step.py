@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from holdfast.engine.arguments import Signature
-from holdfast.engine.drive import drive
+from holdfast.engine.drive import drive, replayed
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Call, Spec
 from holdfast.engine.policy import ONCE, Retry, Seconds, check_files, seconds
@@ -108,7 +108,7 @@ class StepBase(Generic[P, R]):
         counters = scope.counters
         if self._bound_key is not None or self.key is not None:
             chosen = self._bound_key if self.key is None else check_step_key(self.key(*args, **kwargs))
-            key, ordinal = counters.named_key(self.name, str(chosen)), 0
+            key, ordinal = scope.execution.own_key(counters.path, self.name, str(chosen)), 0
         else:
             key = counters.key(self.name)
             ordinal = counters.ordinal
@@ -159,6 +159,7 @@ class Step(StepBase[P, R]):
         call = self.call(scope, args, kwargs)
         past = call.recall()
         if past is not None and past.status == "completed" and not past.secret:
+            replayed(run, call.key)
             value: R = run.value_of(past)
             return value
         outcome: R = drive(call, past)

@@ -233,6 +233,19 @@ class AbandonWait(Command, frozen=True, gc=False):
     key: str
 
 
+class DeliverOutcome(Command, frozen=True, gc=False):
+    """The code receives the outcome of the gate `key`."""
+
+    key: str
+
+
+class FireTimer(Command, frozen=True, gc=False):
+    """A timer of the workflow's own code fires: number `number` of those that `scope` set."""
+
+    scope: str
+    number: int
+
+
 class SendSignal(Command, frozen=True, gc=False):
     run_id: str
     name: str

@@ -54,7 +54,11 @@ def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
         return _cancelled(state, state.cancel.reason, state.cancel.by, command.seen_at)
     if state.owner == command.owner:
         return []
-    return [e.RunClaimed(command.owner, state.epoch + 1, state.owner, command.force, command.seen_at)]
+    return [
+        e.RunClaimed(
+            command.owner, state.epoch + 1, state.owner, command.force, command.seen_at, ordered=True
+        )
+    ]
 
 
 def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
@@ -334,8 +338,8 @@ def _expire_gate(state: RunState, command: c.ExpireGate) -> Sequence[e.Event]:
 def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
     _owned(state)
     wait = state.steps.get(command.key)
-    if wait is None or wait.kind not in _WAITS:
-        raise Refused(f"{command.key} is neither a gate nor a sleep")
+    if wait is None or (wait.kind not in _WAITS and wait.status not in ("retrying", "abandoned")):
+        raise Refused(f"{command.key} is no gate, no sleep and no step that is to be tried again")
     if wait.status == "abandoned":
         return []
     abandoned = e.WaitAbandoned(command.key, state.generation)
@@ -343,6 +347,16 @@ def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
         if signal.taken_by == command.key and (heir := _waits_for(state, signal.name)) is not None:
             return [abandoned, _received(state, heir.key, signal.value, signal.blob, version)]
     return [abandoned]
+
+
+def _deliver_outcome(state: RunState, command: c.DeliverOutcome) -> Sequence[e.Event]:
+    _owned(state)
+    return [e.OutcomeDelivered(command.key, state.generation)]
+
+
+def _fire_timer(state: RunState, command: c.FireTimer) -> Sequence[e.Event]:
+    _owned(state)
+    return [e.TimerFired(command.scope, command.number, command.number, state.generation)]
 
 
 def _waits_for(state: RunState, signal: str) -> StepState | None:
@@ -450,6 +464,8 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.DecideGate: _decide_gate,
     c.ExpireGate: _expire_gate,
     c.AbandonWait: _abandon_wait,
+    c.DeliverOutcome: _deliver_outcome,
+    c.FireTimer: _fire_timer,
     c.SendSignal: _send_signal,
     c.TakeCheckpoint: _take_checkpoint,
     c.SaveFiles: _save_files,

@@ -141,6 +141,8 @@ class RunClaimed(Event, frozen=True, gc=False):
     forced: bool = False
     seen_at: int = 0
     """The last sign of life of the one that it was taken over from, in microseconds; 0 if not known."""
+    ordered: bool = False
+    """This owner delivers outcomes to the code in the order of the log."""
 
 
 class RunReleased(Event, frozen=True, gc=False):
@@ -243,6 +245,8 @@ class RunForked(Event, frozen=True, gc=False):
     step: str
     version: int
     by: str = ""
+    ordered: bool = False
+    """The order of the outcomes in the copy is the order in which the code of `origin` received them."""
 
 
 # Its steps
@@ -456,10 +460,28 @@ class OutputCaptured(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class OutcomeDelivered(Event, frozen=True, gc=False):
+    """The code of the run received the outcome of a gate here: that others decided it, or that the code gave
+    it up. The event that holds the outcome was appended earlier, by another process or thread."""
+
+    key: str
+    generation: int = 0
+
+
+class TimerFired(Event, frozen=True, gc=False):
+    """Timers of the workflow's own code (`asyncio.sleep`, `asyncio.timeout`) fired here, one after the other:
+    those of the scope `scope` that it set as its number `first` to `last`."""
+
+    scope: str
+    first: int
+    last: int
+    generation: int = 0
+
+
 class WaitAbandoned(Event, frozen=True, gc=False):
-    """The code gave up a gate or a sleep, also one that was over and not heard of yet: its task was
-    cancelled. Nothing comes to it any more; in a replay it waits until it is cancelled again. A signal that
-    it had taken is free."""
+    """The code gave up a gate, a sleep or the next attempt of a step, also one that was over and not
+    delivered yet: its task was cancelled. Nothing comes to it any more; in a replay it waits until it is
+    cancelled again. A signal that it had taken is free."""
 
     key: str
     generation: int = 0
@@ -583,6 +605,8 @@ TYPES: Final[dict[str, type[Event]]] = {
         PatchSeen,
         OutputCaptured,
         WaitAbandoned,
+        OutcomeDelivered,
+        TimerFired,
         OperationBegun,
         FilesPlanned,
         FilesApplied,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import RunState, RunStatus, Saved, Signal, StepState
+from holdfast.kernel.state import ALWAYS, Fired, RunState, RunStatus, Saved, Signal, StepState
 
 
 class Impossible(Exception):
@@ -54,6 +54,10 @@ def _step(state: RunState, key: str, version: int) -> StepState:
 
 def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> None:
     state.owner, state.epoch = event.owner, event.epoch
+    if not event.ordered:
+        state.loose = ALWAYS
+    elif state.loose == ALWAYS:
+        state.loose = version
     state.status = _going(state)
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
@@ -83,6 +87,7 @@ def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> N
 
 def _reopened(state: RunState, event: e.RunReopened, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.cancel = "running", None, (), None
+    state.loose = max(state.loose, version)  # what the code did because of the failure is in the history, too
 
 
 def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, at: int) -> None:
@@ -133,6 +138,8 @@ def _generation_restored(state: RunState, event: e.GenerationRestored, version: 
 
 def _forked(state: RunState, event: e.RunForked, version: int, at: int) -> None:
     state.status, state.reason = "paused", f"forked from {event.origin}"
+    if not event.ordered:
+        state.loose = version
 
 
 def _step_started(state: RunState, event: e.StepStarted, version: int, at: int) -> None:
@@ -303,6 +310,14 @@ def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: i
         state.status = _going(state)
 
 
+def _outcome_delivered(state: RunState, event: e.OutcomeDelivered, version: int, at: int) -> None:
+    _step(state, event.key, version).delivered = version
+
+
+def _timer_fired(state: RunState, event: e.TimerFired, version: int, at: int) -> None:
+    state.timers.append(Fired(event.scope, event.first, event.last, version))
+
+
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:
     _done_at_once(state, event.key, event.name, event.ordinal, "checkpoint", version, at)
     state.steps[event.key].result, state.steps[event.key].blob = event.data, event.blob
@@ -387,6 +402,8 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.GateOpened: _gate_opened,
     e.GateDecided: _gate_decided,
     e.WaitAbandoned: _wait_abandoned,
+    e.OutcomeDelivered: _outcome_delivered,
+    e.TimerFired: _timer_fired,
     e.CheckpointTaken: _checkpoint_taken,
     e.FilesSaved: _files_saved,
     e.FilesForgotten: _files_forgotten,

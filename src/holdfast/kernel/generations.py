@@ -128,6 +128,11 @@ def rewind(state: RunState, event: e.Rewound) -> None:
             for version, signal in parent.signals.items()
             if version <= event.version
         }
+        for step in state.steps.values():
+            if step.delivered > event.version:
+                step.delivered = 0
+        state.timers = [fired for fired in parent.timers if fired.version <= event.version]
+        state.loose = parent.loose
         state.files = [saved for saved in parent.files if saved.version <= event.version]
     _count(state)
     state.status, state.reason = "paused", "rewound"
@@ -153,6 +158,7 @@ def _take_up(state: RunState, generation: int, epoch: int) -> None:
     state.generation, state.owner, state.stalls = generation, "", 0
     state.epoch = epoch or state.epoch
     state.steps, state.signals, state.files = {}, {}, []
+    state.timers, state.loose = [], 0
     state.seen_at = 0
     state.reason = state.cause = state.attention_step = ""
     state.pause = state.cancel = None

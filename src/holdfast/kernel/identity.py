@@ -21,11 +21,13 @@ _KEY: Final = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
 class Counters:
     """The counters of one scope. Not thread-safe: a scope belongs to one thread of control."""
 
-    __slots__ = ("_calls", "_children", "ordinal", "path")
+    __slots__ = ("_calls", "_children", "ordinal", "path", "timers")
 
     def __init__(self, path: str = "") -> None:
         self.path = path
         self.ordinal = 0
+        self.timers = 0
+        """How many timers of its own the code has set here."""
         self._calls: dict[str, int] = {}
         self._children: dict[str, int] = {}
 
@@ -35,10 +37,6 @@ class Counters:
         self._calls[name] = n
         self.ordinal += 1
         return f"{self.path}{name}#{n}"
-
-    def named_key(self, name: str, key: str) -> str:
-        """The identity of a call that brings its own key; it has no place in the order."""
-        return f"{self.path}{name}@{key}"
 
     def child(self, name: str) -> Counters:
         """The scope of the next branch `name` that starts here."""

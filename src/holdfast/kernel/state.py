@@ -40,6 +40,7 @@ StepStatus = Literal[
     "running", "retrying", "sleeping", "waiting", "completed", "failed", "in_doubt", "reopened", "abandoned"
 ]
 
+ALWAYS = 1 << 62
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -69,6 +70,8 @@ class StepState(msgspec.Struct, gc=False):
     by: str = ""
     comment: str = ""
     version: int = 0
+    delivered: int = 0
+    """The version at which the code received the outcome of a gate; 0 if it has not."""
     generation: int = 0
     """The one in which it first started: its idempotency key is made of that, so that a step which had begun
     when it was taken over into another generation is tried again under the key that it may have used."""
@@ -96,6 +99,15 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
     """Which directory the root was, wherever it has been moved since."""
 
 
+class Fired(msgspec.Struct, frozen=True, gc=False):
+    """Timers of the code's own that fired one after the other: numbers `first` to `last` of a scope."""
+
+    scope: str
+    first: int
+    last: int
+    version: int
+
+
 class Generation(msgspec.Struct):
     """What a run was when it left a generation: all that comes back when that is restored."""
 
@@ -112,6 +124,8 @@ class Generation(msgspec.Struct):
     blob: str
     error: Failure | None
     failed_steps: tuple[str, ...]
+    timers: list[Fired]
+    loose: int
 
 
 class RunState(msgspec.Struct):
@@ -138,6 +152,12 @@ class RunState(msgspec.Struct):
     """What its owner was asked for and has not done."""
     signals: dict[int, Signal] = {}
     """version → signal, in the order in which they came."""
+    timers: list[Fired] = []
+    """Timers of the code's own that fired, in their order."""
+    loose: int = 0
+    """The outcomes up to this version were delivered in an order that the log does not have: by an owner of
+    an older holdfast, or before a failed step was tried again. `ALWAYS` while such an owner executes the
+    run."""
     files: list[Saved] = []
     """The snapshots on the way to where the run is, in their order."""
     seen_at: int = 0

@@ -139,7 +139,7 @@ def _make(
     events = [
         new_event(created, now),
         *_copied(history, state, point, kept, "" if moved is None else moved.files.directory),
-        new_event(e.RunForked(run_id, point.name, point.version, by), now),
+        new_event(e.RunForked(run_id, point.name, point.version, by, ordered=not state.loose), now),
     ]
     if moved is not None:
         begins = msgspec.structs.replace(
@@ -273,6 +273,8 @@ def _copied(
         if isinstance(event, e.SignalReceived) and there in state.signals:
             copy = event
             places[there] = version + 1
+        elif isinstance(event, e.TimerFired):
+            copy = msgspec.structs.replace(event, generation=0)
         elif isinstance(event, e.GateDecided) and event.key in kept:
             copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
         elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):

@@ -6,9 +6,10 @@ has none, and so is that of each child run. What it does between its steps, it d
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -19,10 +20,12 @@ from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
+from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.identity import Counters
 from holdfast.operations.holding import load
 
 if TYPE_CHECKING:
+    from holdfast.engine.delivery import Turn
     from holdfast.engine.engine import Engine
     from holdfast.kernel.commands import Command
     from holdfast.kernel.state import RunState, StepState
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
 IN_FLIGHT = ("pending", "running", "waiting", "sleeping", "paused", "needs_attention", "failed")
 """What can still be resumed, and so must match the code that it will be resumed with."""
-_RECORDED = frozenset({"completed", "failed", "abandoned"})
+_FOLLOWS = "what follows"
+_LOOK_S = 0.05
 _SOON_S = 1.0
 
 Verdict = Literal["matches", "diverges", "unloadable"]
@@ -95,29 +99,28 @@ class _Reached(Control):
 class _Playback(Execution):
     """A run of which only the history is played."""
 
+    plays_back = True
+
     def __init__(self, engine: Engine, run_id: str, state: RunState, *, is_async: bool) -> None:
         super().__init__(engine, run_id, state, is_async=is_async)
         self.calls = 0
-        self._visited: set[str] = set()
         self.reached: list[str] = []
         self.error: BaseException | None = None
 
     def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
-        """What the history has of this call. One that it has no outcome of is where the playback stops."""
+        """What the history has of this call."""
         past = super().recall(key, name, ordinal, digest, kind)
-        self._visited.add(key)
-        if past is None or past.status not in _RECORDED or past.secret:
-            raise self._reach(key)
-        self.calls += 1
+        self.calls += past is not None and past.status in OUTCOMES and not past.secret
         return past
 
-    async def give_up_again(self, key: str) -> NoReturn:
-        """What was given up because of something recorded is given up at once. If it is not, what gives it up
-        is a time: that is where the playback stops."""
-        import asyncio
-
-        await asyncio.sleep(_SOON_S)
+    def reach(self, key: str) -> None:
+        """A call without a recorded outcome is where the playback stops: the whole history is delivered."""
         raise self._reach(key)
+
+    def note(self, command: Command, turn: Turn | None = None) -> None:  # noqa: ARG002
+        """Nothing is written; an outcome is delivered all the same."""
+        if turn is not None:
+            self.delivery.place(turn)
 
     def append(
         self,
@@ -125,9 +128,10 @@ class _Playback(Execution):
         *,
         durable: bool = True,  # noqa: ARG002
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
+        ends: str = "",  # noqa: ARG002
     ) -> Append:
         """Whatever is to be written is behind the end of the history."""
-        raise self._reach("what follows")
+        raise self._reach(_FOLLOWS)
 
     def transact(
         self,
@@ -136,7 +140,7 @@ class _Playback(Execution):
         *,
         obey: bool = False,  # noqa: ARG002
     ) -> None:
-        raise self._reach("what follows")
+        raise self._reach(_FOLLOWS)
 
     def task_ended(self, counters: Counters, task: Any) -> None:
         """A branch that came to its own end must not have left out a call either."""
@@ -150,28 +154,18 @@ class _Playback(Execution):
     def look_for_more(self, counters: Counters) -> None:
         """A function that ended must not have left out a call that the history has: neither of its own nor
         of a branch that is gone."""
-        if self.control is None and not self.reached:
+        if self.reached:
+            return
+        if self.error is None:
             self._look_for_more(lambda: self.check_all_visited(counters))
-        # Tasks that are left behind, by an error or by choice, have not come to what they did then.
-        if self.control is None and not self.reached and not self.tasks and not self._left_siblings():
-            self._look_for_more(self._check_every_step)
-
-    def _left_siblings(self) -> bool:
-        return self.is_async and self.error is not None
+        self._look_for_more(self.check_history_left)
 
     def _look_for_more(self, check: Callable[[], None]) -> None:
         try:
-            check()
+            if self.control is None:
+                check()
         except Control:
             pass  # it is in self.control now
-
-    def _check_every_step(self) -> None:
-        for key, step in self.state.steps.items():
-            # `patched` may go when no run needs it; a checkpoint without a place is one of the engine itself.
-            by_code = step.kind != "patch" and (step.ordinal or step.kind != "checkpoint")
-            # A branch that is cancelled may be cancelled before it comes to what it gave up then.
-            if by_code and step.status != "abandoned" and key not in self._visited:
-                self._diverge(key, "it nowhere: the function has ended", key)
 
     def _reach(self, key: str) -> _Reached:
         self.reached.append(key)
@@ -182,8 +176,6 @@ def _play(
     engine: Engine, run_id: str, state: RunState, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> _Playback:
     if workflow.is_async:
-        import asyncio
-
         return asyncio.run(_play_async(engine, run_id, state, workflow, args, kwargs))
     playback = _Playback(engine, run_id, state, is_async=False)
     scope = Scope(playback, Counters(), threading.get_ident())
@@ -203,24 +195,45 @@ def _play(
 async def _play_async(
     engine: Engine, run_id: str, state: RunState, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> _Playback:
-    import asyncio
-
-    from holdfast.engine.scope import install_task_factory
+    from holdfast.engine.task_factory import install_task_factory
 
     install_task_factory(asyncio.get_running_loop())
     playback = _Playback(engine, run_id, state, is_async=True)
     scope = Scope(playback, Counters(), threading.get_ident())
-    token = current.set(scope)
     steps.live_runs.add(playback)
+    playing = asyncio.create_task(_play_function(playback, scope, workflow, args, kwargs))
     try:
+        await _until_over(playback, playing)
+    finally:
+        steps.live_runs.discard(playback)
+    playback.look_for_more(scope.counters)
+    return playback
+
+
+async def _play_function(
+    playback: _Playback, scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    assert playback.tasks_delivery is not None
+    current.set(scope)
+    try:
+        playback.tasks_delivery.begin()
         await workflow.fn(*args, **kwargs)
     except BaseException as error:
         _end(playback, error)
-    finally:
-        steps.live_runs.discard(playback)
-        current.reset(token)
-    playback.look_for_more(scope.counters)
-    return playback
+
+
+async def _until_over(playback: _Playback, playing: asyncio.Task[None]) -> None:
+    """Until the function has ended, or waits for what is not in the history."""
+    delivery = playback.tasks_delivery
+    assert delivery is not None
+    while not playing.done() and delivery.replaying:
+        await asyncio.wait([playing], timeout=_LOOK_S)
+    await asyncio.wait([playing], timeout=_SOON_S)
+    if not playing.done():
+        if not playback.reached:
+            playback.reached.append(_FOLLOWS)
+        playing.cancel()
+        await asyncio.wait([playing], timeout=_SOON_S)
 
 
 def _end(playback: _Playback, error: BaseException) -> None:

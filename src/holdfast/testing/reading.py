@@ -58,7 +58,7 @@ class ReadingContract:
         store.append(start_append("r", "b#1", at=10))
         loaded = store.load("r", output=True)
         assert [(one.version, one.at) for one in loaded] == [(1, 1), (2, 1), (3, 3), (4, 9), (5, 10)]
-        assert loaded[1].event == e.RunClaimed("me", 1)
+        assert loaded[1].event == e.RunClaimed("me", 1, ordered=True)
         assert loaded[3].event == e.StepRan("a#1", "a", 8, result=msgspec.Raw(b"1"))
         assert loaded[4].event == e.StepStarted("b#1", "b")
         assert store.load("r") == [one for one in loaded if one.version != 3]

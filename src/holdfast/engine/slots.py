@@ -1,0 +1,46 @@
+"""Slots: at most so many branches of a `gather` at a time, in the order in which they came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Slots:
+    """A semaphore that a replay can stretch: the branches that were under way then may be more than fit
+    today."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free > 0:
+            self._free -= 1
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._leave()
+            else:
+                self._waiting.remove(future)
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._leave()
+
+    def stretch(self) -> bool:
+        """Let one more begin; False if none waits."""
+        if not self._waiting:
+            return False
+        self._free -= 1
+        self._waiting.popleft().set_result(None)
+        return True
+
+    def _leave(self) -> None:
+        self._free += 1
+        if self._free > 0 and self._waiting:
+            self.stretch()

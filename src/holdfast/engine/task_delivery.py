@@ -1,0 +1,380 @@
+"""Delivery to the tasks of an async run.
+
+The callbacks of the run's code (steps of its tasks, callbacks of its futures) wait in a queue of the run's
+own instead of the loop's (`watched_loop`), and one callback of the loop runs them in their order. The code
+is at rest when that queue is empty. So no other run, no body of a step and no foreign task on the same loop
+disturbs it, and nothing depends on how the loop is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine import delivery as patience
+from holdfast.engine.control import Control
+from holdfast.engine.delivery import Delivery, Turn
+from holdfast.engine.waiting_tasks import what_they_wait_for
+from holdfast.engine.watched_loop import watched
+from holdfast.errors import RunInterrupted
+from holdfast.kernel import commands as c
+from holdfast.kernel.history import timer_key
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
+    from holdfast.engine.scope import Scope
+
+_SLICE = 128
+"""How many callbacks and deliveries follow one another before the rest of the loop has its turn."""
+_PASSES = 1000
+"""Code that never rests (`while not done: await asyncio.sleep(0)`) receives outcomes after so many passes."""
+_NEVER_S = 1e9
+_WARN_S = 5.0
+
+logger = logging.getLogger("holdfast")
+
+
+class TaskTurn(Turn):
+    """A turn that a task waits for."""
+
+    __slots__ = ("delivery", "future")
+
+    def __init__(self, delivery: TaskDelivery, key: str, *, ready: bool = False) -> None:
+        super().__init__(key, ready=ready)
+        self.delivery = delivery
+        self.future: asyncio.Future[None] | None = None
+
+    def deliver(self) -> None:
+        self.delivered = True
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+    def acknowledge(self) -> None:
+        """It may be delivered. In the loop's thread."""
+        self.ready = True
+        self.delivery.wake()
+
+    async def wait(self) -> asyncio.CancelledError | None:
+        """Return when it is delivered, with the cancel that came meanwhile, if one did."""
+        cancelled = None
+        while not self.delivered:
+            self.future = self.delivery.watched.loop.create_future()
+            try:
+                await self.future
+            except asyncio.CancelledError as cancel:
+                cancelled = cancel
+        return cancelled
+
+
+class Timer(Turn):
+    """A timer of the code's own: to deliver it is to call its callback."""
+
+    __slots__ = ("_args", "_callback", "_context", "_delivery", "_number", "_scope", "handle", "when")
+
+    def __init__(
+        self,
+        delivery: TaskDelivery,
+        scope: Scope,
+        when: float,
+        callback: Callable[..., Any],
+        args: Sequence[Any],
+        context: Context,
+    ) -> None:
+        scope.counters.timers += 1
+        self._scope, self._number = scope.counters.path, scope.counters.timers
+        super().__init__(timer_key(self._scope, self._number), ready=True)
+        self._delivery = delivery
+        self._callback, self._args, self._context = callback, args, context
+        self.when = when
+        self.handle: Any = None
+
+    def fire(self) -> None:
+        """Its time has come."""
+        delivery, run = self._delivery, self._delivery.run
+        delivery.timers.discard(self)
+        if run.control is not None or run.over:
+            self.deliver()
+            return
+        run.note(c.FireTimer(self._scope, self._number), self)
+        delivery.wake()
+
+    def deliver(self) -> None:
+        self.delivered = True
+        if not self.handle.cancelled():  # by the code, after it fired
+            self.handle.cancel()
+            self._delivery.latest = max(self._delivery.latest, self.when)
+            self._delivery.watched.loop.call_soon(self._callback, *self._args, context=self._context)
+
+
+class TaskDelivery(Delivery):
+    """Of an async run. Used in the thread of its loop only, but for `stop`."""
+
+    def __init__(self, run: Execution, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(run)
+        self.watched = watched(loop)
+        self.tasks: set[asyncio.Task[Any]] = set()
+        """The tasks of the run beside its driver."""
+        self.driver: asyncio.Task[Any] | None = None
+        self.timers: set[Timer] = set()
+        self.latest = 0.0
+        """The time of the last timer that was delivered: the code's clock never goes back behind it."""
+        self._handles: deque[asyncio.Handle] = deque()
+        self._scheduled = self._running = False
+        self._passes = self._pass_left = 0
+        self._barrier: dict[asyncio.Future[None], str] = {}
+        self._watchdog: asyncio.TimerHandle | None = None
+        run.on_stop.append(self.stop)
+
+    # Running the code
+
+    def begin(self) -> None:
+        """The function of the run is about to be called, by the current task."""
+        self.driver = asyncio.current_task()
+        if self.replaying:
+            self.wake()  # code that asks for nothing at all is judged, too
+
+    def schedule(self, handle: asyncio.Handle) -> None:
+        """A callback of the code is to run."""
+        self._handles.append(handle)
+        if not self._scheduled and not self._running:
+            self._scheduled = True
+            self.watched.call_soon(self.run_code, context=self.watched.neutral)
+
+    def wake(self) -> None:
+        """Look soon what can be delivered."""
+        if not self._scheduled and not self._running:
+            self._scheduled = True
+            self.watched.call_soon(self.run_code, context=self.watched.neutral)
+
+    def run_code(self) -> None:
+        """Run callbacks, and deliver whenever the code is at rest, for one slice or until it waits."""
+        self._scheduled = False
+        if self._running:
+            return  # somebody runs a loop inside a callback
+        self._running, more = True, True
+        handles = self._handles
+        try:
+            for _ in range(_SLICE):
+                if handles and self._passes < _PASSES:
+                    if not self._pass_left:
+                        self._pass_left = len(handles)
+                        self._passes += 1
+                    self._pass_left -= 1
+                    handle = handles.popleft()
+                    if not handle._cancelled:
+                        handle._run()
+                    continue
+                self._passes = self._pass_left = 0
+                if not self._deliver() and not handles:
+                    more = False
+                    break
+        finally:
+            self._running = False
+            if more:
+                self.wake()
+
+    def _deliver(self) -> bool:
+        if self.run.control is not None or self.run.over:
+            self.release()
+            return False
+        turn = self.next(at_rest=not self._handles)
+        if turn is None:
+            return False
+        turn.deliver()
+        return True
+
+    # Calls
+
+    def turn(self, key: str) -> TaskTurn:
+        """For an outcome that is about to be recorded."""
+        return TaskTurn(self, key)
+
+    async def noted(self, command: c.Command, key: str) -> asyncio.CancelledError | None:
+        """Record an outcome that goes in front of the run's next append, and wait until it is delivered."""
+        turn = TaskTurn(self, key, ready=True)
+        self.run.note(command, turn)
+        self.wake()
+        return await turn.wait()
+
+    def take_now(self, key: str) -> bool:
+        """Whether the code can have the recorded outcome here and now, without giving way to the loop: it is
+        next, and nothing else of the run has anything to do. So it goes for nearly every recorded step."""
+        if not self.is_pending(key):
+            return True
+        if self._handles or not self.is_next(key):
+            return False
+        task = asyncio.current_task()
+        if task is not None and getattr(task, "_must_cancel", False):
+            return False  # a cancel is raised where it waits
+        self.take(key)
+        return True
+
+    async def replayed(self, key: str) -> asyncio.CancelledError | None:
+        """Wait until the recorded outcome is delivered; returns the cancel that came meanwhile."""
+        if self.take_now(key):
+            return None
+        turn = self.hold(key)
+        turn.acknowledge()
+        return await self.received(turn)
+
+    def hold(self, key: str) -> TaskTurn:
+        """Ask for a recorded outcome that is not at hand yet."""
+        turn = TaskTurn(self, key)
+        if self.is_pending(key):
+            self.ask(turn)
+        else:
+            turn.delivered = True
+        return turn
+
+    async def received(self, turn: TaskTurn) -> asyncio.CancelledError | None:
+        cancelled = await turn.wait()
+        self._check()
+        return cancelled
+
+    async def barrier(self, key: str) -> asyncio.CancelledError | None:
+        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned."""
+        cancelled = None
+        while self.replaying and self.run.control is None and not self.run.over:
+            future = self.watched.loop.create_future()
+            self._barrier[future] = key
+            self.wake()
+            try:
+                await future
+            except asyncio.CancelledError as cancel:
+                cancelled = cancel
+            finally:
+                self._barrier.pop(future, None)
+        self._check()
+        self.run.reach(key)
+        return cancelled
+
+    def _check(self) -> None:
+        run = self.run
+        if run.control is not None:
+            raise run.control
+        if run.over and self.replaying:
+            raise Control(RunInterrupted(run.id, "its function has ended"), silent=True)
+
+    def _lift(self) -> None:
+        for future in list(self._barrier):
+            if not future.done():
+                future.set_result(None)
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+
+    # Timers of the code's own
+
+    def time(self) -> float:
+        """The code's clock: a timer that was delivered from the history has passed for it."""
+        return max(self.watched.time(), self.latest)
+
+    def set_timer(
+        self, scope: Scope, when: float, callback: Callable[..., Any], args: Sequence[Any], context: Context
+    ) -> Any:
+        """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
+        timer = Timer(self, scope, when, callback, args, context)
+        recorded = self.is_pending(timer.key)
+        real = when - max(0.0, self.latest - self.watched.time())
+        at = self.watched.time() + _NEVER_S if recorded else real
+        timer.handle = self.watched.call_at(at, timer.fire, context=self.watched.neutral)
+        if recorded:
+            self.ask(timer)
+            self.wake()
+        else:
+            self.timers.add(timer)
+        return timer.handle
+
+    def has_timers(self) -> bool:
+        self.timers = {timer for timer in self.timers if not timer.handle.cancelled()}
+        return bool(self.timers)
+
+    # Stopping
+
+    def stop(self) -> None:
+        """What stops the run wakes whoever waits. From any thread."""
+        try:
+            self.watched.loop.call_soon_threadsafe(self.release, context=self.watched.neutral)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    def release(self) -> None:
+        """The run stops, or its function has ended: nothing is delivered in order any more."""
+        for turn in list(self._asked.values()):
+            if self.run.over or type(turn) is not Timer:  # what stops a run lets no time pass
+                self._asked.pop(turn.key)
+                turn.deliver()
+        for turn in [turn for turn in self._placed if turn.ready]:
+            self._placed.remove(turn)
+            turn.deliver()
+        self._lift()
+
+    # Divergence
+
+    def _all(self) -> list[asyncio.Task[Any]]:
+        tasks = [task for task in self.tasks if not task.done()]
+        return tasks if self.driver is None else [self.driver, *tasks]
+
+    def _ours(self) -> set[int]:
+        """The futures that this delivery sets."""
+        waiting = (turn.future for turn in self._asked.values() if isinstance(turn, TaskTurn))
+        return {id(future) for future in (*self._barrier, *waiting)}
+
+    def _is_certain(self) -> bool:
+        waits = what_they_wait_for(self._all(), self._ours())
+        return all(wait.kind == "holdfast" for wait in waits)
+
+    def _watch(self) -> None:
+        if self._watchdog is None:
+            self._watchdog = self._later(min(_WARN_S, self._patience()), self._warn, self.progress)
+
+    def _later(self, delay: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+        handle: asyncio.TimerHandle = self.watched.call_at(
+            self.watched.time() + delay, callback, *args, context=self.watched.neutral
+        )
+        return handle
+
+    def _patience(self) -> float:
+        waits = what_they_wait_for(self._all(), self._ours())
+        own = bool(waits) and all(wait.kind != "unknown" for wait in waits)
+        return min(patience.OWN_PATIENCE_S, patience.PATIENCE_S) if own else patience.PATIENCE_S
+
+    def _warn(self, progress: int) -> None:
+        """Nothing has happened for a while: say so, and wait for the rest of the patience."""
+        self._watchdog = None
+        if self._is_idle(progress):
+            key, (_, places) = self._head() or next(iter(self.unvisited), ""), self._waits()
+            logger.warning(
+                "run %s waits in its replay: the history has %s next, and the code waits at %s",
+                self.run.id, key, ", ".join(places) or "no place that holdfast knows",
+            )  # fmt: skip
+            left = max(0.0, self._patience() - _WARN_S)
+            self._watchdog = self._later(left, self._lose_patience, progress)
+        else:
+            self.wake()
+
+    def _lose_patience(self, progress: int) -> None:
+        self._watchdog = None
+        if self._is_idle(progress):
+            self._give_up(self._head())
+        self.wake()
+
+    def _is_idle(self, progress: int) -> bool:
+        if not self.replaying or self.run.control is not None or self.run.over:
+            return False
+        return progress == self.progress and self._head() not in self._asked
+
+    def _give_up(self, key: str) -> bool:
+        again = super()._give_up(key)
+        if self.run.control is not None:
+            for task in self._all():  # whatever it waits for, nobody will bring it
+                task.cancel()
+        return again
+
+    def _waits(self) -> tuple[list[str], list[str]]:
+        keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
+        waits = what_they_wait_for(self._all(), self._ours())
+        return keys, [wait.place for wait in waits if wait.kind != "holdfast" and wait.place]

@@ -1,0 +1,166 @@
+"""The tasks of a run: scopes by the place of their creation, and sets of them that have one order.
+
+A task factory, chained before the one that is there, gives every task that is created inside a scope a
+scope of its own, at its creation, in the parent's context. The numbers of the branches are those of the
+program's text and never of memory addresses: `asyncio.as_completed` makes its tasks from a set, so they are
+made here in the order of its argument; and the tasks of a run hash by their number, so that a TaskGroup
+that cancels its tasks, or `asyncio.wait`, walks them in the same order in every process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import zlib
+from collections.abc import Coroutine, Iterable, Mapping, Sequence, ValuesView
+from contextvars import Context, copy_context
+from functools import partial
+from types import FrameType
+from typing import Any, NamedTuple
+
+from holdfast.engine.execution import Execution
+from holdfast.engine.scope import Scope, current
+from holdfast.errors import BadInput
+
+
+def task_hash(run_id: str, number: int) -> int:
+    """The same in every process. Its low bits, which decide the order in a set, are the number; the others
+    keep the tasks of different runs apart."""
+    return (zlib.crc32(run_id.encode()) << 24) + number
+
+
+class BranchTask(asyncio.Task[Any]):
+    """A task that the code of a run has made."""
+
+    def __init__(self, hashed: int, coro: Any, **kwargs: Any) -> None:
+        self._hash = hashed
+        super().__init__(coro, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def install_task_factory(loop: asyncio.AbstractEventLoop) -> None:
+    """Make every task that is created inside a scope a scope of its own. Once per loop."""
+    previous = loop.get_task_factory()
+    if not isinstance(previous, TaskFactory):
+        loop.set_task_factory(TaskFactory(previous))
+
+
+class TaskFactory:
+    def __init__(self, previous: Any) -> None:
+        self._previous = previous
+        self._made: dict[Any, Any] = {}
+        """Tasks of `as_completed` that are made and not given out yet, by their coroutines."""
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> Any:
+        scope = current.get()
+        if type(scope) is not Scope or not scope.execution.is_async:
+            return self._task(loop, coro, **kwargs)
+        if self._made:
+            made = self._made.pop(coro, None)
+            if made is not None:
+                return made
+        maker = _maker()
+        if maker is None or maker.name != "as_completed":
+            return self._branch(loop, scope, coro, shared=maker is not None, **kwargs)
+        for one in _in_order(maker.argument):
+            if asyncio.iscoroutine(one) and one not in self._made:
+                self._made[one] = self._branch(loop, scope, one, **kwargs)
+                if scope.execution.state.loose:
+                    scope.execution.unordered.append(_path(self._made[one]))
+        if coro not in self._made:
+            raise BadInput(
+                "asyncio.as_completed() got awaitables that are neither coroutines nor tasks; make tasks"
+            )
+        return self._made.pop(coro)
+
+    def _branch(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scope: Scope,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        shared: bool = False,
+        context: Context | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """`shared`: it runs in the scope of its caller, which waits for it."""
+        run = scope.execution
+        # A context that the caller passes may be shared by several tasks: never set it in place.
+        context = copy_context() if context is None else context.copy()
+        branch = scope if shared else scope.child(_name(coro))
+        context.run(current.set, branch)
+        run.task_number += 1
+        if self._previous is None:
+            hashed = task_hash(run.id, run.task_number)
+            task: Any = BranchTask(hashed, coro, loop=loop, context=context, **kwargs)
+        else:
+            task = self._previous(loop, coro, context=context, **kwargs)
+        _keep(run, branch, task)
+        return task
+
+    def _task(
+        self, loop: asyncio.AbstractEventLoop, coro: Any, *, context: Context | None = None, **kwargs: Any
+    ) -> Any:
+        if self._previous is None:
+            return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+        # An older factory may not know `context`.
+        return self._previous(loop, coro, **({"context": context} if context else {}), **kwargs)
+
+
+def _keep(run: Execution, branch: Scope, task: Any) -> None:
+    assert run.tasks_delivery is not None
+    run.tasks_delivery.tasks.add(task)
+    task.add_done_callback(partial(run.task_ended, branch.counters))
+
+
+def _path(task: Any) -> str:
+    scope = task.get_context().get(current) if sys.version_info >= (3, 12) else task._context.get(current)
+    assert type(scope) is Scope
+    return scope.counters.path
+
+
+def _name(coro: Any) -> str:
+    name: str = getattr(coro, "__qualname__", "") or type(coro).__name__
+    return name.rpartition(".")[2]
+
+
+class _Maker(NamedTuple):
+    """The function of asyncio that makes the task."""
+
+    name: str
+    argument: Any = None
+
+
+_AS_COMPLETED = {"as_completed": "fs", "__init__": "aws"}
+"""The function, or since Python 3.13 the iterator, → the name of its argument."""
+_FRAMES = 6
+
+
+def _maker() -> _Maker | None:
+    """The caller, if it is `wait_for` or `as_completed`. Python 3.11's `wait_for` wraps its coroutine in a
+    task, 3.12's does not: identity must not depend on that, so the wrapper shares the scope of its
+    caller."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return None
+        code = frame.f_code
+        if code.co_filename == asyncio.tasks.__file__:
+            if code.co_name == "wait_for" and sys.version_info < (3, 12):
+                return _Maker("wait_for")
+            argument = _AS_COMPLETED.get(code.co_name)
+            if argument is not None and argument in code.co_varnames:
+                return _Maker("as_completed", frame.f_locals.get(argument))
+        frame = frame.f_back
+    return None
+
+
+def _in_order(given: Any) -> Iterable[Any]:
+    if isinstance(given, (Sequence, Mapping, ValuesView)):
+        return given
+    raise BadInput(
+        f"asyncio.as_completed() got coroutines in a {type(given).__name__}, which has no order that a resumed "
+        "run can rely on; give it a list"
+    )

@@ -1,0 +1,313 @@
+"""Delivery to the threads of a `def` run.
+
+Alone, a workflow's function asks for one outcome after the other, and nothing needs an order. In
+`parallel`, the branches take turns: one of them runs the workflow's own code at a time, from one call to
+its next, while the bodies of steps run side by side. So a list that the branches share has the same order
+in every replay, and needs no lock.
+
+    branch begins ─▶ runnable ─┐
+    outcome delivered ─────────┴▶ holds the turn ─▶ makes a call, or ends ─▶ gives the turn up
+
+A branch that blocks where holdfast cannot see it (a lock, a blocking queue, I/O of its own) loses its turn:
+the others continue without it. The order among branches that block each other is not the log's to decide.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.engine import delivery as patience
+from holdfast.engine.delivery import Delivery, Turn
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution import Execution
+
+_LOOK_FIRST_S = 0.002
+_LOOK_LATER_S = 0.1
+_BLOCKED_S = 0.01
+"""A thread that stands still for so long while the process is idle is blocked."""
+_BUSY_S = 0.25
+"""The same while other threads compute: it may wait for the interpreter only."""
+_OUT_OF_ORDER_S = 0.1
+"""When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
+_ENGINE = str(Path(__file__).parent)
+
+
+class ThreadTurn(Turn):
+    """A turn that a thread waits for: to run the code after an outcome, or from the beginning of a branch."""
+
+    __slots__ = ("_go", "cpu", "seen", "since", "thread")
+
+    def __init__(self, key: str = "", *, ready: bool = False) -> None:
+        super().__init__(key, ready=ready)
+        self.thread = 0
+        self.seen: tuple[int, int] | None = None
+        """Where its thread was when somebody last looked, and since when."""
+        self.since = self.cpu = 0.0
+        self._go = threading.Lock()
+        self._go.acquire()
+
+    def deliver(self) -> None:
+        if not self.delivered:
+            self.delivered = True
+            self._go.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is delivered within so many seconds."""
+        return self.delivered or self._go.acquire(timeout=seconds)
+
+    def is_blocked(self) -> bool:
+        """Whether its thread has stood still since somebody looked before, and why that is."""
+        frame = sys._current_frames().get(self.thread)
+        if frame is None:
+            return False
+        now, cpu, seen = time.monotonic(), time.process_time(), (id(frame), frame.f_lasti)
+        if seen != self.seen:
+            self.seen, self.since, self.cpu = seen, now, cpu
+            return False
+        idle = now - self.since
+        if frame.f_code.co_filename == threading.__file__:
+            return True  # in Condition.wait, and so in Event.wait and Queue.get
+        return idle > (_BLOCKED_S if cpu - self.cpu < idle / 5 else _BUSY_S)
+
+
+class ThreadDelivery(Delivery):
+    """Of a `def` run. Thread-safe."""
+
+    def __init__(self, run: Execution) -> None:
+        super().__init__(run)
+        self.crews = 0
+        """How many `parallel` are under way: with none, one thread runs all of the code."""
+        self._lock = threading.RLock()
+        self._holder: ThreadTurn | None = None
+        self._runnable: deque[ThreadTurn] = deque()
+        self._mine: dict[int, ThreadTurn] = {}
+        """The last turn of each thread."""
+        self._blocked: set[ThreadTurn] = set()
+        self._barrier: dict[ThreadTurn, str] = {}
+        self._stuck_since = 0.0
+        self._stuck_at = -1
+        self._wakes = False
+
+    # Calls
+
+    def turn(self, key: str) -> ThreadTurn | None:
+        return ThreadTurn(key) if self.crews else None
+
+    def replayed_here(self, key: str) -> None:
+        """Return when the recorded outcome is delivered."""
+        if not self.crews:
+            self.take(key)
+            return
+        with self._lock:
+            if not self.is_pending(key):
+                return
+            if not self._runnable and self.is_next(key):
+                self.take(key)
+                return
+            turn = ThreadTurn(key, ready=True)
+            self.ask(turn)
+            self._leave()
+        self._wait(turn)
+
+    def barrier_here(self, key: str, name: str, digest: str) -> None:
+        """Return when the whole history is delivered. A divergence is raised."""
+        if not self.crews:
+            self._replay_all()
+        else:
+            turn = ThreadTurn(key)
+            with self._lock:
+                if self.replaying:
+                    self._barrier[turn] = key
+                    self._leave()
+                else:
+                    turn.deliver()
+            self._wait(turn)
+        self.run.refuse_twin(key, name, digest)
+        self.run.reach(key)
+
+    def _replay_all(self) -> None:
+        """The one thread that there is makes a new call: whatever it has not asked for, it never will."""
+        while self.replaying:
+            key = self._head()
+            if self._loose_left:
+                self._next_loose()
+            elif not key and not self.unvisited:
+                self._end_replay()
+            elif not self._give_up(key):
+                assert self.run.control is not None
+                raise self.run.control
+
+    def leave(self) -> None:
+        """Before something that takes time: another branch may run its code."""
+        with self._lock:
+            self._leave()
+
+    def receive(self, turn: ThreadTurn) -> None:
+        """Return when the outcome, which is on the disk, is delivered."""
+        with self._lock:
+            turn.ready = True
+            self._dispatch()
+        self._wait(turn)
+
+    def rejoin(self) -> None:
+        """This thread is to run code again; nothing if it has the turn."""
+        with self._lock:
+            if self.run.control is not None or self._holder is self._mine.get(threading.get_ident(), self):
+                return
+            turn = ThreadTurn(ready=True)
+            self._runnable.append(turn)
+            self._dispatch()
+        self._wait(turn)
+
+    @contextmanager
+    def aside(self) -> Iterator[ThreadTurn | None]:
+        """Around a wait for an outcome. In `parallel` it gives the turn for that outcome, which is to be
+        placed inside, and returns when it is delivered."""
+        if not self.crews:
+            yield None
+            return
+        turn = ThreadTurn(ready=True)
+        self.leave()
+        try:
+            yield turn
+        except BaseException:
+            self.rejoin()
+            raise
+        self.receive(turn)
+
+    def _wait(self, turn: ThreadTurn) -> None:
+        turn.thread = threading.get_ident()
+        delay = _LOOK_FIRST_S
+        while not turn.wait(delay):
+            delay = min(delay * 2, _LOOK_LATER_S)
+            with self._lock:
+                self._look()
+        if turn not in self._barrier:
+            self._mine[turn.thread] = turn
+        else:
+            with self._lock:
+                del self._barrier[turn]
+        if self.run.control is not None:
+            raise self.run.control
+
+    # Branches
+
+    def enter_crew(self) -> None:
+        with self._lock:
+            if not self._wakes:
+                self._wakes = True
+                self.run.on_stop.append(self.stop)
+            if not self.crews:
+                self._holder = self._mine[threading.get_ident()] = ThreadTurn(ready=True)
+                self._holder.thread = threading.get_ident()
+            self.crews += 1
+
+    def leave_crew(self) -> None:
+        with self._lock:
+            self.crews -= 1
+            if not self.crews:
+                self._holder = None
+                self._mine.clear()
+                self._blocked.clear()
+
+    def make_runnable(self, turn: ThreadTurn) -> None:
+        """A branch begins, or a thread continues, when it has the turn."""
+        with self._lock:
+            self._runnable.append(turn)
+
+    def begin(self, turn: ThreadTurn) -> None:
+        """Return when the branch of this thread has the turn."""
+        with self._lock:
+            self._dispatch()
+        self._wait(turn)
+
+    # Turns
+
+    def _leave(self) -> None:
+        mine = self._mine.get(threading.get_ident())
+        if mine is not None:
+            self._blocked.discard(mine)
+            if self._holder is mine:
+                self._holder = None
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give the turn, if nobody has it, to a branch that can run at once, or else to the next outcome."""
+        if self._holder is not None:
+            return
+        if self.run.control is not None:
+            self.stop()
+            return
+        found: Turn | None = self._runnable.popleft() if self._runnable else self.next(at_rest=True)
+        if found is not None:
+            assert isinstance(found, ThreadTurn)
+            self._holder = found
+            found.deliver()
+
+    def _look(self) -> None:
+        """Somebody waits, and has waited for a while."""
+        holder = self._holder
+        if holder is not None and holder.is_blocked():
+            self._blocked.add(holder)
+            self._holder = None
+        self._dispatch()
+        if self._holder is None and self.replaying and self.run.control is None:
+            self._lose_patience()
+
+    def _lose_patience(self) -> None:
+        now = time.monotonic()
+        if self._stuck_at != self.progress:
+            self._stuck_at, self._stuck_since = self.progress, now
+        stuck = now - self._stuck_since
+        if self._asked and stuck > _OUT_OF_ORDER_S:
+            first = next(key for key in self._expected if key in self._asked)
+            found = self._asked[first]
+            assert isinstance(found, ThreadTurn)
+            self.take(first)
+            self._holder = found
+            found.deliver()
+        elif stuck > patience.PATIENCE_S:
+            self._give_up(self._head())
+            self._dispatch()
+
+    def stop(self) -> None:
+        """What stops the run wakes whoever waits. From any thread."""
+        with self._lock:
+            waiting = (*self._runnable, *self._asked.values(), *self._placed, *self._barrier)
+            for turn in waiting:
+                turn.deliver()
+
+    # Of this colour
+
+    def _lift(self) -> None:
+        for turn in self._barrier:
+            turn.deliver()
+
+    def _is_certain(self) -> bool:
+        return not self._blocked
+
+    def _watch(self) -> None:
+        """Whoever waits looks again by itself."""
+
+    def _waits(self) -> tuple[list[str], list[str]]:
+        keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
+        return keys, [place for turn in self._blocked if (place := _place(turn.thread))]
+
+
+def _place(thread: int) -> str:
+    """The innermost line of the thread that is neither Python's nor holdfast's."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_ENGINE) and file != threading.__file__:
+            return f"{Path(file).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,92 @@
+"""An event loop that gives the callbacks and timers of a run's code to that run.
+
+asyncio's tasks and futures look `call_soon` up on the loop each time, and `asyncio.sleep`,
+`asyncio.timeout` and `wait_for` do the same with `call_at`, `call_later` and `time`. So these four,
+shadowed on the loop object, see everything that the code of a run schedules: it runs in a context that has
+the run's scope. Callbacks of anybody else go to the loop as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine.scope import Scope, current
+from holdfast.errors import BadInput
+
+if TYPE_CHECKING:
+    from holdfast.engine.task_delivery import TaskDelivery
+
+_ATTRIBUTE = "_holdfast_watched"
+
+
+class WatchedLoop:
+    """One per loop. Its own `call_soon`, `call_at` and `time` are those of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.neutral = Context()
+        """A context outside every run."""
+        self.call_soon: Callable[..., Any] = loop.call_soon
+        self.call_at: Callable[..., Any] = loop.call_at
+        self._call_later: Callable[..., Any] = loop.call_later
+        self.time: Callable[[], float] = loop.time
+        for name, shadow in (
+            ("call_soon", self._soon),
+            ("call_at", self._at),
+            ("call_later", self._later),
+            ("time", self._time),
+            (_ATTRIBUTE, self),
+        ):
+            setattr(loop, name, shadow)
+
+    def _soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        scope = current.get() if context is None else context.get(current)
+        if type(scope) is Scope:
+            delivery = scope.execution.tasks_delivery
+            if delivery is not None and delivery.watched is self:
+                handle = asyncio.Handle(callback, args, self.loop, context or copy_context())
+                delivery.schedule(handle)
+                return handle
+        return self.call_soon(callback, *args, context=context)
+
+    def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        scope, delivery = self._of(context)
+        if delivery is None:
+            return self.call_at(when, callback, *args, context=context)
+        return delivery.set_timer(scope, when, callback, args, context or copy_context())
+
+    def _later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        scope, delivery = self._of(context)
+        if delivery is None:
+            return self._call_later(delay, callback, *args, context=context)
+        return delivery.set_timer(scope, delivery.time() + delay, callback, args, context or copy_context())
+
+    def _time(self) -> float:
+        delivery = self._of(None)[1]
+        return self.time() if delivery is None else delivery.time()
+
+    def _of(self, context: Context | None) -> tuple[Any, TaskDelivery | None]:
+        """The scope of the context, and the delivery of its run if the run is executed in this loop."""
+        scope = current.get() if context is None else context.get(current)
+        if type(scope) is Scope:
+            delivery = scope.execution.tasks_delivery
+            if delivery is not None and delivery.watched is self:
+                return scope, delivery
+        return None, None
+
+
+def watched(loop: asyncio.AbstractEventLoop) -> WatchedLoop:
+    """Raises `BadInput` for a loop that cannot be watched."""
+    found: WatchedLoop | None = getattr(loop, _ATTRIBUTE, None)
+    if found is not None:
+        return found
+    try:
+        return WatchedLoop(loop)
+    except AttributeError:
+        raise BadInput(
+            f"an event loop of type {type(loop).__qualname__} does not let holdfast see when the code of a "
+            "run is at rest; use asyncio's own loop or uvloop"
+        ) from None

@@ -1,0 +1,51 @@
+"""The order in which the code of a run received its outcomes.
+
+An outcome is what the code waits for: the end of a step, a child run or a sleep, the decision of a gate, a
+checkpoint, a timer of the code's own. Most have their place in the log where they are recorded. A gate is
+decided by others, so its place is where the run delivered it (`OutcomeDelivered`); one that was decided and
+not delivered comes after everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.kernel.state import ALWAYS, RunState, StepState
+
+OUTCOMES: Final = frozenset({"completed", "failed", "abandoned"})
+"""The statuses of a call whose outcome is recorded."""
+_AT_ONCE: Final = frozenset({"value", "emit", "patch"})
+_GATES: Final = frozenset({"approval", "signal"})
+
+
+def timer_key(scope: str, number: int) -> str:
+    """The identity of a timer that the code of a scope sets."""
+    return f"{scope}timer@{number}"
+
+
+def is_awaited(step: StepState) -> bool:
+    """Whether the code waits for this call. A checkpoint without a place among the calls is the engine's."""
+    return step.kind not in _AT_ONCE and (step.ordinal > 0 or step.kind != "checkpoint")
+
+
+def outcomes(state: RunState) -> list[tuple[int, str]]:
+    """The place and the key of every recorded outcome, in the order in which the code received them."""
+    found = [
+        (_place(step, state.loose), step.key)
+        for step in state.steps.values()
+        if step.status in OUTCOMES and is_awaited(step)
+    ]
+    for fired in state.timers:
+        found += [(fired.version, timer_key(fired.scope, n)) for n in range(fired.first, fired.last + 1)]
+    found.sort(key=_first)
+    return found
+
+
+def _place(step: StepState, loose: int) -> int:
+    if step.kind not in _GATES or step.delivered:
+        return step.delivered or step.version
+    return step.version if step.version <= loose else ALWAYS + step.version
+
+
+def _first(place: tuple[int, str]) -> int:
+    return place[0]

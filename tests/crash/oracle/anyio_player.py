@@ -1,0 +1,61 @@
+"""The blocks of async programs that use anyio: task groups, cancel scopes, memory streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act
+from tests.crash.oracle.programs import Node
+from tests.crash.oracle.witness import brief, described, see
+
+
+async def _group(node: Node, shared: Shared) -> Any:
+    found: list[Any] = []
+
+    async def one_of(one: Node) -> None:
+        found.append(await act(one, shared))
+
+    async with anyio.create_task_group() as group:
+        for one in node.body:
+            group.start_soon(one_of, one)
+    return found
+
+
+async def _move_on(node: Node, shared: Shared) -> Any:
+    with anyio.move_on_after(node["ms"] / 1000) as scope:
+        await _group(node, shared)
+    see("moved on", node.name, scope.cancelled_caught)
+    return scope.cancelled_caught
+
+
+async def _fail_after(node: Node, shared: Shared) -> Any:
+    with anyio.fail_after(node["ms"] / 1000):
+        return [await act(one, shared) for one in node.body]
+
+
+async def _stream(node: Node, shared: Shared) -> Any:
+    send, receive = anyio.create_memory_object_stream[str](1)
+    found: list[Any] = []
+
+    async def feed() -> None:
+        async with send:
+            for one in node.body:
+                try:
+                    await send.send(brief(await act(one, shared)))
+                except FAILURES as error:
+                    await send.send(described(error))
+
+    async def drain() -> None:
+        async with receive:
+            async for item in receive:
+                found.append(item)
+                see("received", node.name, item)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(feed)
+        group.start_soon(drain)
+    return found
+
+
+BLOCKS.update(any_group=_group, any_move_on=_move_on, any_fail_after=_fail_after, any_stream=_stream)

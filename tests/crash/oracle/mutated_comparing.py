@@ -1,0 +1,88 @@
+"""Whether a run that is resumed with changed code does the same, or is stopped before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.crash.oracle.comparing import (
+    DURABLE,
+    Entry,
+    Story,
+    Stream,
+    Violation,
+    check_bodies,
+    hang_of,
+    passes,
+)
+from tests.crash.oracle.lives import Life
+from tests.crash.oracle.mutations import HARMLESS
+
+
+def check_mutated(story: Story, life: Life, change: str) -> list[Violation]:
+    """Everything that is wrong with a life that follows this story with changed code."""
+    if life.hung:
+        return [Violation("hang", hang_of(life))]
+    ends = {run: (how, text) for _, _, run, how, text in life.of("end")}
+    if not ends:
+        return [Violation("error", f"no report, status {life.status}: {life.stderr[-1500:]}")]
+    repeated = check_bodies(story, life)
+    for run, (how, text) in ends.items():
+        if how in ("error", "attention"):
+            return [Violation("error", f"{run}: {text}")]
+        if how == "divergence":
+            return repeated or _check_divergence(life, change, f"{run}: {text}")
+    return repeated or _check_outcomes(story, life)
+
+
+def diverged(life: Life) -> bool:
+    return any(how == "divergence" for _, _, _, how, _ in life.of("end"))
+
+
+def _check_divergence(life: Life, change: str, text: str) -> list[Violation]:
+    """It is allowed if the change is not harmless, and nothing ran before it."""
+    if change in HARMLESS:
+        return [Violation("divergence", text)]
+    stopped = [one.run for one in life.log[len(life.past) :] if one.type == "RunNeedsAttention"]
+    deepest = max(stopped, key=len, default="p")
+    ran = [name for _, _, run, _, name, _, _ in life.of("body") if run == deepest]
+    if ran:
+        return [Violation("difference", f"bodies ran before the divergence: {', '.join(ran)}; {text}")]
+    return []
+
+
+def _check_outcomes(story: Story, life: Life) -> list[Violation]:
+    """The code received the recorded outcomes in their order, each for the call that it belongs to."""
+    for stream, entries in passes(life, story.by_branch):
+        text = _difference(story.seen.get(stream, []), entries) or _swapped(stream, entries)
+        if text:
+            return [Violation("difference", f"{' '.join(stream).strip()}: {text}")]
+    return []
+
+
+def _difference(before: Sequence[Entry], now: Sequence[Entry]) -> str:
+    wanted = _outcomes(before)
+    names = {name for name, _ in wanted}
+    found = [one for one in _outcomes(now) if one[0] in names]
+    whole = bool(now) and now[-1][0] == "end"
+    for place, (old, new) in enumerate(zip(wanted, found, strict=False)):
+        if old[0] != new[0] or (old[1] != new[1] and "cancelled" not in (old[1], new[1])):
+            return f"outcome {place} of {len(wanted)} was {old}, is {new}"
+    if whole and len(found) < len(wanted):
+        return f"the recorded outcome {wanted[len(found)]} was not received"
+    return ""
+
+
+def _outcomes(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """(name, value) of the outcomes that the code received; one that ended a cancelled call counts."""
+    found = []
+    for entry in entries:
+        if entry[0] in DURABLE:
+            found.append((entry[1], "" if entry[0] == "checkpoint" else str(entry[2])))
+        elif entry[0] == "call cancelled":
+            found.append((entry[1], "cancelled"))
+    return found
+
+
+def _swapped(stream: Stream, entries: Sequence[Entry]) -> str:
+    wrong = [entry for entry in entries if entry[0] == "got" and entry[1] != entry[2]]
+    return f"{wrong[0][1]} received the result of {wrong[0][2]}" if wrong else ""
