@@ -240,12 +240,12 @@ class Delivery:
         return ""
 
     def had_been_here(self, counters: Counters) -> bool:
-        """Whether the code came to this place before the last crash. The replay is the same execution: as
-        long as anything recorded is ahead of it, it did. Where the order is not reliable, what is ahead in
-        this scope and its branches says so."""
+        """Whether the code came past this place before the last crash: the replay is the same execution, so
+        it did if a call is recorded that it has not made yet. Where the order is not reliable, a call of this
+        scope or its branches says so."""
         if not self.replaying:
             return False
-        if self.unvisited or any(key not in self._places for key in self._pending):
+        if self.unvisited:
             return True
         path = counters.path
         steps = (key for keys in self._twins.values() for key in keys)

@@ -36,7 +36,7 @@ from holdfast.engine.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
-from holdfast.kernel.events import NOTHING, Code
+from holdfast.kernel.events import NOTHING, Code, prepare
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
@@ -73,6 +73,7 @@ class Engine:
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
     ) -> None:
+        prepare()
         self.store = store
         self.home = home
         self.clock = clock

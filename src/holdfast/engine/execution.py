@@ -519,6 +519,8 @@ class Execution:
 
     def diverge(self, recorded: str, called: str, step: str) -> None:
         error = DivergenceError(self.id, recorded, called)
+        with self.lock:
+            self._riding, self._last_fired = [], None  # noted by code that is not the run's
         self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
         raise self.control or error
 

@@ -32,6 +32,8 @@ _SLICE = 128
 """How many callbacks and deliveries follow one another before the rest of the loop has its turn."""
 _PASSES = 1000
 """Code that never rests (`while not done: await asyncio.sleep(0)`) receives outcomes after so many passes."""
+_UNWIND = 10
+"""How often a function that swallows the cancel is cancelled when its run stops."""
 _NEVER_S = 1e9
 _WARN_S = 5.0
 
@@ -127,6 +129,7 @@ class TaskDelivery(Delivery):
         self._passes = self._pass_left = 0
         self._barrier: dict[asyncio.Future[None], str] = {}
         self._watchdog: asyncio.TimerHandle | None = None
+        self._unwound = 0
         run.on_stop.append(self.stop)
 
     # Running the code
@@ -180,6 +183,7 @@ class TaskDelivery(Delivery):
     def _deliver(self) -> bool:
         if self.run.control is not None or self.run.over:
             self.release()
+            self._unwind()
             return False
         turn = self.next(at_rest=not self._handles)
         if turn is None:
@@ -297,7 +301,7 @@ class TaskDelivery(Delivery):
     def stop(self) -> None:
         """What stops the run wakes whoever waits. From any thread."""
         try:
-            self.watched.loop.call_soon_threadsafe(self.release, context=self.watched.neutral)
+            self.watched.loop.call_soon_threadsafe(self.run_code, context=self.watched.neutral)
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
 
@@ -311,6 +315,15 @@ class TaskDelivery(Delivery):
             self._placed.remove(turn)
             turn.deliver()
         self._lift()
+
+    def _unwind(self) -> None:
+        """What stops the run must end its function, also one that waits for what nobody will bring (a queue
+        whose worker was stopped)."""
+        ending = self.driver is not None and not self.run.over and not self.run.under_way
+        if ending and not self._handles and self._unwound < _UNWIND:
+            self._unwound += 1
+            assert self.driver is not None
+            asyncio.Task.cancel(self.driver)  # not an interrupt from outside, see RunTask
 
     # Divergence
 
@@ -369,9 +382,8 @@ class TaskDelivery(Delivery):
 
     def _give_up(self, key: str) -> bool:
         again = super()._give_up(key)
-        if self.run.control is not None:
-            for task in self._all():  # whatever it waits for, nobody will bring it
-                task.cancel()
+        if not again:
+            self.wake()  # the function ends
         return again
 
     def _waits(self) -> tuple[list[str], list[str]]:

@@ -161,6 +161,6 @@ def _in_order(given: Any) -> Iterable[Any]:
     if isinstance(given, (Sequence, Mapping, ValuesView)):
         return given
     raise BadInput(
-        f"asyncio.as_completed() got coroutines in a {type(given).__name__}, which has no order that a resumed "
-        "run can rely on; give it a list"
+        f"asyncio.as_completed() got coroutines in a {type(given).__name__}, which has no order that a "
+        "resumed run can rely on; give it a list"
     )

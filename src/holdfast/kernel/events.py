@@ -623,7 +623,8 @@ FENCING: Final = (RunClaimed, Rewound, GenerationRestored)
 
 _encode = msgspec.json.Encoder().encode
 _decoders: Final[dict[str, Callable[[str], Any]]] = {}
-"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` decodes nothing."""
+"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` decodes nothing. A process
+with several threads calls `prepare` first: msgspec crashes when two threads make decoders of one class."""
 
 
 def type_of(event: Event) -> str:
@@ -643,6 +644,13 @@ def blob_of(event: Event) -> str:
         return str(fields.get("blob") or "") if isinstance(fields, dict) else ""
     found: str = getattr(event, "blob", "")
     return found
+
+
+def prepare() -> None:
+    """Make all decoders."""
+    for name, cls in TYPES.items():
+        if name not in _decoders:
+            _decoders[name] = msgspec.json.Decoder(cls).decode
 
 
 def decode(type_name: str, payload: str) -> Event:
