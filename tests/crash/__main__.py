@@ -1,10 +1,11 @@
 """`make crash`: every kind of fault, many points of each, on the real engine, CLI and store.
 
-    python -m tests.crash [--seed N] [--minutes M] [--only KIND ...] [--no-save]
+    python -m tests.crash [--seed N] [--minutes M] [--only KIND ...] [--without KIND ...] [--no-save]
 
-Without `--minutes` it is the short form, under five minutes on two cores; with it, as much as fits,
-with a new seed for every pass. Prints its seeds; a violation names the seed and the point that show it.
-Writes `docs/reliability.json` and, from it and from what `make mutants` found, `docs/reliability.md`.
+Without `--minutes` it is the short form, under ten minutes on two cores, five of them for `oracle`; with it,
+as much as fits, with a new seed for every pass. Prints its seeds; a violation names the seed and the point
+that show it. Writes `docs/reliability.json` and, from it and from what `make mutants` found,
+`docs/reliability.md`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ Kind = Callable[[Budget], list[Score]]
 
 LANES = (("points",), ("processes", "mounts", "flips", "power"))
 """The kind that keeps the processors busy for the longest, beside all the others."""
+AFTER = ("oracle",)
+"""Kinds that use all processors by themselves: they begin when the lanes have ended."""
 
 
 def kinds() -> dict[str, Kind]:
-    """Name → the function that tries it, in the order of the page. Each is in one of the `LANES`."""
-    from tests.crash import flips, mounts, points, power, processes
+    """Name → the function that tries it, in the order of the page. Each is in one of the `LANES` or in
+    `AFTER`."""
+    from tests.crash import flips, mounts, oracle, points, power, processes
 
     return {
         "points": points.run,
@@ -37,6 +41,7 @@ def kinds() -> dict[str, Kind]:
         "mounts": mounts.run,
         "processes": processes.run,
         "flips": flips.run,
+        "oracle": oracle.run,
     }
 
 
@@ -47,15 +52,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the first pass (random)")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on for so long (one short pass)")
     parser.add_argument("--only", nargs="*", default=[], help=f"of {', '.join(kinds())}")
+    parser.add_argument("--without", nargs="*", default=[], help="leave these kinds out")
     parser.add_argument("--no-save", action="store_true", help="write no page")
     options = parser.parse_args()
-    unknown = [name for name in options.only if name not in kinds()]
+    unknown = [name for name in (*options.only, *options.without) if name not in kinds()]
     if unknown:
         parser.error(f"no kind {unknown[0]!r}: one of {', '.join(kinds())}")
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
-    chosen = [name for name in kinds() if not options.only or name in options.only]
+    chosen = [name for name in kinds() if name not in options.without and name in (options.only or kinds())]
     scores, seeds, seconds = _passes(chosen, seed, options.minutes * 60)
-    if not options.only and not options.no_save:
+    if not options.only and not options.without and not options.no_save:
         page.save_crash(scores, seeds, seconds)
     violations = [text for score in scores for text in score.violations]
     for text in violations:
@@ -79,6 +85,7 @@ def _passes(chosen: list[str], seed: int, budget_s: float) -> tuple[list[Score],
         with ThreadPoolExecutor(len(LANES), "crash-lane") as pool:
             lanes = [[name for name in lane if name in chosen] for lane in LANES]
             found = dict(one for lane in pool.map(partial(_try, Budget(seeds[-1])), lanes) for one in lane)
+        found.update(_try(Budget(seeds[-1]), [name for name in AFTER if name in chosen]))
         for name in chosen:
             for score in found[name]:
                 _add(total, score)

@@ -68,7 +68,9 @@ def _crash(found: dict[str, Any]) -> str:
         f"{sum(len(score['violations']) for score in tried)} violations.**",
         "",
         "A point is one fault at one place, followed by a check of everything and, but for most power cuts, "
-        "by a resume to the end and another check. The checker shares no code with the engine.",
+        "by a resume to the end and another check. The checker shares no code with the engine. "
+        "A point of `same execution` is a kill at one commit of a random program; its resumed run must show "
+        "the code the same trace as before.",
         "",
         "| fault | where | points | lost | violations | beside |",
         "|---|---|---:|---:|---:|---|",
