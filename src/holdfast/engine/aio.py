@@ -25,7 +25,7 @@ from holdfast.engine.scope import current
 from holdfast.engine.task_delivery import TaskDelivery, TaskTurn
 from holdfast.errors import NotStorable, StepTimeout
 from holdfast.kernel import commands as c
-from holdfast.kernel.history import OUTCOMES
+from holdfast.kernel.history import GATES, OUTCOMES
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append
 
@@ -179,14 +179,7 @@ async def drive(call: Call, past: StepState | None, cancelled: asyncio.Cancelled
             return await _go_straight(run, call, cancelled)
         return await _drive(run, call, perform(call, past), cancelled)
     finally:
-        end_call(run)
-
-
-def end_call(run: Execution) -> None:
-    """One call fewer is under way: a function that has ended may wait for the last one."""
-    run.under_way -= 1
-    if run.all_ended is not None and not run.under_way:
-        run.all_ended.finish()
+        run.end_call()
 
 
 async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledError | None) -> Any:
@@ -409,7 +402,7 @@ async def _abandon(run: Execution, step: StepState) -> None:
     assert delivery is not None
     if delivery.guarded:
         await delivery.barrier(step.key)
-    if step.kind not in ("approval", "signal"):
+    if step.kind not in GATES:
         await delivery.noted(command, step.key)
         return
     # In the store at once: nobody is to be asked for a decision that nobody waits for, and what a gate has
@@ -419,7 +412,7 @@ async def _abandon(run: Execution, step: StepState) -> None:
         await shielded(run, partial(run.transact, lambda: [command]))
         await delivery.noted(c.DeliverOutcome(step.key), step.key)
     finally:
-        end_call(run)
+        run.end_call()
 
 
 async def until_stopped(run: Execution) -> NoReturn:
@@ -465,6 +458,11 @@ async def in_thread(work: Callable[[], None]) -> None:
 async def settle_down(run: Execution) -> None:
     """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
     when one raises) end and be recorded."""
+    if run.control is None:
+        try:
+            run.check_history_left()
+        except Control:
+            pass  # it is in run.control now, and nothing begins
     run.over = True
     if run.tasks_delivery is not None:
         run.tasks_delivery.release()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,20 @@ def drive(call: Call, past: StepState | None) -> Any:
     threads = run.threads_delivery
     if threads is None or not threads.crews:
         return _perform(call, past)
+    with aside(run):
+        return _perform(call, past)
+
+
+@contextmanager
+def aside(run: Execution) -> Iterator[None]:
+    """Around something that takes time: other branches of a `parallel` run their code meanwhile."""
+    threads = run.threads_delivery
+    if threads is None or not threads.crews:
+        yield
+        return
     threads.leave()
     try:
-        return _perform(call, past)
+        yield
     finally:
         threads.rejoin()
 

@@ -35,6 +35,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
+from holdfast.kernel.history import GATES
 from holdfast.kernel.identity import Counters, scope_of
 from holdfast.kernel.state import RunState, StepState
 from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
@@ -475,7 +476,7 @@ class Execution:
     def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:
         """Record that the code receives what others wrote, unless the log has that. Whether it was new."""
         step = self.state.steps[key]
-        if step.delivered or step.kind == "sleep":
+        if step.delivered or step.kind not in GATES:
             return False
         self.note(c.DeliverOutcome(key), turn)
         return True
@@ -572,7 +573,13 @@ class Execution:
                 wake()
         return control
 
-    def task_ended(self, counters: Counters, task: Any) -> None:  # noqa: ARG002
+    def end_call(self) -> None:
+        """One call of an async run fewer is under way: a function that has ended may wait for the last one."""
+        self.under_way -= 1
+        if self.all_ended is not None and not self.under_way:
+            self.all_ended.finish()
+
+    def task_ended(self, counters: Counters | None, task: Any) -> None:  # noqa: ARG002
         """A task whose scope has these counters is done. What stops the run ends its tasks with it: asyncio
         need not tell that nobody has looked at their errors."""
         if self.tasks_delivery is not None:

@@ -41,7 +41,8 @@ class Checkpoint:
             drive.replayed(scope.execution, key)
         else:
             drive.barrier(scope.execution, key, name)
-            taken.write(key)
+            with drive.aside(scope.execution):
+                taken.write(key)
 
     def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""

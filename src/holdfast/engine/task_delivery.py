@@ -16,11 +16,9 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import delivery as patience
-from holdfast.engine.control import Control
 from holdfast.engine.delivery import Delivery, Turn
 from holdfast.engine.waiting_tasks import what_they_wait_for
 from holdfast.engine.watched_loop import watched
-from holdfast.errors import RunInterrupted
 from holdfast.kernel import commands as c
 from holdfast.kernel.history import timer_key
 
@@ -36,6 +34,7 @@ _UNWIND = 10
 """How often a function that swallows the cancel is cancelled when its run stops."""
 _NEVER_S = 1e9
 _WARN_S = 5.0
+_READINGS = 1000
 
 logger = logging.getLogger("holdfast")
 
@@ -109,6 +108,7 @@ class Timer(Turn):
         if not self.handle.cancelled():  # by the code, after it fired
             self.handle.cancel()
             self._delivery.latest = max(self._delivery.latest, self.when)
+            self._delivery.set_clock()
             self._delivery.watched.loop.call_soon(self._callback, *self._args, context=self._context)
 
 
@@ -124,6 +124,7 @@ class TaskDelivery(Delivery):
         self.timers: set[Timer] = set()
         self.latest = 0.0
         """The time of the last timer that was delivered: the code's clock never goes back behind it."""
+        self._now, self._readings = 0.0, 0
         self._handles: deque[asyncio.Handle] = deque()
         self._scheduled = self._running = False
         self._passes = self._pass_left = 0
@@ -188,6 +189,7 @@ class TaskDelivery(Delivery):
         turn = self.next(at_rest=not self._handles)
         if turn is None:
             return False
+        self.set_clock()
         turn.deliver()
         return True
 
@@ -240,28 +242,30 @@ class TaskDelivery(Delivery):
         return cancelled
 
     async def barrier(self, key: str) -> asyncio.CancelledError | None:
-        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned."""
-        cancelled = None
-        while self.replaying and self.run.control is None and not self.run.over:
-            future = self.watched.loop.create_future()
-            self._barrier[future] = key
-            self.wake()
-            try:
-                await future
-            except asyncio.CancelledError as cancel:
-                cancelled = cancel
-            finally:
-                self._barrier.pop(future, None)
+        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned. Nor does
+        the end of the function: what it has begun is done."""
+        run, cancelled = self.run, None
+        run.under_way += 1
+        try:
+            while self.replaying and run.control is None and not run.over:
+                future = self.watched.loop.create_future()
+                self._barrier[future] = key
+                self.wake()
+                try:
+                    await future
+                except asyncio.CancelledError as cancel:
+                    cancelled = cancel
+                finally:
+                    self._barrier.pop(future, None)
+        finally:
+            run.end_call()
         self._check()
-        self.run.reach(key)
+        run.reach(key)
         return cancelled
 
     def _check(self) -> None:
-        run = self.run
-        if run.control is not None:
-            raise run.control
-        if run.over and self.replaying:
-            raise Control(RunInterrupted(run.id, "its function has ended"), silent=True)
+        if self.run.control is not None:
+            raise self.run.control
 
     def _lift(self) -> None:
         for future in list(self._barrier):
@@ -273,8 +277,17 @@ class TaskDelivery(Delivery):
     # Timers of the code's own
 
     def time(self) -> float:
-        """The code's clock: a timer that was delivered from the history has passed for it."""
-        return max(self.watched.time(), self.latest)
+        """The code's clock. It stands still until the next delivery: what the code does in between must not
+        depend on how fast it is (`asyncio.timeout` compares two readings). Code that only looks at the clock
+        gets on all the same."""
+        self._readings += 1
+        if not self._now or self._readings > _READINGS:
+            self.set_clock()
+        return self._now
+
+    def set_clock(self) -> None:
+        """A timer that was delivered from the history has passed for the code, whatever the real time."""
+        self._now, self._readings = max(self.watched.time(), self.latest), 0
 
     def set_timer(
         self, scope: Scope, when: float, callback: Callable[..., Any], args: Sequence[Any], context: Context
@@ -282,8 +295,8 @@ class TaskDelivery(Delivery):
         """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
         timer = Timer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
-        real = when - max(0.0, self.latest - self.watched.time())
-        at = self.watched.time() + _NEVER_S if recorded else real
+        delay = _NEVER_S if recorded else when - self.time()
+        at = self.watched.time() + delay
         timer.handle = self.watched.call_at(at, timer.fire, context=self.watched.neutral)
         if recorded:
             self.ask(timer)
@@ -309,7 +322,7 @@ class TaskDelivery(Delivery):
         """The run stops, or its function has ended: nothing is delivered in order any more."""
         for turn in list(self._asked.values()):
             if self.run.over or type(turn) is not Timer:  # what stops a run lets no time pass
-                self._asked.pop(turn.key)
+                self.take(turn.key)
                 turn.deliver()
         for turn in [turn for turn in self._placed if turn.ready]:
             self._placed.remove(turn)

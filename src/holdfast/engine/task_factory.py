@@ -18,7 +18,6 @@ from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
-from holdfast.engine.execution import Execution
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import BadInput
 
@@ -97,7 +96,9 @@ class TaskFactory:
             task: Any = BranchTask(hashed, coro, loop=loop, context=context, **kwargs)
         else:
             task = self._previous(loop, coro, context=context, **kwargs)
-        _keep(run, branch, task)
+        assert run.tasks_delivery is not None
+        run.tasks_delivery.tasks.add(task)
+        task.add_done_callback(partial(run.task_ended, None if shared else branch.counters))
         return task
 
     def _task(
@@ -107,12 +108,6 @@ class TaskFactory:
             return asyncio.Task(coro, loop=loop, context=context, **kwargs)
         # An older factory may not know `context`.
         return self._previous(loop, coro, **({"context": context} if context else {}), **kwargs)
-
-
-def _keep(run: Execution, branch: Scope, task: Any) -> None:
-    assert run.tasks_delivery is not None
-    run.tasks_delivery.tasks.add(task)
-    task.add_done_callback(partial(run.task_ended, branch.counters))
 
 
 def _path(task: Any) -> str:

@@ -19,8 +19,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import thread
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from holdfast.engine import delivery as patience
@@ -38,6 +40,7 @@ _BUSY_S = 0.25
 _OUT_OF_ORDER_S = 0.1
 """When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
 _ENGINE = str(Path(__file__).parent)
+_WAITING_FILES = (threading.__file__, thread.__file__)
 
 
 class ThreadTurn(Turn):
@@ -64,9 +67,9 @@ class ThreadTurn(Turn):
         return self.delivered or self._go.acquire(timeout=seconds)
 
     def is_blocked(self) -> bool:
-        """Whether its thread has stood still since somebody looked before, and why that is."""
+        """Whether its thread has stood still since somebody looked before, in code that is not holdfast's."""
         frame = sys._current_frames().get(self.thread)
-        if frame is None:
+        if frame is None or _is_in_engine(frame):
             return False
         now, cpu, seen = time.monotonic(), time.process_time(), (id(frame), frame.f_lasti)
         if seen != self.seen:
@@ -300,6 +303,13 @@ class ThreadDelivery(Delivery):
     def _waits(self) -> tuple[list[str], list[str]]:
         keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
         return keys, [place for turn in self._blocked if (place := _place(turn.thread))]
+
+
+def _is_in_engine(frame: FrameType | None) -> bool:
+    """Whether holdfast waits there for a thread that it starts."""
+    while frame is not None and frame.f_code.co_filename in _WAITING_FILES:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_ENGINE)
 
 
 def _place(thread: int) -> str:

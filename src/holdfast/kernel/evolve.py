@@ -305,6 +305,7 @@ def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: i
         if signal.taken_by == event.key:
             signal.taken_by = ""
     step.status, step.ended_at, step.version, step.due_at = "abandoned", at, version, 0
+    step.delivered = 0  # what was delivered before was not what the code has seen
     state.stalls = 0
     if state.status in _GOING:
         state.status = _going(state)

@@ -15,7 +15,7 @@ from holdfast.kernel.state import ALWAYS, RunState, StepState
 OUTCOMES: Final = frozenset({"completed", "failed", "abandoned"})
 """The statuses of a call whose outcome is recorded."""
 _AT_ONCE: Final = frozenset({"value", "emit", "patch"})
-_GATES: Final = frozenset({"approval", "signal"})
+GATES: Final = frozenset({"approval", "signal"})
 
 
 def timer_key(scope: str, number: int) -> str:
@@ -42,7 +42,7 @@ def outcomes(state: RunState) -> list[tuple[int, str]]:
 
 
 def _place(step: StepState, loose: int) -> int:
-    if step.kind not in _GATES or step.delivered:
+    if step.kind not in GATES or step.delivered:
         return step.delivered or step.version
     return step.version if step.version <= loose else ALWAYS + step.version
 

@@ -142,10 +142,10 @@ class _Playback(Execution):
     ) -> None:
         raise self._reach(_FOLLOWS)
 
-    def task_ended(self, counters: Counters, task: Any) -> None:
+    def task_ended(self, counters: Counters | None, task: Any) -> None:
         """A branch that came to its own end must not have left out a call either."""
         super().task_ended(counters, task)
-        if task.cancelled() or task.exception() is not None:
+        if counters is None or task.cancelled() or task.exception() is not None:
             return
         ended = task.result()
         if not (isinstance(ended, Outcome) and ended.error is not None):
