@@ -162,8 +162,6 @@ class Delivery:
                     return self._received(turn)
                 continue
             if not key and not self.unvisited:
-                if not at_rest:
-                    return None
                 self._end_replay()
                 self._lift()
             elif not self._miss(key, at_rest):

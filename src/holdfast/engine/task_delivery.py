@@ -305,9 +305,10 @@ class TaskDelivery(Delivery):
             self.timers.add(timer)
         return timer.handle
 
-    def has_timers(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether the code will continue by itself: it has something to run or to receive, or a timer."""
         self.timers = {timer for timer in self.timers if not timer.handle.cancelled()}
-        return bool(self.timers)
+        return bool(self.timers or self._placed or self._handles)
 
     # Stopping
 
