@@ -158,14 +158,14 @@ def test_a_cancel_that_the_owner_did_not_hear_is_done_by_who_claims_next():
     history = History(CREATE, CLAIM, c.CancelRun("r", "why", "ann", True))
     assert history.do(c.ClaimRun("r", "bob", "ann")) == [e.RunCancelled("why", "ann")]
     history.do(c.ReopenRun("r"))
-    assert history.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]
+    assert history.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2, ordered=True)]
     itself = History(
         CREATE, CLAIM, c.CancelRun("r", "why", "ann", True)
     )  # it could not write it the first time
     assert itself.do(c.ClaimRun("r", "ann")) == [e.RunCancelled("why", "ann")]
     failed = History(CREATE, CLAIM, c.CancelRun("r", "why", "ann", True), c.FailRun(NO))
     failed.do(c.ReopenRun("r"))
-    assert failed.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2)]
+    assert failed.do(c.ClaimRun("r", "bob")) == [e.RunClaimed("bob", 2, ordered=True)]
 
 
 @pytest.mark.parametrize("command", [c.PauseRun("r"), c.CancelRun("r")])
@@ -219,7 +219,7 @@ def test_only_waits_are_given_up():
     """By their owner."""
     history = History(CREATE, CLAIM, OPEN, c.StartStep("a#1", "a"))
     for key in ("a#1", "nothing#1"):
-        with pytest.raises(Refused, match="neither a gate nor a sleep"):
+        with pytest.raises(Refused, match="no gate, no sleep and no step"):
             history.do(c.AbandonWait(key))
     history.do(c.ReleaseRun("r", "ann"))
     with pytest.raises(Refused, match="no owner"):

@@ -35,4 +35,3 @@ def test_occurrences_count_by_name_and_the_ordinal_counts_all():
     assert branch.key("ask") == "branch[1]/ask#1"
     assert counters.child("branch").child("leaf").key("ask") == "branch[2]/leaf[1]/ask#1"
     assert scope_of("branch[2]/leaf[1]/ask#1") == "branch[2]/leaf[1]/"
-    assert (counters.named_key("ask", "7"), counters.ordinal) == ("ask@7", 3)

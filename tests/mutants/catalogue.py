@@ -36,6 +36,7 @@ WRITER = "tests/contract/test_one_writer.py::"
 ENGINE = "tests/engine/"
 KERNEL = "tests/kernel/"
 CRASH = "tests/crash/"
+EXACT = "tests/engine/test_exact.py::"
 FILES = "tests/acceptance/test_files.py::"
 
 MUTANTS = (
@@ -503,9 +504,150 @@ MUTANTS = (
             "row.id in written",
         ),
     ),
+    # The same execution
+    mutant(
+        "recorded outcomes are delivered as soon as they are asked for",
+        EXACT + "test_the_winner_of_a_race_is_the_same",
+        (
+            "engine/task_delivery.py",
+            "        if not self.is_pending(key):\n            return True\n",
+            "        return True\n",
+        ),
+    ),
+    mutant(
+        "live outcomes are delivered as they are acknowledged, whatever their place",
+        CRASH + "test_oracle.py::test_a_planted_fault_is_found",
+        (
+            "engine/delivery.py",
+            "        self._placed.append(turn)\n",
+            "        self._placed.appendleft(turn)\n",
+        ),
+    ),
+    mutant(
+        "a new call does not wait for the history",
+        EXACT + "test_a_renamed_helper_repeats_nothing",
+        (
+            "engine/delivery.py",
+            "        self.guarded = self.replaying or run.plays_back\n",
+            "        self.guarded = run.plays_back\n",
+        ),
+    ),
+    mutant(
+        "a call that had begun need not be made again",
+        EXACT + "test_a_call_that_had_begun_must_be_made_again",
+        (
+            "engine/delivery.py",
+            "            if not key and not self.unvisited:\n",
+            "            if not key:\n",
+        ),
+    ),
+    mutant(
+        "a key of the user's choice is one per branch",
+        EXACT + "test_a_key_of_the_users_choice_is_one_in_the_run",
+        (
+            "engine/execution.py",
+            '        key = f"{name}@{chosen}"\n',
+            '        key = f"{path}{name}@{chosen}"\n',
+        ),
+    ),
+    mutant(
+        "branches of as_completed are numbered by addresses",
+        EXACT + "test_as_completed_numbers_branches_in_the_order_of_its_argument",
+        (
+            "engine/task_factory.py",
+            '        if maker is None or maker.name != "as_completed":\n',
+            "        if True:\n",
+        ),
+    ),
+    mutant(
+        "a set of tasks is walked in the order of addresses",
+        EXACT + "test_a_group_cancels_its_tasks_in_their_order",
+        (
+            "engine/task_factory.py",
+            "        return self._hash\n",
+            "        return object.__hash__(self)\n",
+        ),
+    ),
+    mutant(
+        "timers of the code's own are not recorded",
+        EXACT + "test_a_timeout_of_asyncio_fires_at_the_same_place",
+        (
+            "engine/task_delivery.py",
+            "        run.note(c.FireTimer(self._scope, self._number), self)\n",
+            "        delivery.place(self)\n",
+        ),
+    ),
+    mutant(
+        "the code's clock moves while the code runs",
+        EXACT + "test_the_clock_of_the_code_stands_still_between_deliveries",
+        (
+            "engine/task_delivery.py",
+            "        if not self._now or self._readings > _READINGS:\n            self.set_clock()\n",
+            "        self.set_clock()\n",
+        ),
+    ),
+    mutant(
+        "the place of a gate's outcome is not recorded",
+        EXACT + "test_a_decision_has_its_place_among_the_outcomes",
+        (
+            "kernel/history.py",
+            "        return step.delivered or step.version\n",
+            "        return step.version\n",
+        ),
+    ),
+    mutant(
+        "`patched` sees the calls of its own scope only",
+        EXACT + "test_patched_counts_what_is_beneath_its_scope",
+        (
+            "engine/delivery.py",
+            "        if self.unvisited:\n            return True\n        path",
+            "        path",
+        ),
+        (
+            "engine/delivery.py",
+            " or any(key.startswith(path) for key in steps)",
+            "",
+        ),
+    ),
+    mutant(
+        "a retry that the code gave up is not recorded",
+        EXACT + "test_a_retry_that_was_given_up_is_given_up_again",
+        (
+            "engine/aio.py",
+            "    await abandonable(run, key, wait)\n",
+            "    await wait()\n",
+        ),
+    ),
+    mutant(
+        "two branches of parallel run code at once",
+        EXACT + "test_branches_of_parallel_take_turns",
+        (
+            "engine/thread_delivery.py",
+            "        return ThreadTurn(key) if self.crews else None\n",
+            "        return None\n",
+        ),
+        (
+            "engine/thread_delivery.py",
+            "            if self.run.control is not None or self._holder",
+            "            if True or self._holder",
+        ),
+    ),
+    mutant(
+        "a run that stops leaves its function waiting",
+        EXACT + "test_a_stopped_run_ends_a_function_that_waits_for_a_worker",
+        (
+            "engine/task_delivery.py",
+            "            self._unwind()\n            return False\n",
+            "            return False\n",
+        ),
+    ),
     mutant(
         "a replay runs what has no record",
         ENGINE + "test_replay.py::test_a_secret_step_does_not_run",
-        ("operations/replaying.py", " or past.secret:", ":"),
+        (
+            "engine/drive.py",
+            "        if past.secret:\n            run.reach(call.key)\n",
+            "",
+        ),
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import zlib
-from collections.abc import Coroutine, Iterable, Mapping, Sequence, ValuesView
+from collections.abc import Coroutine, Iterable, Mapping, Sequence, Set, ValuesView
 from contextvars import Context, copy_context
 from functools import partial
 from types import FrameType
@@ -155,6 +155,9 @@ def _maker() -> _Maker | None:
 def _in_order(given: Any) -> Iterable[Any]:
     if isinstance(given, (Sequence, Mapping, ValuesView)):
         return given
+    for one in given if isinstance(given, Set) else ():
+        if asyncio.iscoroutine(one):
+            one.close()  # the error says enough
     raise BadInput(
         f"asyncio.as_completed() got coroutines in a {type(given).__name__}, which has no order that a "
         "resumed run can rely on; give it a list"
