@@ -27,7 +27,7 @@ from tests.crash.history import (
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen RunNeedsAttention RunCompleted RunFailed "
-    "RunReleased CancelRequested PauseRequested WaitAbandoned".split()
+    "RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
@@ -351,8 +351,9 @@ class Fold:
     def on_WaitAbandoned(self, payload: dict[str, Any]) -> None:
         run, before = self.run, self.run.step(payload["key"])
         slept = before is not None and before.status == "sleeping"
-        wait = self.step(payload, "sleeping", "waiting", "completed")
-        self.require(wait.kind in ("sleep", "approval", "signal"), f"{wait.key} is a {wait.kind}")
+        wait = self.step(payload, "sleeping", "waiting", "completed", "retrying")
+        waits = wait.kind in ("sleep", "approval", "signal") or wait.status == "retrying"
+        self.require(waits, f"{wait.key} is a {wait.kind}, {wait.status}")
         wait.status, wait.ended_at, wait.due_at = "abandoned", self.event.time, 0
         run.sleepers -= slept
         for at, signal in run.signals.items():
@@ -360,6 +361,14 @@ class Fold:
                 run.signals[at] = signal._replace(taken_by="")
         if run.status in _GOING:
             self.go()
+
+    def on_OutcomeDelivered(self, payload: dict[str, Any]) -> None:
+        gate = self.step(payload, "completed", "abandoned")
+        self.require(gate.kind in ("approval", "signal"), f"{gate.key} is a {gate.kind}")
+
+    def on_TimerFired(self, payload: dict[str, Any]) -> None:
+        self.generation(payload)
+        self.require(0 < payload["first"] <= payload["last"], f"timers {payload}")
 
     def on_CheckpointTaken(self, payload: dict[str, Any]) -> None:
         self.generation(payload)

@@ -147,22 +147,36 @@ def test_branches_of_parallel_take_turns(resumed, ask_def, last_def, slow):
     """The same for threads: one of them runs the workflow's code at a time, in the order of the outcomes."""
     slow.update(a=0.03, b=0.0, c=0.015)
     found = []
-    inside = []
 
     def plot():
         found.clear()
 
         def branch(name):
-            value = ask_def(name)
-            inside.append(name)
-            time.sleep(0.001)
-            assert inside.pop() == name, "two branches ran code at once"
-            found.append(value)
+            found.append(ask_def(name))
 
         parallel(branch, "abc")
         return last_def(*found)
 
     assert resumed(plot)[1] == "('b', 'c', 'a')"
+
+
+def test_one_branch_of_parallel_runs_code_at_a_time(hf, act, ask_def):
+    """From one call to its next, also when their outcomes come together."""
+    inside, together = [], []
+
+    def plot():
+        def branch(name):
+            for _ in range(3):
+                ask_def(name)
+                inside.append(name)
+                time.sleep(0.002)
+                together.append(len(inside))
+                inside.pop()
+
+        parallel(branch, "abcd")
+
+    hf.run(act(plot))
+    assert together == [1] * 12
 
 
 def test_a_branch_that_was_cancelled_does_not_continue(resumed, ask, last, ran, slow):
@@ -491,7 +505,7 @@ def test_a_slept_hour_has_passed_for_the_code(open_hf, act, ask, last, crashes, 
     assert seen == [True, True]
 
 
-def test_a_retry_that_was_given_up_is_given_up_again(resumed, last, ran, slow):
+def test_a_retry_that_was_given_up_is_given_up_again(resumed, ask, last, ran):
     """A branch that is cancelled while its step waits for the next attempt: that is recorded."""
 
     @step(retry=Retry(attempts=5, initial=30.0))
@@ -504,11 +518,11 @@ def test_a_retry_that_was_given_up_is_given_up_again(resumed, last, ran, slow):
             async with asyncio.timeout(0.05):
                 await flaky()
         except TimeoutError:
-            pass
+            await ask("instead")
         return await last()
 
     before, _ = resumed(plot)
-    assert (before, ran) == (["flaky"], ["last"])
+    assert (before, ran) == (["flaky", "instead"], ["last"])
 
 
 # Gates

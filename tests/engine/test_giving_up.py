@@ -7,7 +7,7 @@ import threading
 import pytest
 from tests.engine.test_gates import Bodies, parked, until
 
-from holdfast import GateError, RunCancelled, approval, sleep, step, wait_for, workflow
+from holdfast import DivergenceError, GateError, RunCancelled, approval, sleep, step, wait_for, workflow
 from holdfast.clock import SystemClock
 from holdfast.engine.execution import Execution
 from holdfast.errors import DivergenceError, HoldfastError, RunInterrupted, StoreFull
@@ -208,13 +208,13 @@ def test_a_plain_timeout_gives_up_its_gate(open_hf, act, ran):
     assert ran == ["too-late"]
 
 
-def test_a_wait_that_no_branch_has_come_to_again_wakes_nobody(open_hf, act, clock):
-    """Its time is over, its branch is held up by something else: the run is parked, and stays so."""
+def test_a_sleep_that_no_branch_comes_to_again_is_reported(open_hf, act, clock):
+    """Its branch takes another way in the replay, and waits for a time that the history does not have."""
     hf = open_hf(clock=clock)
     first = []
 
     async def branch():
-        if first:  # another way than in the first execution
+        if first:
             await asyncio.sleep(PATIENCE_S)
         await sleep.aio(HOUR_S)
 
@@ -226,14 +226,9 @@ def test_a_wait_that_no_branch_has_come_to_again_wakes_nobody(open_hf, act, cloc
     until(lambda: "sleeping" in statuses(hf).values())
     parked(hf, "x")
     first.append(True)
-    clock.by_s = 2 * HOUR_S
     hf.signal("x", "go", 1)
-    until(lambda: statuses(hf).get("end#1") == "waiting")
-    parked(hf, "x")
-    until(lambda: hf._store.ready_runs(clock.now_us()) == [])
-    assert statuses(hf)["branch[1]/sleep#1"] == "completed"
-    hf.signal("x", "end", 2)
-    assert run.result(PATIENCE_S) == (1, 2)
+    with pytest.raises(DivergenceError, match=r"recorded is branch\[1\]/sleep#1 next, the code calls end#1"):
+        run.result(PATIENCE_S)
 
 
 # What is no giving up

@@ -588,7 +588,7 @@ MUTANTS = (
     ),
     mutant(
         "the place of a gate's outcome is not recorded",
-        EXACT + "test_a_decision_has_its_place_among_the_outcomes",
+        KERNEL + "test_history.py::test_a_gate_has_its_place_where_it_was_delivered",
         (
             "kernel/history.py",
             "        return step.delivered or step.version\n",
@@ -605,8 +605,8 @@ MUTANTS = (
         ),
         (
             "engine/delivery.py",
-            " or any(key.startswith(path) for key in steps)",
-            "",
+            "        return any(key.startswith(path) for keys in self._twins.values() for key in keys)\n",
+            "        return False\n",
         ),
     ),
     mutant(
@@ -620,7 +620,7 @@ MUTANTS = (
     ),
     mutant(
         "two branches of parallel run code at once",
-        EXACT + "test_branches_of_parallel_take_turns",
+        EXACT + "test_one_branch_of_parallel_runs_code_at_a_time",
         (
             "engine/thread_delivery.py",
             "        return ThreadTurn(key) if self.crews else None\n",

@@ -246,10 +246,9 @@ class Delivery:
         if self.unvisited:
             return True
         path = counters.path
-        steps = (key for keys in self._twins.values() for key in keys)
-        return (path, counters.ordinal + 1) in self.run.state.order or any(
-            key.startswith(path) for key in steps
-        )
+        if (path, counters.ordinal + 1) in self.run.state.order:
+            return True
+        return any(key.startswith(path) for keys in self._twins.values() for key in keys)
 
     def twin(self, name: str, digest: str) -> str:
         """A recorded call with this name and these arguments that has no reliable order and that the code has

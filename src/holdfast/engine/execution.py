@@ -574,7 +574,7 @@ class Execution:
         return control
 
     def end_call(self) -> None:
-        """One call of an async run fewer is under way: a function that has ended may wait for the last one."""
+        """A call of an async run has ended: a function that has ended may wait for the last one."""
         self.under_way -= 1
         if self.all_ended is not None and not self.under_way:
             self.all_ended.finish()

@@ -242,8 +242,8 @@ class TaskDelivery(Delivery):
         return cancelled
 
     async def barrier(self, key: str) -> asyncio.CancelledError | None:
-        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned. Nor does
-        the end of the function: what it has begun is done."""
+        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned. Neither
+        does the end of the function: what it has begun is done."""
         run, cancelled = self.run, None
         run.under_way += 1
         try:

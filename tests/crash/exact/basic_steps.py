@@ -30,7 +30,7 @@ async def refuse(item: str) -> str:
     raise Planned(item)
 
 
-@step(retry=Retry(attempts=6, initial=0.004, backoff=1.0, jitter=0.0))
+@step(retry=Retry(attempts=6, initial=0.004, factor=1.0))
 async def ask_stubbornly(item: str) -> str:
     """Fails four times."""
     if begin(f"ask_stubbornly {item}") < 5:
