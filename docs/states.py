@@ -36,6 +36,7 @@ _COMMANDS: Sequence[c.Command] = (
     c.EndSleep("sleep#1"),
     c.OpenGate("gate#1", 4, "approval", "gate", "d"),
     c.DecideGate("r", "approved", "gate"),
+    c.AbandonWait("step#1"),
     c.AbandonWait("sleep#1"),
     c.AbandonWait("gate#1"),
     c.AttendRun("divergence", "it diverged", "step#1"),

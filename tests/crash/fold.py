@@ -363,8 +363,10 @@ class Fold:
             self.go()
 
     def on_OutcomeDelivered(self, payload: dict[str, Any]) -> None:
-        gate = self.step(payload, "completed", "abandoned")
-        self.require(gate.kind in ("approval", "signal"), f"{gate.key} is a {gate.kind}")
+        self.generation(payload)
+        gate = self.run.step(payload["key"])
+        known = gate is not None and gate.kind in ("approval", "signal")
+        self.require(known and gate.status in ("completed", "abandoned"), f"no outcome of {payload['key']}")
 
     def on_TimerFired(self, payload: dict[str, Any]) -> None:
         self.generation(payload)

@@ -10,7 +10,7 @@ from tests.engine.test_gates import Bodies, parked, until
 from holdfast import DivergenceError, GateError, RunCancelled, approval, sleep, step, wait_for, workflow
 from holdfast.clock import SystemClock
 from holdfast.engine.execution import Execution
-from holdfast.errors import DivergenceError, HoldfastError, RunInterrupted, StoreFull
+from holdfast.errors import HoldfastError, RunInterrupted, StoreFull
 from holdfast.operations.replaying import replay
 
 PATIENCE_S = 20

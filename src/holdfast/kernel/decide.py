@@ -15,6 +15,7 @@ from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound,
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
+from holdfast.kernel.history import GATES, OUTCOMES
 from holdfast.kernel.identity import matches
 from holdfast.kernel.state import RunState, StepState
 
@@ -351,6 +352,9 @@ def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
 
 def _deliver_outcome(state: RunState, command: c.DeliverOutcome) -> Sequence[e.Event]:
     _owned(state)
+    gate = state.steps.get(command.key)
+    if gate is None or gate.kind not in GATES or gate.status not in OUTCOMES:
+        raise Refused(f"{command.key} is no gate that has an outcome")
     return [e.OutcomeDelivered(command.key, state.generation)]
 
 

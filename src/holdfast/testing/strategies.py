@@ -110,6 +110,8 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         ),
         st.builds(c.ExpireGate, KEYS, TIMES),
         st.builds(c.AbandonWait, KEYS),
+        st.builds(c.DeliverOutcome, KEYS),
+        st.builds(c.FireTimer, NAMES, ORDINALS),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
         st.builds(c.TakeCheckpoint, KEYS, ORDINALS, NAMES, RAWS),

@@ -15,7 +15,12 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
+
+from tests.crash.exact.cases import Case
+from tests.crash.exact.table import CASES
+from tests.crash.exact.trials import Row, skipped, try_case
+from tests.crash.oracle.faults import FAULTS
+from tests.crash.oracle.lives import Place, warm_up
 
 COLUMNS = "{:44} | {:7} | {:>11} | {:>11} | {:>5} | {:>5} | {}"
 
@@ -46,11 +51,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _rows(options: argparse.Namespace, seed: int) -> Iterator:
-    from tests.crash.exact.table import CASES
-    from tests.crash.exact.trials import skipped, try_case
-    from tests.crash.oracle.lives import Place, warm_up
-
+def _rows(options: argparse.Namespace, seed: int) -> Iterator[Row]:
     place = Place()
     try:
         for name in options.case or CASES:
@@ -64,15 +65,29 @@ def _rows(options: argparse.Namespace, seed: int) -> Iterator:
                 if not warm:
                     warm_up(case.program(seed))
                     warm = True
-                for number in range(options.times):
-                    yield try_case(place, case, loop, seed + number, options.most_kills)
-                    place.clear()
+                yield _tried(place, case, loop, seed, options)
     finally:
         place.close()
 
 
-def _line(row) -> str:
+def _tried(place: Place, case: Case, loop: str, seed: int, options: argparse.Namespace) -> Row:
+    row = None
+    for number in range(options.times):
+        given = {"most_kills": options.most_kills, "fault": options.fault}
+        again = try_case(place, case, loop, seed + number, **given)
+        place.clear()
+        if row is None:
+            row = again
+        else:
+            row.add(again)
+    assert row is not None
+    return row
+
+
+def _line(row: Row) -> str:
     different = row.different.splitlines()[0][:200] if row.different else "-"
+    if row.refused:
+        different += f" ({row.refused} refused before any body)"
     return COLUMNS.format(row.name, row.loop, row.events, row.kills, row.lives, row.equal, different)
 
 
@@ -80,16 +95,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--case", action="append", default=[], help="only this one (all)")
+    parser.add_argument("--case", action="append", default=[], choices=CASES, help="only this one (all)")
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default=None, help="(those of the case)")
     parser.add_argument("--seed", type=int, default=None, help="(random)")
     parser.add_argument("--times", type=int, default=1, help="how often to try each")
     parser.add_argument("--most-kills", type=int, default=None, help="of the first life (all)")
+    parser.add_argument("--fault", choices=("", *FAULTS), default="", help="plant a fault in the engine")
     parser.add_argument("--verbose", action="store_true", help="print log and trace of every difference")
     parser.add_argument("--json", action="store_true", help="print all rows as JSON, and nothing else")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[3]))
     sys.exit(main())

@@ -1,8 +1,7 @@
-"""Patterns of code that uses anyio."""
+"""Patterns of code that uses anyio. It is imported when a case is tried: it may not be installed."""
 
 from __future__ import annotations
 
-import anyio
 from tests.crash.exact.basic_steps import ask, ask_slowly, send
 from tests.crash.exact.cases import case, saw
 from tests.crash.oracle.witness import see
@@ -10,9 +9,11 @@ from tests.crash.oracle.witness import see
 BOTH = ("asyncio", "uvloop")
 
 
-@case("anyio task group, move_on_after", loops=BOTH)
+@case("anyio task group, move_on_after", loops=BOTH, needs="anyio")
 async def move_on() -> list[str]:
     """The branches that a cancel scope ended do not continue; a shielded clean-up step runs."""
+    import anyio
+
     found: list[str] = []
 
     async def branch(item: str) -> None:
@@ -33,9 +34,11 @@ async def move_on() -> list[str]:
     return found
 
 
-@case("anyio memory stream, CapacityLimiter")
+@case("anyio memory stream, CapacityLimiter", needs="anyio")
 async def stream() -> list[str]:
     """Workers share a stream, and a limiter lets two of them call at a time."""
+    import anyio
+
     give, take = anyio.create_memory_object_stream[str](2)
     limiter = anyio.CapacityLimiter(2)
     found: list[str] = []

@@ -114,7 +114,7 @@ async def fan_out(item: str) -> str:
 async def with_patch() -> list[str]:
     """The same code with a new step before the fan-out."""
     saw(await ask("plan"))
-    if patched("audit first"):
+    if patched("audit-first"):
         saw(await ask("audit"))
     return list(await asyncio.gather(*(fan_out(item) for item in "abc")))
 

@@ -26,9 +26,22 @@ class Row:
     lives: int = 0
     equal: int = 0
     """How many of the resumed lives were the same execution, or were refused as they had to be."""
+    refused: int = 0
+    """Resumes with changed code that had to diverge, and did."""
     different: str = ""
     """The first difference, or why the case was skipped."""
     details: str = ""
+
+    def add(self, other: Row) -> None:
+        """The same case with another seed. `events` remains that of the first."""
+        self.kills, self.lives, self.equal = (
+            self.kills + other.kills,
+            self.lives + other.lives,
+            self.equal + other.equal,
+        )
+        self.refused += other.refused
+        if not self.different:
+            self.different, self.details = other.different, other.details
 
     @property
     def is_skipped(self) -> bool:
@@ -38,14 +51,17 @@ class Row:
         return asdict(self)
 
 
-def try_case(place: Place, case: Case, loop: str, seed: int, most_kills: int | None = None) -> Row:
-    trial = CaseTrial(place, case, loop=loop, seed=seed, most_kills=most_kills)
+def try_case(
+    place: Place, case: Case, loop: str, seed: int, *, most_kills: int | None = None, fault: str = ""
+) -> Row:
+    trial = CaseTrial(place, case, loop=loop, seed=seed, most_kills=most_kills, fault=fault)
     verdict = trial.run()
-    row = Row(case.name, loop, trial.events, verdict.kills, verdict.lives)
-    row.equal = verdict.kills - trial.different
+    row = Row(case.name, loop, trial.events, verdict.kills, verdict.lives, refused=trial.refused)
+    row.equal = verdict.kills - len(trial.unequal)
     if verdict.violations:
         first = verdict.violations[0]
-        row.different, row.details = f"{verdict.trail}: {first.what}: {first.text}", verdict.details
+        row.different = f"seed {seed}, {verdict.trail}: {first.what}: {first.text}"
+        row.details = verdict.details
     return row
 
 
@@ -61,11 +77,13 @@ class CaseTrial(Trial):
     """As a trial of the oracle; it tries every kill, also after the first difference."""
 
     def __init__(
-        self, place: Place, case: Case, *, loop: str, seed: int, most_kills: int | None = None
+        self, place: Place, case: Case, *, loop: str, seed: int, most_kills: int | None, fault: str
     ) -> None:
-        super().__init__(place, case.program(seed), loop=loop, most_kills=most_kills)
+        super().__init__(place, case.program(seed), loop=loop, most_kills=most_kills, fault=fault)
         self._case, self._seed = case, seed
-        self.events = self.different = 0
+        self.events = self.refused = 0
+        self.unequal: set[str] = set()
+        """The kills after which the run was not the same execution."""
 
     def run(self) -> Verdict:
         first = self._undisturbed()
@@ -82,7 +100,8 @@ class CaseTrial(Trial):
 
     def _judge(self, found: list[Violation], life: Life, trail: str) -> None:
         found = [*found, *check_completed(life)]
-        self.different += bool(found)
+        if found:
+            self.unequal.add(trail)
         super()._judge(found, life, trail)
 
     # With changed code
@@ -99,10 +118,12 @@ class CaseTrial(Trial):
         stopped = []
         for one, life in zip(level, self._live(plans), strict=True):
             if self._must_diverge(life):
-                self._judge(check_divergence(one.story, life), life, f"{one.trail}, changed")
+                found = check_divergence(one.story, life)
+                self.refused += not found
                 stopped.append((one, life))
             else:
-                self._judge(check(one.story, life), life, f"{one.trail}, changed")
+                found = check(one.story, life)
+            self._judge(found, life, f"{one.trail}, changed")
         self._put_back([(one, life) for one, life in stopped if not _had_completed(life)])
 
     def _must_diverge(self, life: Life) -> bool:
