@@ -1,8 +1,8 @@
 """The patterns of `docs/concepts.md`: killed after every second step and resumed, each gives one result.
 
-A trial writes `steps.py` and the example into a directory and executes `LIFE` there, in one process after the
-other. `LIFE` kills itself with SIGKILL when it has recorded two more steps, and once more when the example has
-returned. So the last process replays a history that is whole, with bodies that take other times than before.
+A trial writes `steps.py` and the example into a directory and executes `LIFE` there, in one process after
+the other. `LIFE` kills itself with SIGKILL when it has recorded two more steps, and once more when the
+example has returned. So the last process replays a whole history, with other hashes and other delays.
 """
 
 from __future__ import annotations

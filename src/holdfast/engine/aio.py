@@ -104,20 +104,7 @@ class Waiter:
 
 async def perform_call(call: Call) -> Any:
     """The outcome of a call whose identity is fixed."""
-    past = call.recall()
-    if call.ordinal:
-        return await _perform_call(call, past)
-    keyed = call.execution.keyed
-    if keyed.setdefault(call.key, call) is not call:
-        raise call.twice()
-    try:
-        return await _perform_call(call, past)
-    finally:
-        keyed.pop(call.key, None)
-
-
-async def _perform_call(call: Call, past: StepState | None) -> Any:
-    run, key = call.execution, call.key
+    run, key, past = call.execution, call.key, call.recall()
     delivery = run.tasks_delivery
     assert delivery is not None
     if past is None or past.status not in OUTCOMES:
@@ -136,6 +123,17 @@ async def _perform_call(call: Call, past: StepState | None) -> Any:
     if past.status == "abandoned":
         await run.give_up_again(key)
     return await _recorded(call, delivery, past)
+
+
+async def perform_keyed(call: Call) -> Any:
+    """The same for a key of the user's choice, which can be called twice at once."""
+    keyed = call.execution.keyed
+    if keyed.setdefault(call.key, call) is not call:
+        raise call.twice()
+    try:
+        return await perform_call(call)
+    finally:
+        keyed.pop(call.key, None)
 
 
 async def _recorded(call: Call, delivery: TaskDelivery, past: StepState) -> Any:

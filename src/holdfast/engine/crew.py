@@ -174,7 +174,10 @@ class Crew:
         goes to sleep nor one that sleeps while another thread takes it, and Ctrl-C would be served only
         after the last work."""
         while not self._all_ended.acquire(timeout=_LOOK_EVERY_S):
-            pass
+            self._look()
+
+    def _look(self) -> None:
+        """Called while the works are under way."""
 
 
 class TurnCrew(Crew):
@@ -221,6 +224,9 @@ class TurnCrew(Crew):
         following = super()._end_one()
         self._threads.leave()
         return following
+
+    def _look(self) -> None:
+        self._threads.look()
 
     def _ended(self) -> None:
         self._threads.make_runnable(self.caller)

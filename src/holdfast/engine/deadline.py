@@ -6,8 +6,8 @@
 
 The moment is recorded at the entry, by the wall clock; however that clock is set back meanwhile, no process
 gives it more than the time that it says. A step that is still running then fails with `StepTimeout`, one
-that would begin later fails at once, and both are recorded, so replay takes the same way. (A plain
-`asyncio.timeout` would fire at another point of the code in every replay.)
+that would begin later fails at once, and both are recorded, so replay takes the same way. (The time of a
+plain `asyncio.timeout` begins anew when a run is resumed before it has fired.)
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class StepBase(Generic[P, R]):
         self.__wrapped__ = fn
 
     def with_key(self, key: object) -> Self:
-        """The same step with an identity of its own choice, for worker pools and `as_completed`, where
-        the order of calls is not the same in every replay."""
+        """The same step with an identity of your choice, unique in the whole run, which does not name the
+        branch that makes the call."""
         twin = type(self)(self.fn, **self._options)
         twin._bound_key = check_step_key(key)
         twin._signature = self._signature
@@ -228,7 +228,8 @@ def _call_async(step: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Corou
         raise WrongColour(
             f"step {step.name} was called asynchronously in a `def` workflow: make the workflow `async def`"
         )
-    return aio.perform_call(step.call(scope, args, kwargs))
+    call = step.call(scope, args, kwargs)
+    return aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)
 
 
 def _check_options(step: Spec) -> None:

@@ -191,8 +191,7 @@ class ThreadDelivery(Delivery):
         delay = _LOOK_FIRST_S
         while not turn.wait(delay):
             delay = min(delay * 2, _LOOK_LATER_S)
-            with self._lock:
-                self._look()
+            self.look()
         if turn not in self._barrier:
             self._mine[turn.thread] = turn
         else:
@@ -255,15 +254,16 @@ class ThreadDelivery(Delivery):
             self._holder = found
             found.deliver()
 
-    def _look(self) -> None:
-        """Somebody waits, and has waited for a while."""
-        holder = self._holder
-        if holder is not None and holder.is_blocked():
-            self._blocked.add(holder)
-            self._holder = None
-        self._dispatch()
-        if self._holder is None and self.replaying and self.run.control is None:
-            self._lose_patience()
+    def look(self) -> None:
+        """Called by a thread that has waited for a while: the one that has the turn may be blocked."""
+        with self._lock:
+            holder = self._holder
+            if holder is not None and holder.is_blocked():
+                self._blocked.add(holder)
+                self._holder = None
+            self._dispatch()
+            if self._holder is None and self.replaying and self.run.control is None:
+                self._lose_patience()
 
     def _lose_patience(self) -> None:
         now = time.monotonic()

@@ -58,7 +58,7 @@ async def sleep_race() -> list[str]:
             asyncio.create_task(asyncio.sleep(0.007)): "nap",
         }
         done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        first = sorted(tasks[task] for task in done)[0]
+        first = min(tasks[task] for task in done)
         see("first", item, first)
         for task in left:
             task.cancel()

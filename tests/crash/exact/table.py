@@ -1,11 +1,10 @@
-"""All cases, in the order of the table."""
+"""All cases. The order of these imports is the order of the table."""
 
-from tests.crash.exact import (  # noqa: F401  (each registers its cases)
-    issue_cases,
-    asyncio_cases,
-    thread_cases,
-    gate_cases,
-    anyio_cases,
-    agent_cases,
-)
+# isort: skip_file
+from tests.crash.exact import issue_cases  # noqa: F401
+from tests.crash.exact import asyncio_cases  # noqa: F401
+from tests.crash.exact import thread_cases  # noqa: F401
+from tests.crash.exact import gate_cases  # noqa: F401
+from tests.crash.exact import anyio_cases  # noqa: F401
+from tests.crash.exact import agent_cases  # noqa: F401
 from tests.crash.exact.cases import CASES as CASES

@@ -100,8 +100,8 @@ class CaseTrial(Trial):
 
     def _judge(self, found: list[Violation], life: Life, trail: str) -> None:
         found = [*found, *check_completed(life)]
-        if found:
-            self.unequal.add(trail)
+        if found and trail != "undisturbed":
+            self.unequal.add(trail.partition(", changed")[0])
         super()._judge(found, life, trail)
 
     # With changed code
