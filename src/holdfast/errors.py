@@ -322,7 +322,7 @@ class DivergenceError(NeedsAttention):
         super().__init__(
             run_id,
             f"the code no longer matches the history: recorded is {recorded}, the code calls {called}; "
-            f"put the code back and `holdfast resume {run_id}`",
+            f"restore the code and `holdfast resume {run_id}`",
         )
 
 
