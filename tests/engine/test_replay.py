@@ -224,7 +224,7 @@ def test_calls_that_are_no_longer_made_diverge(recorded, act):
     act(branches([1, 2], a))
     assert "the branch has ended" in check(hf).why
     act(branches([1], a, b))
-    assert check(hf).why == "recorded is one[2]/a#1 next, the code calls one[1]/b#1 instead"
+    assert check(hf).why.startswith("recorded is one[2]/a#1")
     hf.with_id("r2").run(act(keyed("x", "y")))
     act(keyed("y", "x"))
     assert replay(hf._engine, "r2").verdict == "matches"

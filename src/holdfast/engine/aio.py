@@ -144,7 +144,7 @@ async def _recorded(call: Call, delivery: TaskDelivery, past: StepState) -> Any:
     failed: BaseException | None = None
     try:
         if past.status == "completed" and not past.secret:
-            value = await asyncio.shield(asyncio.to_thread(run.value_of, past))
+            value, failed = await shielded(run, partial(run.value_of, past))
         else:
             if past.secret:
                 run.reach(call.key)
@@ -279,7 +279,11 @@ async def _commit_outcome(
         if append.error is not None:
             turn.delivery.withdraw(turn)
             return cancelled
-        await take_due_soon(run)
+        try:
+            await take_due_soon(run)
+        except BaseException:
+            turn.delivery.withdraw(turn)
+            raise
         turn.acknowledge()
         return await turn.wait() or cancelled
 

@@ -22,7 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.engine.control import Control
-from holdfast.kernel.history import is_awaited, outcomes
+from holdfast.kernel.history import is_awaited, outcomes, timer_key
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
@@ -84,6 +84,9 @@ class Delivery:
         self._twins: dict[tuple[str, str], dict[str, None]] = {}
         self._asked: dict[str, Turn] = {}
         self._placed: deque[Turn] = deque()
+        self.handing: Turn | None = None
+        """The last one that `next` returned: Ctrl-C can fall before it is delivered."""
+        self._fired_at: dict[str, int] = {}
         if self.replaying:
             self._load()
 
@@ -94,6 +97,9 @@ class Delivery:
         self._pending.update(self._expected)
         self._places = {key: place for place, key in history if place <= state.loose}
         self._loose_left = len(self._places)
+        for fired in state.timers:
+            for number in range(fired.first, fired.last + 1):
+                self._fired_at[timer_key(fired.scope, number)] = fired.at
         for step in state.steps.values():
             if step.status == "abandoned" or not is_awaited(step):
                 continue
@@ -148,6 +154,11 @@ class Delivery:
         self._asked.pop(key, None)
         self.progress += 1
 
+    def recorded_at(self, key: str) -> int:
+        """When the outcome was recorded, in microseconds; 0 if that is not known."""
+        step = self.run.state.steps.get(key)
+        return self._fired_at.get(key, 0) if step is None else step.ended_at
+
     def next(self, *, at_rest: bool) -> Turn | None:
         """The outcome to deliver now. None if there is none yet; a replay that cannot continue has diverged
         then, or is watched. Code that is not `at_rest` gets what it waits for, and is not judged."""
@@ -168,6 +179,7 @@ class Delivery:
                 return None
         if self._placed and self._placed[0].ready:
             self.progress += 1
+            self.handing = self._placed[0]
             return self._placed.popleft()
         return None
 
@@ -177,6 +189,7 @@ class Delivery:
     def _received(self, turn: Turn) -> Turn | None:
         if not turn.ready:
             return None
+        self.handing = turn
         self.take(turn.key)
         return turn
 
@@ -191,10 +204,10 @@ class Delivery:
     def _next_loose(self) -> Turn | None:
         """The first that the code has asked for. If there is none, no order is enforced on the others."""
         while self._loose_asked:
-            _, key = heapq.heappop(self._loose_asked)
-            turn = self._asked.get(key)
+            turn = self._asked.get(self._loose_asked[0][1])
             if turn is not None:
                 return turn
+            heapq.heappop(self._loose_asked)
         for _ in range(self._loose_left):
             self._pending.discard(self._expected.popleft())
         self._loose_left = 0

@@ -29,6 +29,7 @@ def drive(call: Call, past: StepState | None) -> Any:
         run.refuse_given_up(call.key)
         if past.secret:
             run.reach(call.key)
+            return _perform_again(call, past)
         replayed(run, call.key)
         return _perform(call, past)
     barrier(run, call.key, call.spec.name, "" if past else call.digested.digest)
@@ -37,6 +38,17 @@ def drive(call: Call, past: StepState | None) -> Any:
         return _perform(call, past)
     with aside(run):
         return _perform(call, past)
+
+
+def _perform_again(call: Call, past: StepState) -> Any:
+    """A secret: its body runs, and its outcome has the place that it had."""
+    run = call.execution
+    if run.threads_delivery is not None and run.threads_delivery.crews:
+        run.threads_delivery.leave()
+    try:
+        return _perform(call, past)
+    finally:
+        replayed(run, call.key)
 
 
 @contextmanager
@@ -70,11 +82,16 @@ def barrier(run: Execution, key: str, name: str, digest: str = "") -> None:
 def _perform(call: Call, past: StepState | None) -> Any:
     straight = past is None and call.is_straight()
     value = _go_straight(call) if straight else _drive(call, perform(call, past))
-    if call.execution.checkpoint_every:
-        from holdfast.engine.marks import take_due
-
-        take_due(call.execution)
+    run = call.execution
+    if run.checkpoint_every and not (run.threads_delivery is not None and run.threads_delivery.crews):
+        _take_due(run)
     return value
+
+
+def _take_due(run: Execution) -> None:
+    from holdfast.engine.marks import take_due
+
+    take_due(run)
 
 
 def _go_straight(call: Call) -> Any:
@@ -144,6 +161,8 @@ def commit(run: Execution, append: Append) -> None:
         engine.tell(append)
     if isinstance(append, OutcomeAppend):
         assert run.threads_delivery is not None
+        if run.checkpoint_every:
+            _take_due(run)  # before the turn is taken: it waits for the disk
         assert isinstance(append.turn, ThreadTurn)
         run.threads_delivery.receive(append.turn)
 

@@ -141,6 +141,8 @@ class Execution:
         """The delivery of a run is one of these."""
         self.delivery: Delivery = self._delivery()
         self._old_keys: dict[str, list[str]] | None = None
+        self._keys_made: set[str] = set()
+        """Keys of the user's choice under which this execution has made a call."""
         self.lock = threading.Lock()
         """Of the state."""
         self._fate = Fate()
@@ -406,6 +408,8 @@ class Execution:
             raise Control(error, silent=True)
         past = self.state.steps.get(key)
         if past is None:
+            if not ordinal:
+                self._keys_made.add(key)
             if self._resumed and ordinal:
                 scope = scope_of(key)
                 other = self.state.order.get((scope, ordinal))
@@ -422,13 +426,15 @@ class Execution:
                 key,
             )
         if digest and past.digest != digest:
-            if not ordinal and past.version >= self.claimed_at:
+            if key in self._keys_made:
                 raise BadInput(
                     f"{key} is called again with other arguments: a key names one call in the whole run"
                 )
             now = f"{key} with arguments of digest {digest[:8]}"
             hint = "time and chance must come from a step, or from `now` and `random`"
             self.diverge(f"{key} with other arguments", f"{now} ({hint})", key)
+        if not ordinal:
+            self._keys_made.add(key)
         if self.delivery.replaying:
             self._refuse_unordered(past)
             self.delivery.visit(past)

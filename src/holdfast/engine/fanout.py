@@ -90,10 +90,11 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
     outcomes: dict[Call, Outcome] = {}
     for call in calls:
         past = call.recall()
-        if past is not None and past.status in OUTCOMES and not past.secret:
-            outcomes[call] = attempt(_call(call))
-        else:
+        if past is None or past.status not in OUTCOMES:
             new.append(call)
+            continue
+        run.delivery.take(call.key)
+        outcomes[call] = attempt(_call(call))
     if new:
         barrier(run, new[0].key, new[0].spec.name)
         outcomes.update(zip(new, run_all([_call(call) for call in new], limit, run), strict=True))
@@ -103,6 +104,7 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
 async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:
     """Await all, at most `limit` at a time, and return the results in order."""
     import asyncio
+    import inspect
 
     if limit is not None and limit < 1:
         raise BadInput(f"gather(limit={limit}): at least 1")
@@ -140,6 +142,12 @@ async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]
     finally:
         if slots is not None:
             limits.remove(slots)
+        for awaitable in awaitables:  # a branch that was cancelled before it began
+            if (
+                inspect.iscoroutine(awaitable)
+                and inspect.getcoroutinestate(awaitable) == inspect.CORO_CREATED
+            ):
+                awaitable.close()
     return _results([one if isinstance(one, Outcome) else Outcome(None, one) for one in outcomes])
 
 

@@ -37,6 +37,8 @@ from holdfast.kernel.identity import check_step_name
 from holdfast.kernel.state import StepState
 
 if TYPE_CHECKING:
+    from asyncio import CancelledError
+
     from holdfast.engine.task_delivery import TaskDelivery
 
 
@@ -101,6 +103,8 @@ class _Gate(NamedTuple):
     timeout_s: float | None
     digest: str
     past: StepState | None
+    value: list[Any]
+    """A large value, once it is read."""
     show: msgspec.Raw = NOTHING
     blob: str = ""
     blobs: Sequence[tuple[str, bytes]] = ()
@@ -116,7 +120,7 @@ def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -
     past = run.recall(key, title, scope.counters.ordinal, digest, "approval")
     return _Gate(
         run, "approval", key, scope.counters.ordinal, title, scope.deadline, _limit(timeout), digest, past,
-        shown, blob, blobs,
+        [], shown, blob, blobs,
     )  # fmt: skip
 
 
@@ -125,7 +129,7 @@ def _signal(name: str, timeout: Seconds | None, scope: Scope) -> _Gate:
     key = scope.counters.key(check_step_name(name))
     past = run.recall(key, name, scope.counters.ordinal, "", "signal")
     return _Gate(
-        run, "signal", key, scope.counters.ordinal, name, scope.deadline, _limit(timeout), "", past
+        run, "signal", key, scope.counters.ordinal, name, scope.deadline, _limit(timeout), "", past, []
     )  # fmt: skip
 
 
@@ -172,8 +176,7 @@ def _pass(gate: _Gate) -> StepState:
         run.refuse_given_up(gate.key)
     if threads.is_recorded(gate.key):
         drive.replayed(run, gate.key)
-        if threads.crews:
-            run.deliver_gate(gate.key)
+        run.deliver_gate(gate.key)
         return run.state.steps[gate.key]
     drive.barrier(run, gate.key, gate.name, "" if gate.past else gate.digest)
     with threads.aside() as turn:
@@ -186,7 +189,7 @@ def _pass(gate: _Gate) -> StepState:
             run.waiting.wait(_wait(gate, step))
             if step.status == "waiting":
                 _expire(gate)
-        if turn is not None and not run.deliver_gate(gate.key, turn):
+        if not run.deliver_gate(gate.key, turn) and turn is not None:
             threads.place(turn)
     return step
 
@@ -208,23 +211,39 @@ async def _pass_async(gate: _Gate) -> StepState:
         await run.waiting.wait_async(_wait(gate, step))
         if step.status == "waiting":
             await in_store(run, partial(_expire, gate))
+    held = await _read_ahead(gate, step)
     if not step.delivered:
-        cancelled = await delivery.noted(c.DeliverOutcome(gate.key), gate.key)
-        if cancelled is not None:
-            raise cancelled
+        held = await delivery.noted(c.DeliverOutcome(gate.key), gate.key) or held
+    if held is not None:
+        raise held
     return step
 
 
 async def _recorded(gate: _Gate, delivery: TaskDelivery) -> StepState:
     """The history has what came of the gate."""
-    run = gate.run
-    if run.state.steps[gate.key].status == "abandoned":
+    run, step = gate.run, gate.run.state.steps[gate.key]
+    if step.status == "abandoned":
         await run.give_up_again(gate.key)
-    cancelled = await delivery.replayed(gate.key)
+    turn = delivery.hold(gate.key)
+    cancelled = await _read_ahead(gate, step)
+    turn.acknowledge()
+    cancelled = await delivery.received(turn) or cancelled
     run.deliver_gate(gate.key)
     if cancelled is not None:
         raise cancelled
-    return run.state.steps[gate.key]
+    return step
+
+
+async def _read_ahead(gate: _Gate, step: StepState) -> CancelledError | None:
+    """A large value of a signal is read before it is delivered: the code must not be at rest meanwhile.
+    Returns a cancel that came."""
+    if gate.kind != "signal" or not step.blob or step.outcome == "unanswered":
+        return None
+    from holdfast.engine.aio import shielded
+
+    value, cancelled = await shielded(gate.run, partial(gate.run.value_of, step))
+    gate.value.append(value)
+    return cancelled
 
 
 def _open(gate: _Gate) -> None:
@@ -260,11 +279,7 @@ def _value(gate: _Gate, step: StepState) -> Any:
 
 async def _value_async(gate: _Gate) -> Any:
     passed = await _pass_async(gate)
-    if passed.blob:
-        import asyncio
-
-        return await asyncio.to_thread(_value, gate, passed)
-    return _value(gate, passed)
+    return gate.value[0] if gate.value else _value(gate, passed)
 
 
 approval = Approval()

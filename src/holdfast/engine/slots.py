@@ -23,10 +23,10 @@ class Slots:
         try:
             await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self._leave()
-            else:
+            if future in self._waiting:
                 self._waiting.remove(future)
+            elif not future.cancelled():
+                self._leave()
             raise
 
     async def __aexit__(self, *exc: object) -> None:
@@ -34,11 +34,13 @@ class Slots:
 
     def stretch(self) -> bool:
         """Let one more begin; False if none waits."""
-        if not self._waiting:
-            return False
-        self._free -= 1
-        self._waiting.popleft().set_result(None)
-        return True
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                self._free -= 1
+                future.set_result(None)
+                return True
+        return False
 
     def _leave(self) -> None:
         self._free += 1

@@ -16,6 +16,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import delivery as patience
+from holdfast.engine.code_clock import CodeClock
 from holdfast.engine.delivery import Delivery, Turn
 from holdfast.engine.waiting_tasks import what_they_wait_for
 from holdfast.engine.watched_loop import watched
@@ -30,11 +31,10 @@ _SLICE = 128
 """How many callbacks and deliveries follow one another before the rest of the loop has its turn."""
 _PASSES = 1000
 """Code that never rests (`while not done: await asyncio.sleep(0)`) receives outcomes after so many passes."""
-_UNWIND = 10
-"""How often a function that swallows the cancel is cancelled when its run stops."""
+_UNWIND_S = 0.25
+"""A function that waits for so long after its run was stopped is cancelled."""
 _NEVER_S = 1e9
 _WARN_S = 5.0
-_READINGS = 1000
 
 logger = logging.getLogger("holdfast")
 
@@ -107,8 +107,7 @@ class Timer(Turn):
         self.delivered = True
         if not self.handle.cancelled():  # by the code, after it fired
             self.handle.cancel()
-            self._delivery.latest = max(self._delivery.latest, self.when)
-            self._delivery.set_clock()
+            self._delivery.clock.move_to(self.when)
             self._delivery.watched.loop.call_soon(self._callback, *self._args, context=self._context)
 
 
@@ -122,15 +121,16 @@ class TaskDelivery(Delivery):
         """The tasks of the run beside its driver."""
         self.driver: asyncio.Task[Any] | None = None
         self.timers: set[Timer] = set()
-        self.latest = 0.0
-        """The time of the last timer that was delivered: the code's clock never goes back behind it."""
-        self._now, self._readings = 0.0, 0
+        self.clock = CodeClock(self.watched.time, run.state.created_at)
         self._handles: deque[asyncio.Handle] = deque()
         self._scheduled = self._running = False
         self._passes = self._pass_left = 0
         self._barrier: dict[asyncio.Future[None], str] = {}
         self._watchdog: asyncio.TimerHandle | None = None
-        self._unwound = 0
+        self._unwinding: asyncio.TimerHandle | None = None
+        self._idle_s = 0.0
+        self._ran = 0
+        """How many callbacks of the code have run."""
         run.on_stop.append(self.stop)
 
     # Running the code
@@ -146,13 +146,13 @@ class TaskDelivery(Delivery):
         self._handles.append(handle)
         if not self._scheduled and not self._running:
             self._scheduled = True
-            self.watched.call_soon(self.run_code, context=self.watched.neutral)
+            self.watched.call_soon(self.run_code, context=Context())
 
     def wake(self) -> None:
         """Look soon what can be delivered."""
         if not self._scheduled and not self._running:
             self._scheduled = True
-            self.watched.call_soon(self.run_code, context=self.watched.neutral)
+            self.watched.call_soon(self.run_code, context=Context())
 
     def run_code(self) -> None:
         """Run callbacks, and deliver whenever the code is at rest, for one slice or until it waits."""
@@ -169,6 +169,7 @@ class TaskDelivery(Delivery):
                         self._passes += 1
                     self._pass_left -= 1
                     handle = handles.popleft()
+                    self._ran += 1
                     if not handle._cancelled:
                         handle._run()
                     continue
@@ -189,9 +190,15 @@ class TaskDelivery(Delivery):
         turn = self.next(at_rest=not self._handles)
         if turn is None:
             return False
-        self.set_clock()
+        self.clock.move()
         turn.deliver()
         return True
+
+    def take(self, key: str) -> None:
+        super().take(key)
+        at = self.recorded_at(key)
+        if at:
+            self.clock.replay(at)
 
     # Calls
 
@@ -276,28 +283,15 @@ class TaskDelivery(Delivery):
 
     # Timers of the code's own
 
-    def time(self) -> float:
-        """The code's clock. It stands still until the next delivery: what the code does in between must not
-        depend on how fast it is (`asyncio.timeout` compares two readings). Code that only looks at the clock
-        gets on all the same."""
-        self._readings += 1
-        if not self._now or self._readings > _READINGS:
-            self.set_clock()
-        return self._now
-
-    def set_clock(self) -> None:
-        """A timer that was delivered from the history has passed for the code, whatever the real time."""
-        self._now, self._readings = max(self.watched.time(), self.latest), 0
-
     def set_timer(
         self, scope: Scope, when: float, callback: Callable[..., Any], args: Sequence[Any], context: Context
     ) -> Any:
         """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
         timer = Timer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
-        delay = _NEVER_S if recorded else when - self.time()
+        delay = _NEVER_S if recorded else when - self.clock.now
         at = self.watched.time() + delay
-        timer.handle = self.watched.call_at(at, timer.fire, context=self.watched.neutral)
+        timer.handle = self.watched.call_at(at, timer.fire, context=Context())
         if recorded:
             self.ask(timer)
             self.wake()
@@ -315,7 +309,7 @@ class TaskDelivery(Delivery):
     def stop(self) -> None:
         """What stops the run wakes whoever waits. From any thread."""
         try:
-            self.watched.loop.call_soon_threadsafe(self.run_code, context=self.watched.neutral)
+            self.watched.loop.call_soon_threadsafe(self.run_code, context=Context())
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
 
@@ -331,13 +325,21 @@ class TaskDelivery(Delivery):
         self._lift()
 
     def _unwind(self) -> None:
-        """What stops the run must end its function, also one that waits for what nobody will bring (a queue
-        whose worker was stopped)."""
-        ending = self.driver is not None and not self.run.over and not self.run.under_way
-        if ending and not self._handles and self._unwound < _UNWIND:
-            self._unwound += 1
-            assert self.driver is not None
+        """What stops the run must end its function, also one that waits for what will not come (a queue whose
+        worker was stopped). One that is closing a connection, say, is left alone."""
+        waits = self.driver is not None and not self.run.over and not self.run.under_way
+        if waits and not self._handles and self._unwinding is None:
+            self._unwinding = self._later(_UNWIND_S, self._cancel_driver, self._ran)
+
+    def _cancel_driver(self, ran: int) -> None:
+        self._unwinding = None
+        if self.run.over or self.driver is None or self.driver.done():
+            return
+        wait = what_they_wait_for(self._all(), self._ours())[0]
+        self._idle_s = 0.0 if ran != self._ran else self._idle_s + _UNWIND_S
+        if ran == self._ran and (wait.kind != "unknown" or self._idle_s > patience.PATIENCE_S):
             asyncio.Task.cancel(self.driver)  # not an interrupt from outside, see RunTask
+        self.wake()
 
     # Divergence
 
@@ -360,7 +362,7 @@ class TaskDelivery(Delivery):
 
     def _later(self, delay: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
         handle: asyncio.TimerHandle = self.watched.call_at(
-            self.watched.time() + delay, callback, *args, context=self.watched.neutral
+            self.watched.time() + delay, callback, *args, context=Context()
         )
         return handle
 

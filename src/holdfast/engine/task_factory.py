@@ -65,9 +65,7 @@ class TaskFactory:
             return self._branch(loop, scope, coro, shared=maker is not None, **kwargs)
         for one in _in_order(maker.argument):
             if asyncio.iscoroutine(one) and one not in self._made:
-                self._made[one] = self._branch(loop, scope, one, **kwargs)
-                if scope.execution.state.loose:
-                    scope.execution.unordered.append(_path(self._made[one]))
+                self._made[one] = self._branch(loop, scope, one, by_chance=True, **kwargs)
         if coro not in self._made:
             raise BadInput(
                 "asyncio.as_completed() got awaitables that are neither coroutines nor tasks; make tasks"
@@ -81,16 +79,20 @@ class TaskFactory:
         coro: Coroutine[Any, Any, Any],
         *,
         shared: bool = False,
+        by_chance: bool = False,
         context: Context | None = None,
         **kwargs: Any,
     ) -> Any:
-        """`shared`: it runs in the scope of its caller, which waits for it."""
+        """`shared`: it runs in the scope of its caller, which waits for it. `by_chance`: an older holdfast
+        gave such branches any number."""
         run = scope.execution
         # A context that the caller passes may be shared by several tasks: never set it in place.
         context = copy_context() if context is None else context.copy()
         branch = scope if shared else scope.child(_name(coro))
         context.run(current.set, branch)
         run.task_number += 1
+        if by_chance and run.state.loose:
+            run.unordered.append(branch.counters.path)
         if self._previous is None:
             hashed = task_hash(run.id, run.task_number)
             task: Any = BranchTask(hashed, coro, loop=loop, context=context, **kwargs)
@@ -108,12 +110,6 @@ class TaskFactory:
             return asyncio.Task(coro, loop=loop, context=context, **kwargs)
         # An older factory may not know `context`.
         return self._previous(loop, coro, **({"context": context} if context else {}), **kwargs)
-
-
-def _path(task: Any) -> str:
-    scope = task.get_context().get(current) if sys.version_info >= (3, 12) else task._context.get(current)
-    assert type(scope) is Scope
-    return scope.counters.path
 
 
 def _name(coro: Any) -> str:

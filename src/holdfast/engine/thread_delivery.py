@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine import delivery as patience
 from holdfast.engine.delivery import Delivery, Turn
+from holdfast.kernel.history import GATES
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
@@ -39,18 +40,18 @@ _BUSY_S = 0.25
 """The same while other threads compute: it may wait for the interpreter only."""
 _OUT_OF_ORDER_S = 0.1
 """When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
-_ENGINE = str(Path(__file__).parent)
+_ENGINE = str(Path(__file__).parents[1])
 _WAITING_FILES = (threading.__file__, thread.__file__)
 
 
 class ThreadTurn(Turn):
     """A turn that a thread waits for: to run the code after an outcome, or from the beginning of a branch."""
 
-    __slots__ = ("_go", "cpu", "seen", "since", "thread")
+    __slots__ = ("_go", "cpu", "native", "seen", "since", "thread")
 
     def __init__(self, key: str = "", *, ready: bool = False) -> None:
         super().__init__(key, ready=ready)
-        self.thread = 0
+        self.thread = self.native = 0
         self.seen: tuple[int, int] | None = None
         """Where its thread was when somebody last looked, and since when."""
         self.since = self.cpu = 0.0
@@ -75,9 +76,9 @@ class ThreadTurn(Turn):
         if seen != self.seen:
             self.seen, self.since, self.cpu = seen, now, cpu
             return False
+        if not _is_asleep(self.native, frame):
+            return False
         idle = now - self.since
-        if frame.f_code.co_filename == threading.__file__:
-            return True  # in Condition.wait, and so in Event.wait and Queue.get
         return idle > (_BLOCKED_S if cpu - self.cpu < idle / 5 else _BUSY_S)
 
 
@@ -107,6 +108,7 @@ class ThreadDelivery(Delivery):
     def replayed_here(self, key: str) -> None:
         """Return when the recorded outcome is delivered."""
         if not self.crews:
+            self._check_next(key)
             self.take(key)
             return
         with self._lock:
@@ -119,6 +121,17 @@ class ThreadDelivery(Delivery):
             self.ask(turn)
             self._leave()
         self._wait(turn)
+
+    def _check_next(self, key: str) -> None:
+        """The one thread that there is asks for an outcome: one that comes before it will never be asked for.
+        Keys of the user's choice and gates stand outside the order."""
+        step = self.run.state.steps[key]
+        if not step.ordinal or step.kind in GATES or not self.is_pending(key):
+            return
+        while (head := self._head()) not in ("", key) and not self._loose_left:
+            if not self._is_empty(head):
+                self.run.diverge(f"{head} next", f"{key} instead", head)
+            self._pending.discard(head)
 
     def barrier_here(self, key: str, name: str, digest: str) -> None:
         """Return when the whole history is delivered. A divergence is raised."""
@@ -187,7 +200,7 @@ class ThreadDelivery(Delivery):
         self.receive(turn)
 
     def _wait(self, turn: ThreadTurn) -> None:
-        turn.thread = threading.get_ident()
+        turn.thread, turn.native = threading.get_ident(), threading.get_native_id()
         delay = _LOOK_FIRST_S
         while not turn.wait(delay):
             delay = min(delay * 2, _LOOK_LATER_S)
@@ -209,7 +222,7 @@ class ThreadDelivery(Delivery):
                 self.run.on_stop.append(self.stop)
             if not self.crews:
                 self._holder = self._mine[threading.get_ident()] = ThreadTurn(ready=True)
-                self._holder.thread = threading.get_ident()
+                self._holder.thread, self._holder.native = threading.get_ident(), threading.get_native_id()
             self.crews += 1
 
     def leave_crew(self) -> None:
@@ -248,11 +261,13 @@ class ThreadDelivery(Delivery):
         if self.run.control is not None:
             self.stop()
             return
-        found: Turn | None = self._runnable.popleft() if self._runnable else self.next(at_rest=True)
+        found: Turn | None = self._runnable[0] if self._runnable else self.next(at_rest=True)
         if found is not None:
             assert isinstance(found, ThreadTurn)
             self._holder = found
             found.deliver()
+            if self._runnable and self._runnable[0] is found:
+                self._runnable.popleft()
 
     def look(self) -> None:
         """Called by a thread that has waited for a while: the one that has the turn may be blocked."""
@@ -285,8 +300,9 @@ class ThreadDelivery(Delivery):
         """What stops the run wakes whoever waits. From any thread."""
         with self._lock:
             waiting = (*self._runnable, *self._asked.values(), *self._placed, *self._barrier)
-            for turn in waiting:
-                turn.deliver()
+            for turn in (*waiting, self.handing, self._holder):
+                if turn is not None:
+                    turn.deliver()
 
     # Of this colour
 
@@ -303,6 +319,16 @@ class ThreadDelivery(Delivery):
     def _waits(self) -> tuple[list[str], list[str]]:
         keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
         return keys, [place for turn in self._blocked if (place := _place(turn.thread))]
+
+
+def _is_asleep(native: int, frame: FrameType) -> bool:
+    """Whether the system says that the thread waits; one that wants to compute is not blocked, however busy
+    the machine is. Where it cannot be asked, only a wait that Python itself shows counts."""
+    try:
+        stat = Path(f"/proc/self/task/{native}/stat").read_bytes()
+        return stat.rpartition(b") ")[2][:1] != b"R"
+    except OSError:
+        return frame.f_code.co_filename == threading.__file__
 
 
 def _is_in_engine(frame: FrameType | None) -> bool:

@@ -27,11 +27,8 @@ class WatchedLoop:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.neutral = Context()
-        """A context outside every run."""
         self.call_soon: Callable[..., Any] = loop.call_soon
         self.call_at: Callable[..., Any] = loop.call_at
-        self._call_later: Callable[..., Any] = loop.call_later
         self.time: Callable[[], float] = loop.time
         for name, shadow in (
             ("call_soon", self._soon),
@@ -61,12 +58,14 @@ class WatchedLoop:
     def _later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
         if delivery is None:
-            return self._call_later(delay, callback, *args, context=context)
-        return delivery.set_timer(scope, delivery.time() + delay, callback, args, context or copy_context())
+            # Not the loop's own call_later: it would ask the loop, and so the code's clock, for the time.
+            return self.call_at(self.time() + delay, callback, *args, context=context)
+        when = delivery.clock.now + delay
+        return delivery.set_timer(scope, when, callback, args, context or copy_context())
 
     def _time(self) -> float:
         delivery = self._of(None)[1]
-        return self.time() if delivery is None else delivery.time()
+        return self.time() if delivery is None else delivery.clock.read()
 
     def _of(self, context: Context | None) -> tuple[Any, TaskDelivery | None]:
         """The scope of the context, and the delivery of its run if the run is executed in this loop."""

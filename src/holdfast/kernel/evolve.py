@@ -316,7 +316,16 @@ def _outcome_delivered(state: RunState, event: e.OutcomeDelivered, version: int,
 
 
 def _timer_fired(state: RunState, event: e.TimerFired, version: int, at: int) -> None:
-    state.timers.append(Fired(event.scope, event.first, event.last, version))
+    first = event.first
+    before = state.timers[-1] if state.timers else None
+    if before is not None and (before.scope, before.last + 1, before.version) == (
+        event.scope,
+        first,
+        version,
+    ):
+        state.timers.pop()  # in an owner's memory, where the version stands still
+        first = before.first
+    state.timers.append(Fired(event.scope, first, event.last, version, at))
 
 
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:

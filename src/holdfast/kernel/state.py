@@ -106,6 +106,7 @@ class Fired(msgspec.Struct, frozen=True, gc=False):
     first: int
     last: int
     version: int
+    at: int
 
 
 class Generation(msgspec.Struct):

@@ -26,7 +26,7 @@ async def timeout() -> list[str]:
     found = []
     for item in "abcd":
         try:
-            async with asyncio.timeout(0.006):
+            async with asyncio.timeout(0.009):
                 found.append(saw(await ask_slowly(item)))
         except TimeoutError:
             see("too late", item)
@@ -40,7 +40,7 @@ async def fallback() -> list[str]:
 
     async def answer(item: str) -> str:
         try:
-            return saw(await asyncio.wait_for(ask_slowly(item), 0.006))
+            return saw(await asyncio.wait_for(ask_slowly(item), 0.012))
         except TimeoutError:
             see("too late", item)
             return saw(await send(item))
@@ -270,7 +270,7 @@ async def shielded() -> list[str]:
 
     running = asyncio.ensure_future(report())
     try:
-        await asyncio.wait_for(asyncio.shield(running), 0.005)
+        await asyncio.wait_for(asyncio.shield(running), 0.018)
     except TimeoutError:
         see("too late")
     found.append(saw(await ask("meanwhile")))

@@ -37,7 +37,7 @@ async def signal_race() -> list[Any]:
     found: list[Any] = []
     for number in range(2):
         try:
-            async with asyncio.timeout(0.009):
+            async with asyncio.timeout(0.022):
                 found.append(await wait_for.aio(f"yes-paid{number}"))
         except TimeoutError:
             found.append("too late")
@@ -46,7 +46,7 @@ async def signal_race() -> list[Any]:
     for number in range(2):
         tasks = {
             asyncio.create_task(wait_for.aio(f"yes-shipped{number}")): "signal",
-            asyncio.create_task(sleep.aio(0.009)): "sleep",
+            asyncio.create_task(sleep.aio(0.02)): "sleep",
         }
         done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         found.append([tasks[task] for task in done])
