@@ -42,13 +42,15 @@ def drive(call: Call, past: StepState | None) -> Any:
 
 def _perform_again(call: Call, past: StepState) -> Any:
     """A secret: its body runs, and its outcome has the place that it had."""
-    run = call.execution
-    if run.threads_delivery is not None and run.threads_delivery.crews:
-        run.threads_delivery.leave()
+    run, threads = call.execution, call.execution.threads_delivery
+    turn = None if threads is None else threads.hold(call.key)
+    if threads is None or turn is None:
+        replayed(run, call.key)
+        return _perform(call, past)
     try:
         return _perform(call, past)
     finally:
-        replayed(run, call.key)
+        threads.receive(turn)
 
 
 @contextmanager

@@ -122,6 +122,19 @@ class ThreadDelivery(Delivery):
             self._leave()
         self._wait(turn)
 
+    def hold(self, key: str) -> ThreadTurn | None:
+        """Ask for a recorded outcome that is not at hand yet, and give up the turn; None if there is no other
+        branch that could take it."""
+        if not self.crews or not self.replaying:
+            return None
+        with self._lock:
+            if not self.is_pending(key):
+                return None
+            turn = ThreadTurn(key)
+            self.ask(turn)
+            self._leave()
+        return turn
+
     def _check_next(self, key: str) -> None:
         """The one thread that there is asks for an outcome: one that comes before it will never be asked for.
         Keys of the user's choice and gates stand outside the order."""

@@ -25,7 +25,7 @@ async def move_on() -> list[str]:
                 found.append(saw(await send(f"undo {item}")))
             raise
 
-    with anyio.move_on_after(0.022) as scope:
+    with anyio.move_on_after(0.014) as scope:
         async with anyio.create_task_group() as group:
             for item in "abc":
                 group.start_soon(branch, item)
