@@ -214,7 +214,7 @@ def _spawn(
     from holdfast.engine.runtask import RunTask
 
     going = _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
-    task = RunTask(going, loop=asyncio.get_running_loop())
+    task = RunTask(run.id, going, loop=asyncio.get_running_loop())
     _keep(task)
     task.add_done_callback(partial(_finish_cancelled, run))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.scope import current
+from holdfast.engine.task_factory import task_hash
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
@@ -18,6 +20,13 @@ class RunTask(asyncio.Task[None]):
 
     execution: Execution | None = None
     """The run, once it is executed."""
+
+    def __init__(self, run_id: str, coro: Coroutine[Any, Any, None], **kwargs: Any) -> None:
+        self._hash = task_hash(run_id, 0)
+        super().__init__(coro, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def cancel(self, msg: object = None) -> bool:
         run, caller = self.execution, current.get()

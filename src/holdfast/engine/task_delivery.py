@@ -290,8 +290,7 @@ class TaskDelivery(Delivery):
         timer = Timer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
         delay = _NEVER_S if recorded else when - self.clock.now
-        at = self.watched.time() + delay
-        timer.handle = self.watched.call_at(at, timer.fire, context=Context())
+        timer.handle = self.watched.later(delay, timer.fire, context=Context())
         if recorded:
             self.ask(timer)
             self.wake()
@@ -361,9 +360,7 @@ class TaskDelivery(Delivery):
             self._watchdog = self._later(min(_WARN_S, self._patience()), self._warn, self.progress)
 
     def _later(self, delay: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
-        handle: asyncio.TimerHandle = self.watched.call_at(
-            self.watched.time() + delay, callback, *args, context=Context()
-        )
+        handle: asyncio.TimerHandle = self.watched.later(delay, callback, *args, context=Context())
         return handle
 
     def _patience(self) -> float:

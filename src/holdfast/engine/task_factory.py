@@ -18,6 +18,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
+from holdfast.engine.anyio_order import order_cancel_scopes
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import BadInput
 
@@ -91,6 +92,7 @@ class TaskFactory:
         branch = scope if shared else scope.child(_name(coro))
         context.run(current.set, branch)
         run.task_number += 1
+        order_cancel_scopes(BranchTask)
         if by_chance and run.state.loose:
             run.unordered.append(branch.counters.path)
         if self._previous is None:

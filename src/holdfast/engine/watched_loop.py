@@ -23,12 +23,13 @@ _ATTRIBUTE = "_holdfast_watched"
 
 
 class WatchedLoop:
-    """One per loop. Its own `call_soon`, `call_at` and `time` are those of the loop."""
+    """One per loop. Its own `call_soon`, `later` and `time` are those of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.call_soon: Callable[..., Any] = loop.call_soon
-        self.call_at: Callable[..., Any] = loop.call_at
+        self._call_at: Callable[..., Any] = loop.call_at
+        self._call_later: Callable[..., Any] = loop.call_later
         self.time: Callable[[], float] = loop.time
         for name, shadow in (
             ("call_soon", self._soon),
@@ -38,6 +39,10 @@ class WatchedLoop:
             (_ATTRIBUTE, self),
         ):
             setattr(loop, name, shadow)
+
+    def later(self, delay: float, callback: Any, *args: Any, context: Context) -> Any:
+        """A timer of nobody's code. Outside the run's context: the loop asks itself for the time."""
+        return Context().run(self._call_later, delay, callback, *args, context=context)
 
     def _soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope = current.get() if context is None else context.get(current)
@@ -52,14 +57,13 @@ class WatchedLoop:
     def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
         if delivery is None:
-            return self.call_at(when, callback, *args, context=context)
+            return Context().run(self._call_at, when, callback, *args, context=context or copy_context())
         return delivery.set_timer(scope, when, callback, args, context or copy_context())
 
     def _later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
         if delivery is None:
-            # Not the loop's own call_later: it would ask the loop, and so the code's clock, for the time.
-            return self.call_at(self.time() + delay, callback, *args, context=context)
+            return self.later(delay, callback, *args, context=context or copy_context())
         when = delivery.clock.now + delay
         return delivery.set_timer(scope, when, callback, args, context or copy_context())
 
