@@ -37,6 +37,7 @@ ENGINE = "tests/engine/"
 KERNEL = "tests/kernel/"
 CRASH = "tests/crash/"
 EXACT = "tests/engine/test_exact.py::"
+DELIVERY = "tests/engine/test_delivery.py::"
 FILES = "tests/acceptance/test_files.py::"
 
 MUTANTS = (
@@ -572,7 +573,7 @@ MUTANTS = (
         "timers of the code's own are not recorded",
         EXACT + "test_a_timeout_of_asyncio_fires_at_the_same_place",
         (
-            "engine/task_delivery.py",
+            "engine/code_timer.py",
             "        run.note(c.FireTimer(self._scope, self._number), self)\n",
             "        delivery.place(self)\n",
         ),
@@ -581,9 +582,9 @@ MUTANTS = (
         "the code's clock moves while the code runs",
         EXACT + "test_the_clock_of_the_code_stands_still_between_deliveries",
         (
-            "engine/task_delivery.py",
-            "        if not self._now or self._readings > _READINGS:\n            self.set_clock()\n",
-            "        self.set_clock()\n",
+            "engine/code_clock.py",
+            "        if self._readings > _READINGS:\n",
+            "        if True:\n",
         ),
     ),
     mutant(
@@ -639,6 +640,42 @@ MUTANTS = (
             "engine/task_delivery.py",
             "            self._unwind()\n            return False\n",
             "            return False\n",
+        ),
+    ),
+    mutant(
+        "the engine's own timers go by the code's clock",
+        DELIVERY + "test_a_sleep_after_a_replayed_timer_is_not_longer",
+        (
+            "engine/watched_loop.py",
+            "        return Context().run(self._call_later, delay, callback, *args, context=context)\n",
+            "        return self._call_later(delay, callback, *args, context=context)\n",
+        ),
+    ),
+    mutant(
+        "recorded outcomes take no time",
+        DELIVERY + "test_a_deadline_that_had_passed_has_passed_again",
+        (
+            "engine/task_delivery.py",
+            "        if at:\n            self.clock.replay(at)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "a loose outcome that is not read yet is forgotten",
+        DELIVERY + "test_a_failed_run_is_resumed_with_a_large_value_before_the_failure",
+        (
+            "engine/delivery.py",
+            "            if turn is not None:\n                return turn\n            heapq.heappop(self._loose_asked)\n",
+            "            heapq.heappop(self._loose_asked)\n            if turn is not None:\n                return turn\n",
+        ),
+    ),
+    mutant(
+        "a run that parks cancels the clean-up of its code",
+        DELIVERY + "test_a_run_that_parks_lets_its_code_clean_up",
+        (
+            "engine/task_delivery.py",
+            'if ran == self._ran and (wait.kind != "unknown" or',
+            "if ran == self._ran and (True or",
         ),
     ),
     mutant(

@@ -9,7 +9,7 @@ disturbs it, and nothing depends on how the loop is made.
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import delivery as patience
 from holdfast.engine.code_clock import CodeClock
+from holdfast.engine.code_timer import CodeTimer
 from holdfast.engine.delivery import Delivery, Turn
-from holdfast.engine.waiting_tasks import what_they_wait_for
+from holdfast.engine.replay_watch import ReplayWatch
+from holdfast.engine.waiting_tasks import TaskWait, what_they_wait_for
 from holdfast.engine.watched_loop import watched
 from holdfast.kernel import commands as c
-from holdfast.kernel.history import timer_key
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
@@ -34,9 +35,6 @@ _PASSES = 1000
 _UNWIND_S = 0.25
 """A function that waits for so long after its run was stopped is cancelled."""
 _NEVER_S = 1e9
-_WARN_S = 5.0
-
-logger = logging.getLogger("holdfast")
 
 
 class TaskTurn(Turn):
@@ -71,46 +69,6 @@ class TaskTurn(Turn):
         return cancelled
 
 
-class Timer(Turn):
-    """A timer of the code's own: to deliver it is to call its callback."""
-
-    __slots__ = ("_args", "_callback", "_context", "_delivery", "_number", "_scope", "handle", "when")
-
-    def __init__(
-        self,
-        delivery: TaskDelivery,
-        scope: Scope,
-        when: float,
-        callback: Callable[..., Any],
-        args: Sequence[Any],
-        context: Context,
-    ) -> None:
-        scope.counters.timers += 1
-        self._scope, self._number = scope.counters.path, scope.counters.timers
-        super().__init__(timer_key(self._scope, self._number), ready=True)
-        self._delivery = delivery
-        self._callback, self._args, self._context = callback, args, context
-        self.when = when
-        self.handle: Any = None
-
-    def fire(self) -> None:
-        """Its time has come."""
-        delivery, run = self._delivery, self._delivery.run
-        delivery.timers.discard(self)
-        if run.control is not None or run.over:
-            self.deliver()
-            return
-        run.note(c.FireTimer(self._scope, self._number), self)
-        delivery.wake()
-
-    def deliver(self) -> None:
-        self.delivered = True
-        if not self.handle.cancelled():  # by the code, after it fired
-            self.handle.cancel()
-            self._delivery.clock.move_to(self.when)
-            self._delivery.watched.loop.call_soon(self._callback, *self._args, context=self._context)
-
-
 class TaskDelivery(Delivery):
     """Of an async run. Used in the thread of its loop only, but for `stop`."""
 
@@ -120,13 +78,13 @@ class TaskDelivery(Delivery):
         self.tasks: set[asyncio.Task[Any]] = set()
         """The tasks of the run beside its driver."""
         self.driver: asyncio.Task[Any] | None = None
-        self.timers: set[Timer] = set()
+        self.timers: set[CodeTimer] = set()
         self.clock = CodeClock(self.watched.time, run.state.created_at)
         self._handles: deque[asyncio.Handle] = deque()
         self._scheduled = self._running = False
         self._passes = self._pass_left = 0
         self._barrier: dict[asyncio.Future[None], str] = {}
-        self._watchdog: asyncio.TimerHandle | None = None
+        self._replay_watch = ReplayWatch(self)
         self._unwinding: asyncio.TimerHandle | None = None
         self._idle_s = 0.0
         self._ran = 0
@@ -278,8 +236,7 @@ class TaskDelivery(Delivery):
         for future in list(self._barrier):
             if not future.done():
                 future.set_result(None)
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+        self._replay_watch.end()
 
     # Timers of the code's own
 
@@ -287,7 +244,7 @@ class TaskDelivery(Delivery):
         self, scope: Scope, when: float, callback: Callable[..., Any], args: Sequence[Any], context: Context
     ) -> Any:
         """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
-        timer = Timer(self, scope, when, callback, args, context)
+        timer = CodeTimer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
         delay = _NEVER_S if recorded else when - self.clock.now
         timer.handle = self.watched.later(delay, timer.fire, context=Context())
@@ -315,7 +272,7 @@ class TaskDelivery(Delivery):
     def release(self) -> None:
         """The run stops, or its function has ended: nothing is delivered in order any more."""
         for turn in list(self._asked.values()):
-            if self.run.over or type(turn) is not Timer:  # what stops a run lets no time pass
+            if self.run.over or type(turn) is not CodeTimer:  # what stops a run lets no time pass
                 self.take(turn.key)
                 turn.deliver()
         for turn in [turn for turn in self._placed if turn.ready]:
@@ -328,13 +285,13 @@ class TaskDelivery(Delivery):
         worker was stopped). One that is closing a connection, say, is left alone."""
         waits = self.driver is not None and not self.run.over and not self.run.under_way
         if waits and not self._handles and self._unwinding is None:
-            self._unwinding = self._later(_UNWIND_S, self._cancel_driver, self._ran)
+            self._unwinding = self.later(_UNWIND_S, self._cancel_driver, self._ran)
 
     def _cancel_driver(self, ran: int) -> None:
         self._unwinding = None
         if self.run.over or self.driver is None or self.driver.done():
             return
-        wait = what_they_wait_for(self._all(), self._ours())[0]
+        wait = self.waits()[0]
         self._idle_s = 0.0 if ran != self._ran else self._idle_s + _UNWIND_S
         if ran == self._ran and (wait.kind != "unknown" or self._idle_s > patience.PATIENCE_S):
             asyncio.Task.cancel(self.driver)  # not an interrupt from outside, see RunTask
@@ -352,54 +309,39 @@ class TaskDelivery(Delivery):
         return {id(future) for future in (*self._barrier, *waiting)}
 
     def _is_certain(self) -> bool:
-        waits = what_they_wait_for(self._all(), self._ours())
-        return all(wait.kind == "holdfast" for wait in waits)
+        return all(wait.kind == "holdfast" for wait in self.waits())
 
     def _watch(self) -> None:
-        if self._watchdog is None:
-            self._watchdog = self._later(min(_WARN_S, self._patience()), self._warn, self.progress)
+        self._replay_watch.begin()
 
-    def _later(self, delay: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+    def later(self, delay: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
+        """A timer of the engine."""
         handle: asyncio.TimerHandle = self.watched.later(delay, callback, *args, context=Context())
         return handle
 
-    def _patience(self) -> float:
-        waits = what_they_wait_for(self._all(), self._ours())
-        own = bool(waits) and all(wait.kind != "unknown" for wait in waits)
-        return min(patience.OWN_PATIENCE_S, patience.PATIENCE_S) if own else patience.PATIENCE_S
-
-    def _warn(self, progress: int) -> None:
-        """Nothing has happened for a while: say so, and wait for the rest of the patience."""
-        self._watchdog = None
-        if self._is_idle(progress):
-            key, (_, places) = self._head() or next(iter(self.unvisited), ""), self._waits()
-            logger.warning(
-                "run %s waits in its replay: the history has %s next, and the code waits at %s",
-                self.run.id, key, ", ".join(places) or "no place that holdfast knows",
-            )  # fmt: skip
-            left = max(0.0, self._patience() - _WARN_S)
-            self._watchdog = self._later(left, self._lose_patience, progress)
-        else:
-            self.wake()
-
-    def _lose_patience(self, progress: int) -> None:
-        self._watchdog = None
-        if self._is_idle(progress):
-            self._give_up(self._head())
+    def lose_patience(self) -> None:
+        """Nothing has made the code ask for what comes next."""
+        self._give_up(self._head())
         self.wake()
 
-    def _is_idle(self, progress: int) -> bool:
+    def missing(self) -> str:
+        """The recorded call that the code should make next; empty if it has."""
         if not self.replaying or self.run.control is not None or self.run.over:
-            return False
-        return progress == self.progress and self._head() not in self._asked
+            return ""
+        head = self._head()
+        return "" if head in self._asked else head or next(iter(self.unvisited), "")
+
+    def waits(self) -> list[TaskWait]:
+        """What each task of the run waits for, its driver first."""
+        return what_they_wait_for(self._all(), self._ours())
 
     def _give_up(self, key: str) -> bool:
         again = super()._give_up(key)
         if not again:
-            self.wake()  # the function ends
+            self._idle_s = math.inf  # whatever the function waits for, it has waited long enough
+            self.wake()
         return again
 
     def _waits(self) -> tuple[list[str], list[str]]:
         keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
-        waits = what_they_wait_for(self._all(), self._ours())
-        return keys, [wait.place for wait in waits if wait.kind != "holdfast" and wait.place]
+        return keys, [wait.place for wait in self.waits() if wait.kind != "holdfast" and wait.place]
