@@ -665,8 +665,8 @@ MUTANTS = (
         DELIVERY + "test_a_failed_run_is_resumed_with_a_large_value_before_the_failure",
         (
             "engine/delivery.py",
-            "            if turn is not None:\n                return turn\n            heapq.heappop(self._loose_asked)\n",
-            "            heapq.heappop(self._loose_asked)\n            if turn is not None:\n                return turn\n",
+            "            turn = self._asked.get(self._loose_asked[0][1])\n",
+            "            turn = self._asked.get(heapq.heappop(self._loose_asked)[1])\n",
         ),
     ),
     mutant(
