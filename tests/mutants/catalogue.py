@@ -662,7 +662,7 @@ MUTANTS = (
     ),
     mutant(
         "a loose outcome that is not read yet is forgotten",
-        DELIVERY + "test_a_failed_run_is_resumed_with_a_large_value_before_the_failure",
+        DELIVERY + "test_a_failed_run_is_resumed_while_a_large_value_is_read",
         (
             "engine/delivery.py",
             "            turn = self._asked.get(self._loose_asked[0][1])\n",
