@@ -366,7 +366,7 @@ class Fold:
         self.generation(payload)
         gate = self.run.step(payload["key"])
         known = gate is not None and gate.kind in ("approval", "signal")
-        self.require(known and gate.status in ("completed", "abandoned"), f"no outcome of {payload['key']}")
+        self.require(known, f"{payload['key']} is no gate")
 
     def on_TimerFired(self, payload: dict[str, Any]) -> None:
         self.generation(payload)

@@ -49,7 +49,9 @@ class WatchedLoop:
         if type(scope) is Scope:
             delivery = scope.execution.tasks_delivery
             if delivery is not None and delivery.watched is self:
-                handle = asyncio.Handle(callback, args, self.loop, context or copy_context())
+                handle = asyncio.Handle(
+                    callback, args, self.loop, copy_context() if context is None else context
+                )
                 delivery.schedule(handle)
                 return handle
         return self.call_soon(callback, *args, context=context)
@@ -57,15 +59,17 @@ class WatchedLoop:
     def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
         if delivery is None:
-            return Context().run(self._call_at, when, callback, *args, context=context or copy_context())
-        return delivery.set_timer(scope, when, callback, args, context or copy_context())
+            return Context().run(
+                self._call_at, when, callback, *args, context=copy_context() if context is None else context
+            )
+        return delivery.set_timer(scope, when, callback, args, copy_context() if context is None else context)
 
     def _later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
         if delivery is None:
-            return self.later(delay, callback, *args, context=context or copy_context())
+            return self.later(delay, callback, *args, context=copy_context() if context is None else context)
         when = delivery.clock.now + delay
-        return delivery.set_timer(scope, when, callback, args, context or copy_context())
+        return delivery.set_timer(scope, when, callback, args, copy_context() if context is None else context)
 
     def _time(self) -> float:
         delivery = self._of(None)[1]
