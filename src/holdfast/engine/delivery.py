@@ -61,7 +61,7 @@ class Limit(Protocol):
 
 
 class Delivery:
-    """What both colours share. Not thread-safe: `ThreadDelivery` holds its lock around every call."""
+    """The rules that both colours share. Not thread-safe: `ThreadDelivery` holds its lock around every call."""
 
     def __init__(self, run: Execution) -> None:
         self.run = run
@@ -282,7 +282,7 @@ class Delivery:
     # Of each colour
 
     def turn(self, key: str) -> Turn | None:
-        """For an outcome that is about to be recorded; None if nobody else can come before it."""
+        """For an outcome that is about to be recorded; None if no other outcome can come before it."""
         raise NotImplementedError
 
     def _lift(self) -> None:

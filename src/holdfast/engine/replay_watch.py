@@ -61,7 +61,7 @@ class ReplayWatch:
             self._delivery.wake()
 
     def _missing(self, progress: int) -> str:
-        """What the code has not asked for, if nothing has happened since."""
+        """The call that the code has not made, if nothing has happened since."""
         return self._delivery.missing() if progress == self._delivery.progress else ""
 
     def _patience(self) -> float:

@@ -116,7 +116,7 @@ class TaskDelivery(Delivery):
         """Run callbacks, and deliver whenever the code is at rest, for one slice or until it waits."""
         self._scheduled = False
         if self._running:
-            return  # somebody runs a loop inside a callback
+            return  # a callback of the code runs the loop
         self._running, more = True, True
         handles = self._handles
         try:
@@ -263,11 +263,11 @@ class TaskDelivery(Delivery):
     # Stopping
 
     def stop(self) -> None:
-        """What stops the run wakes whoever waits. From any thread."""
+        """The run is stopped: wake all that wait. From any thread."""
         try:
             self.watched.loop.call_soon_threadsafe(self.run_code, context=Context())
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: no task waits any more
 
     def release(self) -> None:
         """The run stops, or its function has ended: nothing is delivered in order any more."""
@@ -281,7 +281,7 @@ class TaskDelivery(Delivery):
         self._lift()
 
     def _unwind(self) -> None:
-        """What stops the run must end its function, also one that waits for what will not come (a queue whose
+        """A run that is stopped must end its function, also one that waits for what will not come (a queue whose
         worker was stopped). One that is closing a connection, say, is left alone."""
         waits = self.driver is not None and not self.run.over and not self.run.under_way
         if waits and not self._handles and self._unwinding is None:
@@ -332,7 +332,7 @@ class TaskDelivery(Delivery):
         return "" if head in self._asked else head or next(iter(self.unvisited), "")
 
     def waits(self) -> list[TaskWait]:
-        """What each task of the run waits for, its driver first."""
+        """For each task of the run, its driver first."""
         return what_they_wait_for(self._all(), self._ours())
 
     def _give_up(self, key: str) -> bool:

@@ -53,7 +53,7 @@ class ThreadTurn(Turn):
         super().__init__(key, ready=ready)
         self.thread = self.native = 0
         self.seen: tuple[int, int] | None = None
-        """Where its thread was when somebody last looked, and since when."""
+        """Where its thread was at the last look, and since when."""
         self.since = self.cpu = 0.0
         self._go = threading.Lock()
         self._go.acquire()
@@ -68,7 +68,7 @@ class ThreadTurn(Turn):
         return self.delivered or self._go.acquire(timeout=seconds)
 
     def is_blocked(self) -> bool:
-        """Whether its thread has stood still since somebody looked before, in code that is not holdfast's."""
+        """Whether its thread has stood still since the last look, in code that is not holdfast's."""
         frame = sys._current_frames().get(self.thread)
         if frame is None or _is_in_engine(frame):
             return False
@@ -268,7 +268,7 @@ class ThreadDelivery(Delivery):
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give the turn, if nobody has it, to a branch that can run at once, or else to the next outcome."""
+        """Give the turn, if it is free, to a branch that can run at once, or else to the next outcome."""
         if self._holder is not None:
             return
         if self.run.control is not None:
@@ -310,7 +310,7 @@ class ThreadDelivery(Delivery):
             self._dispatch()
 
     def stop(self) -> None:
-        """What stops the run wakes whoever waits. From any thread."""
+        """The run is stopped: wake all that wait. From any thread."""
         with self._lock:
             waiting = (*self._runnable, *self._asked.values(), *self._placed, *self._barrier)
             for turn in (*waiting, self.handing, self._holder):
@@ -327,7 +327,7 @@ class ThreadDelivery(Delivery):
         return not self._blocked
 
     def _watch(self) -> None:
-        """Whoever waits looks again by itself."""
+        """The threads that wait look again by themselves."""
 
     def _waits(self) -> tuple[list[str], list[str]]:
         keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]

@@ -1,4 +1,4 @@
-"""What the tasks of a run wait for: holdfast, each other, a primitive of asyncio, or something unknown."""
+"""Waits of the tasks of a run: for holdfast, each other, a primitive of asyncio, or something unknown."""
 
 from __future__ import annotations
 

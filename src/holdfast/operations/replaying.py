@@ -108,7 +108,7 @@ class _Playback(Execution):
         self.error: BaseException | None = None
 
     def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
-        """What the history has of this call."""
+        """The record of this call, if there is one."""
         past = super().recall(key, name, ordinal, digest, kind)
         self.calls += past is not None and past.status in OUTCOMES and not past.secret
         return past
