@@ -61,7 +61,8 @@ class Limit(Protocol):
 
 
 class Delivery:
-    """The rules that both colours share. Not thread-safe: `ThreadDelivery` holds its lock around every call."""
+    """The rules that both colours share. Not thread-safe: `ThreadDelivery` holds its lock around every
+    call."""
 
     def __init__(self, run: Execution) -> None:
         self.run = run

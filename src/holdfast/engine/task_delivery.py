@@ -281,8 +281,8 @@ class TaskDelivery(Delivery):
         self._lift()
 
     def _unwind(self) -> None:
-        """A run that is stopped must end its function, also one that waits for what will not come (a queue whose
-        worker was stopped). One that is closing a connection, say, is left alone."""
+        """A run that is stopped must end its function, also one that waits for what will not come (a queue
+        whose worker was stopped). One that is closing a connection, say, is left alone."""
         waits = self.driver is not None and not self.run.over and not self.run.under_way
         if waits and not self._handles and self._unwinding is None:
             self._unwinding = self.later(_UNWIND_S, self._cancel_driver, self._ran)

@@ -41,7 +41,8 @@ class WatchedLoop:
             setattr(loop, name, shadow)
 
     def later(self, delay: float, callback: Any, *args: Any, context: Context) -> Any:
-        """A timer that is not of a run's code. Outside the run's context: the loop asks itself for the time."""
+        """A timer that is not of a run's code. Outside the run's context: the loop asks itself for the
+        time."""
         return Context().run(self._call_later, delay, callback, *args, context=context)
 
     def _soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
