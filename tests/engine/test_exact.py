@@ -143,6 +143,25 @@ def test_a_list_that_branches_share_has_the_same_order(resumed, ask, last, slow)
     assert resumed(plot)[1] == "('b', 'c', 'a')"
 
 
+def test_outcomes_that_come_together_keep_their_order(resumed, ask, last):
+    """Steps of one commit: the code receives them in the order of the log, live and in the replay."""
+    lives = []
+
+    async def plot():
+        found = []
+
+        async def branch(name):
+            found.append(await ask(name))
+            found.append(await ask(name + name))
+
+        await asyncio.gather(*map(branch, "abcdefghijklmnop"))
+        lives.append(found)
+        return await last()
+
+    resumed(plot)
+    assert lives[0] == lives[1]
+
+
 def test_branches_of_parallel_take_turns(resumed, ask_def, last_def, slow):
     """The same for threads: one of them runs the workflow's code at a time, in the order of the outcomes."""
     slow.update(a=0.03, b=0.0, c=0.015)

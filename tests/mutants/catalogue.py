@@ -517,7 +517,7 @@ MUTANTS = (
     ),
     mutant(
         "live outcomes are delivered as they are acknowledged, whatever their place",
-        CRASH + "test_oracle.py::test_a_planted_fault_is_found",
+        EXACT + "test_outcomes_that_come_together_keep_their_order",
         (
             "engine/delivery.py",
             "        self._placed.append(turn)\n",
