@@ -124,8 +124,8 @@ def test_patched_makes_a_change_match(recorded, act):
 def test_a_gate_that_waits_is_where_the_history_ends(hf, act):
     """Nothing is decided, opened or waited for."""
     run = hf.with_id("r").start(act(lambda: [a(), approval("send").outcome]))
-    while hf.get("r").status != "waiting":
-        time.sleep(0.005)
+    while hf.get("r").status != "waiting" or hf.get("r").owner_pid:
+        time.sleep(0.005)  # It waits as soon as its gate is open; that it is released is written after that.
     ran.clear()
     found = check(hf)
     assert (found.verdict, found.reached) == ("matches", "send#1")
