@@ -136,23 +136,30 @@ class World:
     failures: Counter[str] = field(default_factory=Counter)
     bodies: Counter[str] = field(default_factory=Counter)
     again: list[str] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    raised: Counter[str] = field(default_factory=Counter)
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     def told(self, event: Any) -> None:
         key = f"{event.run_id}:0:{event.data.get('key')}"
-        with self.lock:
+        with self.changed:
             if event.type in ("StepRan", "StepCompleted", "StepFailed"):
                 self.ended.add(key)
             elif event.type == "StepAttemptFailed":
                 self.failures[key] += 1
+                self.changed.notify_all()
 
     def begin(self, work: Work) -> int:
         key = idempotency_key()
-        with self.lock:
+        with self.changed:
+            # A thread that tells of this run may be in the middle of it: then the last failure is not told
+            # yet. One that a crash or a pause kept from the log never is.
+            self.changed.wait_for(lambda: self.failures[key] >= self.raised[key], 0.3)
+            self.raised[key] = self.failures[key]
             self.bodies[key] += 1
             if key in self.ended:
                 self.again.append(key)
             if self.failures[key] < min(work.failures, work.attempts):
+                self.raised[key] += 1
                 raise Planned(f"{work.name} failed")
         return work.name
 

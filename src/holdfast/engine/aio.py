@@ -12,18 +12,17 @@ import inspect
 import math
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine import drive as sync_driver
 from holdfast.engine.bell import Bell
+from holdfast.engine.body_task import StraightBody, run_body
 from holdfast.engine.control import Control
 from holdfast.engine.execution import OutcomeAppend
-from holdfast.engine.perform import RUN, Body, Call, Outcome, Pause, Request, completion, perform
-from holdfast.engine.scope import current
+from holdfast.engine.mailbox import Mailbox, Waiter
+from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, perform
 from holdfast.engine.task_delivery import TaskDelivery, TaskTurn
-from holdfast.errors import NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel.history import GATES, OUTCOMES
 from holdfast.kernel.state import StepState
@@ -34,72 +33,6 @@ if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
 
 T = TypeVar("T")
-
-
-class Mailbox:
-    """Brings word from the store's thread into one event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._done: list[Waiter | TaskTurn] = []
-        self._lock = threading.Lock()
-        self._called = False
-
-    def deliver(self, waiter: Waiter | TaskTurn) -> None:
-        with self._lock:
-            self._done.append(waiter)
-            if self._called:
-                return
-            self._called = True
-        try:
-            self.loop.call_soon_threadsafe(self._open)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
-
-    def _open(self) -> None:
-        with self._lock:
-            self._called = False
-            done, self._done = self._done, []
-        runs: dict[TaskDelivery, None] = {}
-        for waiter in done:
-            if type(waiter) is Waiter:
-                waiter.finish()
-            else:
-                assert isinstance(waiter, TaskTurn)
-                runs[waiter.delivery] = None
-                if waiter.lost:
-                    waiter.delivery.withdraw(waiter)
-                else:
-                    waiter.ready = True
-        for delivery in runs:
-            delivery.run_code()
-
-
-class Waiter:
-    """Waits for one thing to be done, whatever is cancelled meanwhile."""
-
-    __slots__ = ("_done", "_future", "_loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._done = False
-        self._future: asyncio.Future[None] | None = None
-
-    def finish(self, _: object = None) -> None:
-        self._done = True
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
-
-    async def wait(self) -> asyncio.CancelledError | None:
-        """Return when it is done, with the cancel that came meanwhile, if one did."""
-        cancelled = None
-        while not self._done:
-            self._future = self._loop.create_future()
-            try:
-                await self._future
-            except asyncio.CancelledError as cancel:
-                cancelled = cancel
-        return cancelled
 
 
 async def perform_call(call: Call) -> Any:
@@ -162,7 +95,7 @@ async def _recorded(call: Call, delivery: TaskDelivery, past: StepState) -> Any:
 
 async def plain(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A call outside every run."""
-    if _is_async(fn):
+    if inspect.iscoroutinefunction(fn):
         return await fn(*args, **kwargs)
     return await asyncio.to_thread(fn, *args, **kwargs)
 
@@ -173,7 +106,7 @@ async def drive(call: Call, past: StepState | None, cancelled: asyncio.Cancelled
     run.under_way += 1
     run.steps_begun += 1
     try:
-        if past is None and call.is_straight():
+        if past is None and call.spec.is_async and call.is_straight() and not run.checkpoint_every:
             return await _go_straight(run, call, cancelled)
         return await _drive(run, call, perform(call, past), cancelled)
     finally:
@@ -182,24 +115,23 @@ async def drive(call: Call, past: StepState | None, cancelled: asyncio.Cancelled
 
 async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledError | None) -> Any:
     """The way of nearly every step, as in `drive`."""
+    assert run.tasks_delivery is not None
+    body = StraightBody(run.tasks_delivery, call)
+    body.begin()
     try:
-        call.begin()
-        run.engine.flusher.watch(call)
-        outcome, cancelled = await _run_body(call, RUN)
-        cancelled = cancelled or before
+        cancelled = await body.wait() or before
     finally:
-        run.engine.flusher.unwatch(call)
-    if outcome.error is None:
-        try:
-            append = completion(call, outcome.value)
-        except NotStorable:
-            pass
-        else:
-            cancelled = await commit(run, append) or cancelled
-            if cancelled is not None:
-                raise cancelled
-            return outcome.value
-    return await _drive(run, call, perform(call, None, outcome), cancelled)
+        body.end()
+    append, body.append = body.append, None  # no cycle of garbage
+    if append is None:
+        return await _drive(run, call, perform(call, None, body.outcome()), cancelled)
+    if append.error is not None:
+        raise run.lose(append.error) from None
+    if run.engine.teller is not None:
+        run.engine.tell(append)
+    if cancelled is not None:
+        raise cancelled
+    return body.value
 
 
 async def _drive(
@@ -216,7 +148,7 @@ async def _drive(
             if isinstance(request, Append):
                 cancelled = await commit(run, request) or cancelled
             elif type(request) is Body:
-                answer, cancel = await _run_body(call, request)
+                answer, cancel = await run_body(call, request)
                 cancelled = cancel or cancelled
             else:
                 assert type(request) is Pause
@@ -297,69 +229,6 @@ async def _commit_outcome(
         turn.delivery.withdraw(turn)
         raise
     return await turn.wait()
-
-
-async def _run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.CancelledError | None]:
-    """Run the function in a task of its own: what cancels the caller does not reach it."""
-    loop = asyncio.get_running_loop()
-    body = request.hook or call.spec.body
-    waiter = Waiter(loop)
-    if call.spec.is_async if request.hook is None else _is_async(request.hook):
-        token = current.set(call)
-        try:
-            task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s, waiter))
-        finally:
-            current.reset(token)
-        stop = _cancel_when_stopped(call.execution, loop, task)
-    else:
-        threads = call.execution.engine.threads()
-        task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
-        stop = None
-    task.add_done_callback(waiter.finish)
-    try:
-        cancelled = await waiter.wait()
-    finally:
-        if stop is not None:
-            call.execution.on_stop.remove(stop)
-    if task.cancelled():
-        return Outcome(None, asyncio.CancelledError()), cancelled
-    return task.result(), cancelled
-
-
-async def _limited(
-    call: Call, body: Callable[..., Awaitable[Any]], timeout_s: float | None, waiter: Waiter
-) -> Outcome:
-    try:
-        if timeout_s is None:
-            return Outcome(await body(*call.args, **call.kwargs))
-        limit = asyncio.timeout(timeout_s)
-        try:
-            async with limit:
-                return Outcome(await body(*call.args, **call.kwargs))
-        except TimeoutError as error:
-            if limit.expired():
-                return Outcome(None, StepTimeout(call.key, timeout_s))
-            return Outcome(None, error)
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return Outcome(None, error)
-    finally:
-        waiter.finish()  # a pass of the loop earlier than the task's own callback
-
-
-def _cancel_when_stopped(
-    run: Execution, loop: asyncio.AbstractEventLoop, task: asyncio.Future[Outcome]
-) -> Callable[[], None]:
-    """A run that lost its owner or was cancelled must not let its step go on."""
-
-    def stop() -> None:
-        if run.control is not None and run.control.at_once:
-            loop.call_soon_threadsafe(task.cancel)
-
-    run.on_stop.append(stop)
-    stop()  # it may have been stopped before anybody could be told
-    return stop
 
 
 async def in_store(run: Execution, work: Callable[[], T]) -> T:
@@ -467,7 +336,7 @@ async def settle_down(run: Execution) -> None:
             pass  # it is in run.control now, and nothing begins
     run.over = True
     if run.tasks_delivery is not None:
-        run.tasks_delivery.release()
+        run.tasks_delivery.end()
     if run.under_way:
         run.all_ended = Waiter(asyncio.get_running_loop())
         await run.all_ended.wait()
@@ -490,7 +359,3 @@ async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None
         await in_thread(partial(sync_driver.look_for_takeover, run))
     if run.control is not None:
         raise run.control
-
-
-def _is_async(body: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(body)

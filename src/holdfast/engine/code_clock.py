@@ -17,28 +17,36 @@ _READINGS = 1000
 class CodeClock:
     def __init__(self, real: Callable[[], float], created_at: int) -> None:
         self._real = real
-        self._began = real()
-        self._created_at = created_at
-        self._ahead = 0.0
+        self._now = self._began = real()
+        self._created_at = self._recorded_at = created_at
+        self._passed = self._ahead = 0.0
         self._readings = 0
-        self.now = self._began
+        self._stands = True
 
     def read(self) -> float:
         self._readings += 1
-        if self._readings > _READINGS:
-            self.move()
-        return self.now
+        if not self._stands or self._readings > _READINGS:
+            self._set()
+        return self._now
 
     def move(self) -> None:
-        """An outcome is delivered."""
-        self.now = max(self.now, self._real() + self._ahead)
-        self._readings = 0
+        """An outcome is delivered: the next reading is a new one."""
+        self._stands = False
 
     def move_to(self, when: float) -> None:
         """A timer is delivered, which was set for then."""
-        self._ahead = max(self._ahead, when - self._real())
-        self.move()
+        self._passed = max(self._passed, when)
+        self._stands = False
 
     def replay(self, at: int) -> None:
         """An outcome is delivered that was recorded at this wall time, in microseconds."""
-        self.move_to(self._began + (at - self._created_at) / 1e6)
+        if at > self._recorded_at:
+            self._recorded_at = at
+        self._stands = False
+
+    def _set(self) -> None:
+        recorded = self._began + (self._recorded_at - self._created_at) / 1e6
+        real = self._real()
+        self._ahead = max(self._ahead, self._passed - real, recorded - real)
+        self._now = max(self._now, real + self._ahead)
+        self._readings, self._stands = 0, True

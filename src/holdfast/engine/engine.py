@@ -42,7 +42,7 @@ from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
 
 if TYPE_CHECKING:
-    from holdfast.engine.aio import Mailbox
+    from holdfast.engine.mailbox import Mailbox
     from holdfast.engine.workflow import AsyncWorkflow, Workflow
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
@@ -285,7 +285,7 @@ class Engine:
         """The mailbox of the running loop."""
         import asyncio
 
-        from holdfast.engine.aio import Mailbox
+        from holdfast.engine.mailbox import Mailbox
 
         loop = asyncio.get_running_loop()
         box = self._mailboxes.get(id(loop))

@@ -41,8 +41,8 @@ from holdfast.kernel.state import RunState, StepState
 from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
-    from holdfast.engine.aio import Waiter
     from holdfast.engine.engine import Engine
+    from holdfast.engine.mailbox import Waiter
     from holdfast.engine.task_delivery import TaskDelivery
     from holdfast.engine.thread_delivery import ThreadDelivery
 
@@ -240,9 +240,11 @@ class Execution:
         durable: bool = True,
         blobs: Sequence[tuple[str, bytes]] = (),
         ends: str = "",
+        turn: Turn | None = None,
     ) -> Append:
-        """`ends` is the call whose outcome it records."""
-        turn = self.delivery.turn(ends) if ends else None
+        """`ends` is the call whose outcome it records, `turn` the one that waits for it."""
+        if ends and turn is None:
+            turn = self.delivery.turn(ends)
         kind = Append if turn is None else OutcomeAppend
         append = kind(
             self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate

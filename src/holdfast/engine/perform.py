@@ -31,6 +31,7 @@ from holdfast.store.port import Append, NewEvent
 if TYPE_CHECKING:
     from holdfast.engine.arguments import Digested
     from holdfast.engine.atomic import Guard
+    from holdfast.engine.delivery import Turn
 
 _NO_KWARGS: dict[str, Any] = {}
 
@@ -339,8 +340,9 @@ def _attempt(
     return outcome, failure, began
 
 
-def completion(call: Call, value: Any) -> Append:
-    """The append that records the result, and with it the attempt if the log does not have that yet."""
+def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
+    """The append that records the result, and with it the attempt if the log does not have that yet.
+    `turn` is the one that the caller waits for already, if it does."""
     run, spec, key = call.execution, call.spec, call.key
     result, blob = e.NOTHING, ""
     blobs: Sequence[tuple[str, bytes]] = ()
@@ -361,7 +363,7 @@ def completion(call: Call, value: Any) -> Append:
         )  # fmt: skip
     at = run.engine.clock.now_us()
     if call.guard is None:
-        return run.append(run.record(command, at), blobs=blobs, ends=key)
+        return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
     commands = (*call.guard.saved, command)
     events = [event for one in commands for event in run.record(one, at)]
     return run.append(events, blobs=blobs, ends=key)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
     from holdfast.engine.scope import Scope
 
-_SLICE = 128
-"""How many callbacks and deliveries follow one another before the rest of the loop has its turn."""
+_SLICE = 64
+"""How many passes and deliveries follow one another before the rest of the loop has its turn."""
 _PASSES = 1000
 """Code that never rests (`while not done: await asyncio.sleep(0)`) receives outcomes after so many passes."""
 _UNWIND_S = 0.25
@@ -43,7 +43,7 @@ class TaskTurn(Turn):
     __slots__ = ("delivery", "future")
 
     def __init__(self, delivery: TaskDelivery, key: str, *, ready: bool = False) -> None:
-        super().__init__(key, ready=ready)
+        self.key, self.ready, self.lost, self.delivered = key, ready, False, False
         self.delivery = delivery
         self.future: asyncio.Future[None] | None = None
 
@@ -61,7 +61,7 @@ class TaskTurn(Turn):
         """Return when it is delivered, with the cancel that came meanwhile, if one did."""
         cancelled = None
         while not self.delivered:
-            self.future = self.delivery.watched.loop.create_future()
+            self.future = asyncio.Future(loop=self.delivery.watched.loop)
             try:
                 await self.future
             except asyncio.CancelledError as cancel:
@@ -80,15 +80,18 @@ class TaskDelivery(Delivery):
         self.driver: asyncio.Task[Any] | None = None
         self.timers: set[CodeTimer] = set()
         self.clock = CodeClock(self.watched.time, run.state.created_at)
-        self._handles: deque[asyncio.Handle] = deque()
-        self._scheduled = self._running = False
-        self._passes = self._pass_left = 0
+        self.handles: deque[asyncio.Handle] = deque()
+        """The callbacks of the code that are to run."""
+        self.awake = False
+        """Whether `run_code` runs or will."""
+        self._running = False
+        self._passes = 0
         self._barrier: dict[asyncio.Future[None], str] = {}
         self._replay_watch = ReplayWatch(self)
         self._unwinding: asyncio.TimerHandle | None = None
         self._idle_s = 0.0
         self._ran = 0
-        """How many callbacks of the code have run."""
+        """How many passes of the code's callbacks there were."""
         run.on_stop.append(self.stop)
 
     # Running the code
@@ -99,44 +102,34 @@ class TaskDelivery(Delivery):
         if self.replaying:
             self.wake()  # code that asks for nothing at all is judged, too
 
-    def schedule(self, handle: asyncio.Handle) -> None:
-        """A callback of the code is to run."""
-        self._handles.append(handle)
-        if not self._scheduled and not self._running:
-            self._scheduled = True
-            self.watched.call_soon(self.run_code, context=Context())
-
     def wake(self) -> None:
-        """Look soon what can be delivered."""
-        if not self._scheduled and not self._running:
-            self._scheduled = True
-            self.watched.call_soon(self.run_code, context=Context())
+        """Look soon what can be run or delivered."""
+        if not self.awake:
+            self.awake = True
+            self.watched.run_soon(self)
 
     def run_code(self) -> None:
         """Run callbacks, and deliver whenever the code is at rest, for one slice or until it waits."""
-        self._scheduled = False
         if self._running:
             return  # a callback of the code runs the loop
-        self._running, more = True, True
-        handles = self._handles
+        self._running = self.awake = more = True
+        handles = self.handles
         try:
             for _ in range(_SLICE):
                 if handles and self._passes < _PASSES:
-                    if not self._pass_left:
-                        self._pass_left = len(handles)
-                        self._passes += 1
-                    self._pass_left -= 1
-                    handle = handles.popleft()
+                    self._passes += 1
                     self._ran += 1
-                    if not handle._cancelled:
-                        handle._run()
+                    for _ in range(len(handles)):
+                        handle = handles.popleft()
+                        if not handle._cancelled:
+                            handle._run()
                     continue
-                self._passes = self._pass_left = 0
+                self._passes = 0
                 if not self._deliver() and not handles:
                     more = False
                     break
         finally:
-            self._running = False
+            self._running = self.awake = False
             if more:
                 self.wake()
 
@@ -145,7 +138,7 @@ class TaskDelivery(Delivery):
             self.release()
             self._unwind()
             return False
-        turn = self.next(at_rest=not self._handles)
+        turn = self.next(at_rest=not self.handles)
         if turn is None:
             return False
         self.clock.move()
@@ -176,9 +169,9 @@ class TaskDelivery(Delivery):
         next, and nothing else of the run has anything to do. So it goes for nearly every recorded step."""
         if not self.is_pending(key):
             return True
-        if self._handles or not self.is_next(key):
+        if self.handles or not self.is_next(key):
             return False
-        task = asyncio.current_task()
+        task = asyncio.current_task(self.watched.loop)
         if task is not None and getattr(task, "_must_cancel", False):
             return False  # a cancel is raised where it waits
         self.take(key)
@@ -246,7 +239,7 @@ class TaskDelivery(Delivery):
         """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
         timer = CodeTimer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
-        delay = _NEVER_S if recorded else when - self.clock.now
+        delay = _NEVER_S if recorded else when - self.clock.read()
         timer.handle = self.watched.later(delay, timer.fire, context=Context())
         if recorded:
             self.ask(timer)
@@ -258,7 +251,7 @@ class TaskDelivery(Delivery):
     def is_busy(self) -> bool:
         """Whether the code will continue by itself: it has something to run or to receive, or a timer."""
         self.timers = {timer for timer in self.timers if not timer.handle.cancelled()}
-        return bool(self.timers or self._placed or self._handles)
+        return bool(self.timers or self._placed or self.handles)
 
     # Stopping
 
@@ -280,11 +273,16 @@ class TaskDelivery(Delivery):
             turn.deliver()
         self._lift()
 
+    def end(self) -> None:
+        """The function has ended."""
+        self.release()
+        self.driver = None
+
     def _unwind(self) -> None:
         """A run that is stopped must end its function, also one that waits for what will not come (a queue
         whose worker was stopped). One that is closing a connection, say, is left alone."""
         waits = self.driver is not None and not self.run.over and not self.run.under_way
-        if waits and not self._handles and self._unwinding is None:
+        if waits and not self.handles and self._unwinding is None:
             self._unwinding = self.later(_UNWIND_S, self._cancel_driver, self._ran)
 
     def _cancel_driver(self, ran: int) -> None:

@@ -16,11 +16,13 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence, Set, ValuesV
 from contextvars import Context, copy_context
 from functools import partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.engine.anyio_order import order_cancel_scopes
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import BadInput
+
+T = TypeVar("T")
 
 
 def task_hash(run_id: str, number: int) -> int:
@@ -47,9 +49,17 @@ def install_task_factory(loop: asyncio.AbstractEventLoop) -> None:
         loop.set_task_factory(TaskFactory(previous))
 
 
+def body_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task that is none of the code's. As `loop.create_task`, which would ask the factory below."""
+    factory = loop.get_task_factory()
+    if type(factory) is TaskFactory and factory.previous is None:
+        return asyncio.Task(coro, loop=loop)
+    return loop.create_task(coro)
+
+
 class TaskFactory:
     def __init__(self, previous: Any) -> None:
-        self._previous = previous
+        self.previous = previous
         self._made: dict[Any, Any] = {}
         """Tasks of `as_completed` that are made and not given out yet, by their coroutines."""
 
@@ -95,11 +105,11 @@ class TaskFactory:
         order_cancel_scopes(BranchTask)
         if by_chance and run.state.loose:
             run.unordered.append(branch.counters.path)
-        if self._previous is None:
+        if self.previous is None:
             hashed = task_hash(run.id, run.task_number)
             task: Any = BranchTask(hashed, coro, loop=loop, context=context, **kwargs)
         else:
-            task = self._previous(loop, coro, context=context, **kwargs)
+            task = self.previous(loop, coro, context=context, **kwargs)
         assert run.tasks_delivery is not None
         run.tasks_delivery.tasks.add(task)
         task.add_done_callback(partial(run.task_ended, None if shared else branch.counters))
@@ -108,10 +118,10 @@ class TaskFactory:
     def _task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, *, context: Context | None = None, **kwargs: Any
     ) -> Any:
-        if self._previous is None:
+        if self.previous is None:
             return asyncio.Task(coro, loop=loop, context=context, **kwargs)
         # An older factory may not know `context`.
-        return self._previous(loop, coro, **({"context": context} if context else {}), **kwargs)
+        return self.previous(loop, coro, **({"context": context} if context else {}), **kwargs)
 
 
 def _name(coro: Any) -> str:

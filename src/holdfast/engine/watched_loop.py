@@ -9,6 +9,7 @@ the run's scope. Callbacks of anybody else go to the loop as before.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,13 @@ _ATTRIBUTE = "_holdfast_watched"
 
 
 class WatchedLoop:
-    """One per loop. Its own `call_soon`, `later` and `time` are those of the loop."""
+    """One per loop. Its own `later` and `time` are those of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.call_soon: Callable[..., Any] = loop.call_soon
+        self._due: deque[TaskDelivery] = deque()
+        self._called = False
+        self._call_soon: Callable[..., Any] = loop.call_soon
         self._call_at: Callable[..., Any] = loop.call_at
         self._call_later: Callable[..., Any] = loop.call_later
         self.time: Callable[[], float] = loop.time
@@ -39,6 +42,23 @@ class WatchedLoop:
             (_ATTRIBUTE, self),
         ):
             setattr(loop, name, shadow)
+
+    def run_soon(self, delivery: TaskDelivery) -> None:
+        """Let it run the code of its run. One callback of the loop serves all that are due by then."""
+        self._due.append(delivery)
+        if not self._called:
+            self._called = True
+            self._call_soon(self._run_due, context=Context())
+
+    def _run_due(self) -> None:
+        due = self._due
+        try:
+            for _ in range(len(due)):
+                due.popleft().run_code()
+        finally:
+            self._called = bool(due)
+            if due:
+                self._call_soon(self._run_due, context=Context())
 
     def later(self, delay: float, callback: Any, *args: Any, context: Context) -> Any:
         """A timer that is not of a run's code. Outside the run's context: the loop asks itself for the
@@ -53,9 +73,11 @@ class WatchedLoop:
                 handle = asyncio.Handle(
                     callback, args, self.loop, copy_context() if context is None else context
                 )
-                delivery.schedule(handle)
+                delivery.handles.append(handle)
+                if not delivery.awake:
+                    delivery.wake()
                 return handle
-        return self.call_soon(callback, *args, context=context)
+        return self._call_soon(callback, *args, context=context)
 
     def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)
@@ -69,7 +91,7 @@ class WatchedLoop:
         scope, delivery = self._of(context)
         if delivery is None:
             return self.later(delay, callback, *args, context=copy_context() if context is None else context)
-        when = delivery.clock.now + delay
+        when = delivery.clock.read() + delay
         return delivery.set_timer(scope, when, callback, args, copy_context() if context is None else context)
 
     def _time(self) -> float:

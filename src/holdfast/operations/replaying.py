@@ -129,6 +129,7 @@ class _Playback(Execution):
         durable: bool = True,  # noqa: ARG002
         blobs: Sequence[tuple[str, bytes]] = (),  # noqa: ARG002
         ends: str = "",  # noqa: ARG002
+        turn: Turn | None = None,  # noqa: ARG002
     ) -> Append:
         """Whatever is to be written is behind the end of the history."""
         raise self._reach(_FOLLOWS)
