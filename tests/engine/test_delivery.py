@@ -1,6 +1,7 @@
 """Delivery at its edges: what is read or run before an outcome, what stops a run, and the code's clock."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -253,6 +254,28 @@ def test_a_secret_in_a_branch_keeps_its_place(lives):
         return plot, plain
 
     assert lives(make) == [0, 1]
+
+
+def test_a_replay_in_which_a_lock_goes_to_another_branch_begins_again(lives):
+    """The branch that has it waits at the barrier for the one that waits for it: nothing of it has run."""
+    late = iter([False, True])  # in the replay, the other branch comes first
+    held = threading.Lock()
+
+    def make(_, last):
+        @step
+        def ask(name: str) -> str:
+            return name
+
+        def branch(name: str) -> str:
+            if name == "a" and next(late, False):
+                time.sleep(0.3)
+            with held:
+                return ask(name) + (last("dies") and ask(name) if name == "a" else "")
+
+        return lambda: parallel(branch, "ab"), plain
+
+    assert lives(make) == ["aa", "b"]
+    assert next(late, "over") == "over"
 
 
 def test_secrets_alone_in_parallel_are_resumed(lives):

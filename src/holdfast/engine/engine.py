@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -92,6 +93,8 @@ class Engine:
         self.turns = Turns()
         self.unreleased = Unreleased(self)
         self.ancestry = Ancestry(self)
+        self.replays: Counter[str] = Counter()
+        """How often the replay of a run began again because threads of its code blocked each other."""
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None

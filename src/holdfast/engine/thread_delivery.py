@@ -9,7 +9,9 @@ in every replay, and needs no lock.
     outcome delivered ─────────┴▶ holds the turn ─▶ makes a call, or ends ─▶ gives the turn up
 
 A branch that blocks where holdfast cannot see it (a lock, a blocking queue, I/O of its own) loses its turn:
-the others continue without it. The order among branches that block each other is not the log's to decide.
+the others continue without it. The order among branches that block each other is not the log's to decide: if
+a replay gets another one, and a branch waits at the barrier for a branch that waits for its lock, the replay
+begins again. Nothing of it has run.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine import delivery as patience
 from holdfast.engine.delivery import Delivery, Turn
+from holdfast.engine.parking import Parked
 from holdfast.kernel.history import GATES
 
 if TYPE_CHECKING:
@@ -40,6 +43,10 @@ _BUSY_S = 0.25
 """The same while other threads compute: it may wait for the interpreter only."""
 _OUT_OF_ORDER_S = 0.1
 """When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
+_AGAIN_S = 1.0
+"""When a branch is blocked, and the others wait at the barrier: the replay begins again after so long ..."""
+_AGAIN = 10
+"""... so many times, before patience is all that is left."""
 _ENGINE = str(Path(__file__).parents[1])
 _WAITING_FILES = (threading.__file__, thread.__file__)
 
@@ -305,9 +312,21 @@ class ThreadDelivery(Delivery):
             self.take(first)
             self._holder = found
             found.deliver()
+        elif self._barrier and self._blocked and stuck > _AGAIN_S and self._may_begin_again():
+            self.run.stop(Parked(self.run.id, self.run.engine.clock.now_us()))
         elif stuck > patience.PATIENCE_S:
             self._give_up(self._head())
             self._dispatch()
+
+    def _may_begin_again(self) -> bool:
+        """Whether to let the run go, as one that waits, and so have it replayed once more."""
+        tries = self.run.engine.replays
+        tries[self.run.id] += 1
+        return tries[self.run.id] <= _AGAIN and not self.run.plays_back
+
+    def _end_replay(self) -> None:
+        super()._end_replay()
+        self.run.engine.replays.pop(self.run.id, None)
 
     def stop(self) -> None:
         """The run is stopped: wake all that wait. From any thread."""

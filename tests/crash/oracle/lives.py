@@ -305,7 +305,7 @@ def _execute(plan: Plan, hf: Holdfast) -> None:
     for _ in range(12):
         outcomes = dict(zip(left, _play(plan, hf, left), strict=True))
         for name, outcome in outcomes.items():
-            _report_end(name, outcome, blocking=plan.program.is_blocking)
+            _report_end(name, outcome)
         left = [name for name, outcome in outcomes.items() if _needs_person(outcome)]
         if not left or not _settle(hf):
             return
@@ -332,17 +332,13 @@ def _settle(hf: Holdfast) -> int:
     return count
 
 
-def _report_end(name: str, outcome: Any, *, blocking: bool) -> None:
-    """Threads that block each other (`blocking`) may get their lock in another order in a replay: that is
-    refused with the place where they wait, as docs/concepts.md says, and no false divergence."""
+def _report_end(name: str, outcome: Any) -> None:
     if not isinstance(outcome, BaseException):
         witness.here().write("end", name, "result", outcome)
         return
     how = "error"
     if isinstance(outcome, NeedsAttention):
         how = "divergence" if _is_divergence(outcome) else "attention"
-        if how == "divergence" and blocking and "and waits at" in str(outcome):
-            how = "refused"
     elif isinstance(outcome, async_player.FAILURES):
         how = "failure"
     witness.here().write("end", name, how, f"{type(outcome).__name__}: {outcome}")
