@@ -193,6 +193,13 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
 
+class Failed(NamedTuple):
+    """How an attempt failed."""
+
+    failure: Failure
+    deserves_retry: bool
+
+
 class Pause(NamedTuple):
     """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
 
@@ -246,16 +253,16 @@ def _perform(
             if failed is None:
                 return outcome
             failures += 1
-            retry_at = _next_try(call, outcome.error, failures)
+            retry_at = _next_try(call, failures) if failed.deserves_retry else 0
             if retry_at and call.spec.effect == "once":
                 # It failed, but it may have happened: only its verify hook can tell.
-                not_done = c.FailAttempt(call.key, failed, retry_at)
+                not_done = c.FailAttempt(call.key, failed.failure, retry_at)
                 known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
                 if known is not None:
                     return known
             else:
                 ends = "" if retry_at else call.key
-                failure = c.FailAttempt(call.key, failed, retry_at)
+                failure = c.FailAttempt(call.key, failed.failure, retry_at)
                 yield run.entry([*_left(call), failure], before=began, ends=ends)
                 if not retry_at:
                     return outcome
@@ -285,8 +292,8 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
 
 def _attempt(
     call: Call, new: bool, outcome: Outcome | None
-) -> Generator[Request, Outcome | None, tuple[Outcome, Failure | None, Sequence[NewEvent]]]:
-    """One attempt, recorded if it succeeds: (outcome, failure to record or None, what goes before it)."""
+) -> Generator[Request, Outcome | None, tuple[Outcome, Failed | None, Sequence[NewEvent]]]:
+    """One attempt, recorded if it succeeds: (outcome, how it failed or None, what goes before it)."""
     run = call.execution
     spec = call.spec
     late = False
@@ -334,10 +341,10 @@ def _attempt(
             if spec.effect == "once":
                 raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
-    failure, outcome = _failed(call, outcome, began=not late)
+    failed, outcome = _failed(call, outcome, began=not late)
     with run.taking:
         began = call.take()
-    return outcome, failure, began
+    return outcome, failed, began
 
 
 def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
@@ -373,8 +380,8 @@ def _left(call: Call) -> Sequence[c.Command]:
     return () if call.guard is None else call.guard.saved
 
 
-def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]:
-    """The failure to record and the outcome to raise: the same class now and in every replay."""
+def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outcome]:
+    """How the attempt failed, and the outcome to raise: the same class now and in every replay."""
     run = call.execution
     error = outcome.error
     assert error is not None
@@ -388,16 +395,28 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Any, Outcome]
         # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
         run.interrupted(error)
         raise error
+    deserves_retry = _deserves_retry(call, error)
     failure, error = as_recorded(error, run.engine.redactor.redact)
     mark_step(error, call.key)
-    return failure, Outcome(None, error)
+    return Failed(failure, deserves_retry), Outcome(None, error)
 
 
-def _next_try(call: Call, error: BaseException | None, failures: int) -> int:
+def _deserves_retry(call: Call, error: Exception) -> bool:
+    """Asked with the error itself: what is recorded of it can be less. A filter that fails says no."""
+    retry = call.spec.retry
+    if retry.attempts == 1 or isinstance(error, NotStorable):
+        return False
+    try:
+        return retry.wants(error)
+    except Exception as wrong:
+        error.add_note(f"not tried again: Retry(on=...) of step {call.spec.name} raised {wrong!r}")
+        return False
+
+
+def _next_try(call: Call, failures: int) -> int:
     """When the next attempt is due, in microseconds; 0 if there is none."""
     retry = call.spec.retry
-    assert error is not None
-    if failures >= retry.attempts or isinstance(error, NotStorable) or not retry.wants(error):
+    if failures >= retry.attempts:
         return 0
     clock = call.execution.engine.clock
     delay = retry.delay(failures, clock.random())

@@ -1,8 +1,9 @@
 """Errors as data: what an exception was, and the exception again.
 
 Live and in replay a workflow sees the same class with the same arguments and attributes. A class that can
-be found by its name and whose state can be stored is made again without its constructor, whose signature
-is its own affair. For every other one there is a `StepError` with its name, message and what could be stored.
+be found by its name is made again without its constructor, whose signature is its own affair; an attribute
+that cannot be stored is a stand-in then, live as well (`kept`). For every other class there is a `StepError`
+with its name, message and what could be stored.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.errors import HoldfastError, NotStorable, StepError
-from holdfast.kernel import classes, codec
+from holdfast.kernel import classes, codec, kept, validation
 from holdfast.kernel.encoded import change_text
 from holdfast.kernel.events import NOTHING, Failure
 
 _STEP_MARK: Final = "__holdfast_step__"
 """An attribute that the engine sets on an error to know which step raised it; not part of the error."""
 
+_KEPT: Final = kept.__name__.encode()
 _TEXT_LIMIT: Final = 16_000
 _TRACEBACK_LIMIT: Final = 8_000
 _INNER_LIMIT: Final = 2_000
@@ -66,8 +68,18 @@ def rebuild(failure: Failure) -> BaseException:
 
 def round_trips(exc: BaseException, failure: Failure) -> bool:
     """Whether the rebuilt exception is as the original: class, arguments, text, attributes; its cause too."""
+    if _has_stand_ins(failure):
+        return False
     again = rebuild(failure)
     return type(again) is type(exc) and _facts(capture(exc)) == _facts(capture(again))
+
+
+def _has_stand_ins(failure: Failure) -> bool:
+    if _KEPT in bytes(failure.args) or _KEPT in bytes(failure.attributes):
+        return True
+    inner = (one for one in failure.inner.values() if isinstance(one, Failure))
+    others = (failure.cause, failure.context, *failure.members, *inner)
+    return any(one is not None and _has_stand_ins(one) for one in others)
 
 
 def as_recorded(error: BaseException, redact: Redact) -> tuple[Failure, BaseException]:
@@ -173,8 +185,9 @@ class _Parts:
             self.lost.append("class")
 
     def arguments(self, exc: BaseException) -> msgspec.Raw:
-        args = (exc.message,) if isinstance(exc, BaseExceptionGroup) else exc.args
-        data = self._encoded(tuple(self._without_exception(f"[{i}]", arg) for i, arg in enumerate(args)))
+        data = self._encoded(
+            tuple(self._without_exception(f"[{i}]", arg) for i, arg in enumerate(_arguments(exc)))
+        )
         if data is None:
             self.lost.append("args")
         return data or NOTHING
@@ -209,7 +222,10 @@ class _Parts:
 
     def _encoded(self, value: object) -> msgspec.Raw | None:
         try:
-            data = codec.encode(value)
+            try:
+                data = codec.encode(value)
+            except NotStorable:
+                data = codec.encode(kept.reduce(value, codec.encode))
             redact = self._taking.redact
             return msgspec.Raw(data if redact is _unchanged else change_text(data, redact))
         except Exception:
@@ -217,9 +233,15 @@ class _Parts:
             return None
 
 
+def _arguments(exc: BaseException) -> tuple[Any, ...]:
+    if isinstance(exc, BaseExceptionGroup):
+        return (exc.message,)
+    return validation.taken_apart(exc) if validation.is_validation_error(type(exc)) else exc.args
+
+
 def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
     yield from [item for item in vars(exc).items() if item[0] != _STEP_MARK]
-    for name in _members(type(exc)):
+    for name in () if validation.is_validation_error(type(exc)) else _members(type(exc)):
         try:
             value = None if name == "obj" and isinstance(exc, AttributeError) else getattr(exc, name)
         except Exception:
@@ -282,6 +304,8 @@ def _remake(failure: Failure, inner: dict[str, BaseException | None]) -> BaseExc
     args = [inner.get(f"[{i}]", arg) for i, arg in enumerate(codec.decode(failure.args))]
     if issubclass(cls, BaseExceptionGroup):
         exc = _blank(cls, args[0], [rebuild(member) for member in failure.members])
+    elif validation.is_validation_error(cls):
+        exc = validation.put_together(cls, *args)
     else:
         exc = _blank(cls)
         BaseException.__setattr__(exc, "args", tuple(args))
