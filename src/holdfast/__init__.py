@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.engine.values import now, random, uuid
     from holdfast.engine.workflow import workflow
     from holdfast.errors import (
+        ArgumentChanged,
         CommandFailed,
         CrashLoop,
         DetachedStep,
@@ -79,6 +80,7 @@ _HOMES = {
     "holdfast.engine.values": ("now", "random", "uuid"),
     "holdfast.engine.workflow": ("workflow",),
     "holdfast.errors": (
+        "ArgumentChanged",
         "CommandFailed",
         "CrashLoop",
         "DetachedStep",
@@ -118,6 +120,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "ArgumentChanged",
     "CheckpointInfo",
     "CommandFailed",
     "CommandResult",

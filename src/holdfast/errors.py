@@ -482,6 +482,16 @@ class DetachedStep(HoldfastError, RuntimeWarning):
     exit_code = 2
 
 
+class ArgumentChanged(HoldfastError, RuntimeWarning):
+    code = "argument_changed"
+    exit_code = 2
+
+
+class NotAwaited(HoldfastError):
+    code = "not_awaited"
+    exit_code = 2
+
+
 class StoreError(HoldfastError):
     code = "store"
     exit_code = 8

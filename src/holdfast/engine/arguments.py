@@ -1,26 +1,36 @@
-"""Arguments of steps and workflows: bound to the signature, digested, shown.
+"""Arguments of steps and workflows: bound to the signature, digested, shown, copied.
 
-The digest is what tells a step apart from another call of it; parameters left at their defaults do
-not count, so that a new parameter with a default does not break runs in flight.
+The digest is what tells a step apart from another call of it. It counts every parameter, with the value that
+the function gets: a default that changes is another argument. A parameter that is new since a call was
+recorded was not counted then; at its default it is let pass (`older`).
+
+A body gets copies of what it could change. Its changes would be there after a live call and missing after a
+replayed one, because a replay does not run it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from itertools import combinations
+from types import NoneType
 from typing import Any
 
 import msgspec
 
-from holdfast.errors import BadArguments, NotStorable
+from holdfast.errors import ArgumentChanged, BadArguments, HoldfastError, NotStorable
 from holdfast.kernel import codec
 from holdfast.kernel.events import NOTHING
 
 INLINE_BYTES = 2048
 PREVIEW_CHARS = 200
 
-_IGNORED: Any = object()
+UNCHANGEABLE = frozenset({str, int, float, bool, NoneType, bytes, complex, frozenset, date, datetime})
+_FREE = 6
+"""So many parameters at their defaults are tried in every combination."""
 _EMPTY = inspect.Parameter.empty
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -43,12 +53,15 @@ class Signature:
         if unknown:
             raise BadArguments(f"{what} has no parameter {unknown[0]!r} to ignore")
         self._names = tuple(parameters)
-        self._special = tuple(
-            (name, _IGNORED if name in ignore else p.default)
+        self._ignored = frozenset(ignore)
+        defaults = {
+            name: p.default
             for name, p in parameters.items()
-            if name in ignore or p.default is not _EMPTY
-        )
-        """Parameters that may not count: (name, its default, or that it is ignored)."""
+            if p.default is not _EMPTY and name not in self._ignored
+        }
+        self._defaults = {name: value for name, value in defaults.items() if _is_storable(value)}
+        self._uncounted = {name: value for name, value in defaults.items() if name not in self._defaults}
+        """Defaults that cannot be stored, a sentinel or a client: they do not count."""
         self._plain = all(p.kind is _PLAIN for p in parameters.values())
         self._required = sum(1 for p in parameters.values() if p.default is _EMPTY)
 
@@ -61,26 +74,126 @@ class Signature:
 
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
         """What the log keeps of a call: a digest always, the values if they are small."""
-        if kwargs or not self._plain or not self._required <= len(args) <= len(self._names):
-            counted = self.bind(args, kwargs)
-        else:
-            counted = dict(zip(self._names, args, strict=False))
-        for name, default in self._special:
-            if name in counted and (default is _IGNORED or _same(counted[name], default)):
-                del counted[name]
+        counted = self._counted(args, kwargs)
         try:
             data = codec.canonical(counted, self._what)
         except NotStorable as error:
             raise self._blame(error, counted) from None
-        digest = hashlib.sha256(data).hexdigest()[:32]
+        digest = _hash(data)
         if len(data) <= INLINE_BYTES:
             return Digested(digest, msgspec.Raw(data), "", 0)
         return Digested(digest, NOTHING, codec.preview(data, PREVIEW_CHARS), len(data))
+
+    def older(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
+        """The digests that this call had before some of its parameters were there: those at their defaults.
+        An older holdfast counted no parameter at its default."""
+        counted = self._counted(args, kwargs)
+        free = [name for name, value in self._defaults.items() if _same(counted.get(name), value)]
+        for count in range(len(free), 0, -1):
+            for names in combinations(free, count) if len(free) <= _FREE else (free[-count:],):
+                left = {name: value for name, value in counted.items() if name not in names}
+                yield _hash(codec.canonical(left, self._what))
+
+    def _counted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if kwargs or not self._plain or not self._required <= len(args) <= len(self._names):
+            counted = self.bind(args, kwargs)
+        else:
+            counted = dict(zip(self._names, args, strict=False))
+        if self._defaults:
+            counted = self._defaults | counted
+        for name in self._ignored:
+            counted.pop(name, None)
+        for name, default in self._uncounted.items():
+            if name in counted and _same(counted[name], default):
+                del counted[name]
+        return counted
+
+    def own(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OwnArguments:
+        """Copies of what a body could change, but for what is ignored."""
+        names = self._names[: len(args)] + self._names[-1:] * (len(args) - len(self._names))
+        own = OwnArguments(self._what)
+        own.args = [own.copy(name, arg, name in self._ignored) for name, arg in zip(names, args, strict=True)]
+        own.kwargs = {name: own.copy(name, arg, name in self._ignored) for name, arg in kwargs.items()}
+        return own
 
     def _blame(self, error: NotStorable, counted: Mapping[str, Any]) -> NotStorable:
         name = next((name for name in counted if error.path.startswith(f"$.{name}")), "")
         hint = f'; if it does not matter, @step(ignore=("{name}",))' if name else ""
         return NotStorable(error.path, f"{error.why}{hint}", f"the argument of {self._what}")
+
+
+class OwnArguments:
+    """The arguments of one attempt."""
+
+    __slots__ = ("_copies", "_what", "args", "kwargs")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._copies: list[tuple[str, Any, bytes]] = []
+        self.args: Sequence[Any] = ()
+        self.kwargs: dict[str, Any] = {}
+
+    def copy(self, name: str, value: Any, ignored: bool = False) -> Any:
+        if ignored or is_unchangeable(value):
+            return value
+        try:
+            data = codec.canonical(value)
+        except NotStorable:
+            return value  # a default that does not count
+        copied = _copy(value)
+        self._copies.append((name, copied, data))
+        return copied
+
+    def warn_of_changes(self) -> None:
+        """The body has ended: what it changed is gone, and it may not know."""
+        for name, copied, data in self._copies:
+            if _is_changed(copied, data):
+                warnings.warn(
+                    ArgumentChanged(
+                        f"{self._what} changed its argument {name}, which is a copy: nobody sees the change. "
+                        "Return the new value instead"
+                    ),
+                    stacklevel=2,
+                )
+
+
+def own_copies(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Of the arguments of a run: neither it nor its caller may see what the other one changes."""
+    own = [arg if is_unchangeable(arg) else _copy(arg) for arg in args]
+    return own, {name: arg if is_unchangeable(arg) else _copy(arg) for name, arg in kwargs.items()}
+
+
+def is_unchangeable(value: Any) -> bool:
+    kind = type(value)
+    return kind in UNCHANGEABLE or (kind is tuple and all(map(is_unchangeable, value)))
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return codec.decode(codec.encode(value))
+    except HoldfastError:  # a Secret in it counts by its name, and is never stored
+        if type(value) is dict:
+            return {key: _copy(one) for key, one in value.items()}
+        return type(value)(map(_copy, value)) if type(value) in (list, tuple) else value
+
+
+def _is_changed(copied: Any, data: bytes) -> bool:
+    try:
+        return codec.canonical(copied) != data
+    except NotStorable:
+        return True
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _is_storable(value: Any) -> bool:
+    try:
+        codec.canonical(value)
+    except NotStorable:
+        return False
+    return True
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -67,7 +67,9 @@ class StraightBody(TaskTurn):
     async def _run(self) -> None:
         call = self._call
         try:
-            self.value = await call.spec.body(*call.args, **call.kwargs)
+            own = call.own()
+            self.value = await call.spec.body(*own.args, **own.kwargs)
+            own.warn_of_changes()
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -132,12 +134,17 @@ async def _limited(
     call: Call, body: Callable[..., Awaitable[Any]], timeout_s: float | None, waiter: Waiter
 ) -> Outcome:
     try:
+        own = call.own()
         if timeout_s is None:
-            return Outcome(await body(*call.args, **call.kwargs))
+            value = await body(*own.args, **own.kwargs)
+            own.warn_of_changes()
+            return Outcome(value)
         limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
-                return Outcome(await body(*call.args, **call.kwargs))
+                value = await body(*own.args, **own.kwargs)
+            own.warn_of_changes()
+            return Outcome(value)
         except TimeoutError as error:
             if limit.expired():
                 return Outcome(None, StepTimeout(call.key, timeout_s))

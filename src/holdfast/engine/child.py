@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.engine import code as codes
 from holdfast.engine import lifecycle
+from holdfast.engine.arguments import own_copies
 from holdfast.engine.claim import Claimed, claim, give_back
 from holdfast.engine.control import Control
 from holdfast.engine.drive import drive
@@ -37,6 +38,7 @@ from holdfast.kernel.events import Waits
 
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = own_copies(args, kwargs)
     call = _call(scope, workflow, args, kwargs)
     make_claim = _claimer(call, workflow, args, kwargs)
     call.spec.body = lambda: _run_child(call, workflow, args, kwargs, make_claim)
@@ -48,6 +50,7 @@ def run_async(
 ) -> Coroutine[Any, Any, Any]:
     from holdfast.engine import aio
 
+    args, kwargs = own_copies(args, kwargs)
     call = _call(scope, workflow, args, kwargs)
     make_claim = _claimer(call, workflow, args, kwargs)
 
@@ -55,7 +58,7 @@ def run_async(
         return await _run_child_async(call, workflow, args, kwargs, make_claim)
 
     call.spec.body, call.spec.is_async = body, True
-    return aio.perform_call(call)
+    return scope.execution.unawaited.expect(f"workflow {workflow.name}", aio.perform_call(call))
 
 
 def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
@@ -66,6 +69,7 @@ def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, An
     # One that a rewind has kept is the run that it was, whatever the generation is called now.
     child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
     spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
+    spec.older = partial(workflow.signature.older, args, kwargs)
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
@@ -104,7 +108,10 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
         code = codes.code_of(workflow)
         # One directory per family: a child that is begun by another process is not begun elsewhere.
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
-        create = c.CreateRun(call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key)
+        create = c.CreateRun(
+            call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key,
+            tuple(call.older_digests()),
+        )  # fmt: skip
         return claim(
             engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
         )
@@ -173,9 +180,7 @@ def _run_child(
                 with _parked(call, parks.pop()) as wait:
                     call.execution.waiting.wait(wait)
                 claimed = _claim_again(call)
-                lifecycle.execute(
-                    engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
-                )
+                lifecycle.execute(engine, handle, workflow, None, claimed, parks.append, call.deadline)
             handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
     except _STOPPED as error:
@@ -210,7 +215,7 @@ async def _run_child_async(
                     call.execution.under_way += 1
                 claimed = await _claim_soon(call, partial(_claim_again, call))
                 await lifecycle.execute_async(
-                    engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
+                    engine, handle, workflow, None, claimed, parks.append, call.deadline
                 )
         return handle._take() if handle.done() else await handle
     except _STOPPED as error:

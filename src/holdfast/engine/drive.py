@@ -107,7 +107,9 @@ def _go_straight(call: Call) -> Any:
         call.begin()
         flusher.watch(call)
         token = current.set(call)
-        value = call.spec.body(*call.args, **call.kwargs)
+        own = call.own()
+        value = call.spec.body(*own.args, **own.kwargs)
+        own.warn_of_changes()
     except BaseException as error:
         failed = Outcome(None, error)
     finally:
@@ -226,7 +228,10 @@ def _join(overdue: threading.Thread | None) -> None:
 def _run(body: Callable[..., Any], call: Call) -> Outcome:
     token = current.set(call)
     try:
-        return Outcome(body(*call.args, **call.kwargs))
+        own = call.own()
+        value = body(*own.args, **own.kwargs)
+        own.warn_of_changes()
+        return Outcome(value)
     except BaseException as error:
         return Outcome(None, error)
     finally:

@@ -18,6 +18,7 @@ from holdfast.clock import Clock
 from holdfast.engine import code as codes
 from holdfast.engine import launching, recovery
 from holdfast.engine.ancestry import Ancestry
+from holdfast.engine.arguments import own_copies
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
 from holdfast.engine.files import Files
@@ -29,7 +30,7 @@ from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
-from holdfast.engine.run import Run, in_loop
+from holdfast.engine.run import Run, in_loop, warn_if_unasked
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
 from holdfast.engine.unreleased import Unreleased
@@ -93,6 +94,8 @@ class Engine:
         self.turns = Turns()
         self.unreleased = Unreleased(self)
         self.ancestry = Ancestry(self)
+        self.unasked: set[Run[Any]] = set()
+        """Runs that were started in an event loop: `hf.start(...)` without `await` loses their errors."""
         self.replays: Counter[str] = Counter()
         """How often the replay of a run began again because threads of its code blocked each other."""
         self.lock = threading.Lock()
@@ -120,6 +123,7 @@ class Engine:
         says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
         _check_workflow(workflow)
+        args, kwargs = own_copies(args, kwargs)
         create, blobs = self.creation(workflow, args, kwargs, run_id, code)
         attached = self.attached(create)
         if attached is not None:
@@ -141,6 +145,7 @@ class Engine:
         _check_workflow(workflow)
         if workflow.is_async:
             return self.start(workflow, args, kwargs, run_id).result()
+        args, kwargs = own_copies(args, kwargs)
         create, blobs = self.creation(workflow, args, kwargs, run_id)
         attached = self.attached(create)
         if attached is not None:
@@ -194,7 +199,9 @@ class Engine:
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
-        return c.CreateRun(run_id, code or codes.code_of(workflow), digested.digest, value, blob), blobs
+        code = code or codes.code_of(workflow)
+        older = tuple(workflow.signature.older(args, kwargs))
+        return c.CreateRun(run_id, code, digested.digest, value, blob, older=older), blobs
 
     def attached(self, create: c.CreateRun) -> Run[Any] | None:
         """The handle of the run if this very process executes it already."""
@@ -344,6 +351,9 @@ class Engine:
     def release(self) -> None:
         """After the last run has stopped: give everything back."""
         self._closed = True
+        for run in self.unasked:
+            warn_if_unasked(run)
+        self.unasked.clear()
         self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()

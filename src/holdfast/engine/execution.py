@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -19,6 +19,7 @@ from holdfast.engine.delivery import Delivery, Turn
 from holdfast.engine.hearing import HEARD, Hearing
 from holdfast.engine.parking import Parked, Waiting
 from holdfast.engine.scope import InsideStep, current
+from holdfast.engine.unawaited import Unawaited
 from holdfast.errors import (
     BadInput,
     DivergenceError,
@@ -126,6 +127,7 @@ class Execution:
         """What `patched` has said in this execution."""
         self.under_way = 0
         """Calls of an async run that are between their beginning and their record."""
+        self.unawaited = Unawaited()
         self.steps_begun = 0
         self.task_number = 0
         """Of the last task that the code of an async run has made."""
@@ -395,8 +397,17 @@ class Execution:
 
     # History
 
-    def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
-        """What the history has of this call; a call that does not match it stops the run."""
+    def recall(
+        self,
+        key: str,
+        name: str,
+        ordinal: int,
+        digest: str,
+        kind: str = "step",
+        older: Callable[[], Iterable[str]] = tuple,
+    ) -> StepState | None:
+        """What the history has of this call; a call that does not match it stops the run. `older` gives the
+        other digests that it may have."""
         if self.control is not None:
             raise self.control
         unwinding = sys.exception()
@@ -427,7 +438,7 @@ class Execution:
                 f"{key}, recorded as call {past.ordinal}",
                 key,
             )
-        if digest and past.digest != digest:
+        if digest and past.digest != digest and past.digest not in older():
             if key in self._keys_made:
                 raise BadInput(
                     f"{key} is called again with other arguments: a key names one call in the whole run"

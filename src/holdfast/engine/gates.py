@@ -62,7 +62,8 @@ class Approval:
         self, title: str, *, show: object = None, timeout: Seconds | None = None
     ) -> Coroutine[Any, Any, Decision]:
         """The same for async workflows."""
-        return self._decide(_approval(title, show, timeout, _scope("approval")))
+        gate = _approval(title, show, timeout, _scope("approval"))
+        return gate.run.unawaited.expect(f"approval {title!r}", self._decide(gate))
 
     @staticmethod
     async def _decide(gate: _Gate) -> Decision:
@@ -82,7 +83,8 @@ class WaitFor:
 
     def aio(self, name: str, *, timeout: Seconds | None = None) -> Coroutine[Any, Any, Any]:
         """The same for async workflows."""
-        return self._receive(_signal(name, timeout, _scope("wait_for")))
+        gate = _signal(name, timeout, _scope("wait_for"))
+        return gate.run.unawaited.expect(f"wait_for {name!r}", self._receive(gate))
 
     @staticmethod
     async def _receive(gate: _Gate) -> Any:

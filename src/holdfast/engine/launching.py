@@ -18,6 +18,7 @@ from holdfast.engine.lifecycle import (
     follow_handle,
     in_one_piece,
 )
+from holdfast.engine.notice import say_what_it_waits_for
 from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run, in_loop
@@ -50,6 +51,7 @@ def launch(
     that `claim_it` fills when it must be found. Without `stay` a run that is parked is left to others.
     """
     if in_loop():
+        engine.unasked.add(run)
         _spawn(engine, run, workflow, arguments, claim_it, claim_soon)
         return run
     with engine.lock:
@@ -65,10 +67,10 @@ def launch(
             return run
         found = workflow[0] if isinstance(workflow, list) else workflow
         if found.is_async:
-            on_park = _park_async(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+            on_park = _park_async(engine, run, found) if stay else partial(_leave_parked, run)
             engine.loop_thread().spawn(_take_over(engine, run, found, arguments, claimed, on_park))
         else:
-            on_park = _park_in_thread(engine, run, found, arguments) if stay else partial(_leave_parked, run)
+            on_park = _park_in_thread(engine, run, found) if stay else partial(_leave_parked, run)
             _execute_in_thread(engine, run, found, arguments, claimed, on_park)
     return run
 
@@ -105,9 +107,10 @@ def run_here(
     parks: list[Parked] = []
     execute(engine, run, workflow, arguments, claimed, parks.append, birth=birth)
     while parks:
+        say_what_it_waits_for(engine, run.id)
         again = _await(engine, run, parks.pop().until)
         if again is not None:
-            execute(engine, run, workflow, arguments, again, parks.append)
+            execute(engine, run, workflow, None, again, parks.append)
 
 
 def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
@@ -154,7 +157,7 @@ def _execute_in_thread(
         raise
 
 
-def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
+def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
     def go_on() -> None:
         try:
             claimed = _reclaim(engine, run.id)
@@ -164,7 +167,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any, arguments: Arg
         if claimed is None:
             engine.follower.park(run.id, Parking(0, go))
         else:
-            execute(engine, run, workflow, arguments, claimed, on_park)
+            execute(engine, run, workflow, None, claimed, on_park)
 
     def go() -> None:
         thread = threading.Thread(target=go_on, name=f"holdfast-run-{run.id}", daemon=True)
@@ -219,14 +222,14 @@ def _spawn(
     task.add_done_callback(partial(_finish_cancelled, run))
 
 
-def _park_async(engine: Engine, run: Run[Any], workflow: Any, arguments: Arguments | None) -> OnPark:
+def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
     """Goes on in the loop in which the run was parked."""
 
     def on_park(parked: Parked) -> None:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        spawn = partial(_spawn, engine, run, workflow, arguments, partial(_reclaim, engine, run.id))
+        spawn = partial(_spawn, engine, run, workflow, None, partial(_reclaim, engine, run.id))
 
         def go() -> None:
             if engine.closing:  # its loop may not run any more
@@ -283,17 +286,15 @@ async def _claim_and_go(
             claimed = await _claim_in_thread(engine, run.id, claim_it)
         found = workflow[0] if isinstance(workflow, list) and workflow else workflow
         if claimed is None:
-            _park_async(engine, run, found, arguments)(Parked(run.id, 0))
+            _park_async(engine, run, found)(Parked(run.id, 0))
         elif claimed.attached is not None:
             follow_handle(run, claimed.attached)
         elif claimed.state.ended:
             run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
         elif found.is_async:
-            await execute_async(
-                engine, run, found, arguments, claimed, _park_async(engine, run, found, arguments)
-            )
+            await execute_async(engine, run, found, arguments, claimed, _park_async(engine, run, found))
         else:
-            on_park = _park_in_thread(engine, run, found, arguments)
+            on_park = _park_in_thread(engine, run, found)
             _execute_in_thread(engine, run, found, arguments, claimed, on_park)
     except BaseException as error:
         if not run.done():

@@ -24,7 +24,15 @@ from holdfast.engine.parking import Parked
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.scope import NEVER, Deadline, Scope, current
-from holdfast.errors import CodeNotFound, HoldfastError, NotStorable, Refused, RunCancelled, RunInterrupted
+from holdfast.errors import (
+    CodeNotFound,
+    HoldfastError,
+    NotAwaited,
+    NotStorable,
+    Refused,
+    RunCancelled,
+    RunInterrupted,
+)
 from holdfast.kernel import commands as c
 from holdfast.kernel.failure import as_recorded, rebuild, steps_behind
 from holdfast.kernel.identity import Counters
@@ -299,6 +307,22 @@ def _stopped(control: Control) -> Ended:
 # Asynchronous
 
 
+def _with_forgotten(execution: Execution, outcome: Outcome) -> Outcome:
+    """A function that returns without having awaited all that it called has failed."""
+    delivery = execution.tasks_delivery
+    assert delivery is not None
+    forgotten = execution.unawaited.forgotten(delivery.tasks)
+    if not forgotten or execution.control is not None or not isinstance(outcome.error, Exception | None):
+        return outcome
+    what = ", ".join(forgotten[:4]) + (" ..." if len(forgotten) > 4 else "")
+    was = "was" if len(forgotten) == 1 else "were"
+    text = f"{what} {was} called without `await` in workflow {execution.state.code.name}: nothing was done"
+    if outcome.error is None:
+        return Outcome(None, NotAwaited(f"{text}; write `await`, then `holdfast resume {execution.id}`"))
+    outcome.error.add_note(text)
+    return outcome
+
+
 async def execute_async(
     engine: Engine,
     run: Run[Any],
@@ -358,6 +382,7 @@ async def _execute_async(
         outcome = Outcome(None, error)
     finally:
         current.reset(token)
+    outcome = _with_forgotten(execution, outcome)
     await aio.settle_down(execution)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error

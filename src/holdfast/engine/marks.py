@@ -49,7 +49,8 @@ class Checkpoint:
         scope = _scope("checkpoint")
         if scope is None:
             return _nothing()
-        return self._write(scope.execution, *_take(scope, name, data))
+        writing = self._write(scope.execution, *_take(scope, name, data))
+        return scope.execution.unawaited.expect(f"checkpoint {name!r}", writing)
 
     @staticmethod
     async def _write(run: Execution, key: str, taken: _Taken | None) -> None:

@@ -13,9 +13,10 @@ do these things in their own colour. It ends with an `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.engine.arguments import UNCHANGEABLE
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.policy import ONCE, Retry, seconds
@@ -29,7 +30,7 @@ from holdfast.kernel.state import StepState
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
-    from holdfast.engine.arguments import Digested
+    from holdfast.engine.arguments import Digested, OwnArguments, Signature
     from holdfast.engine.atomic import Guard
     from holdfast.engine.delivery import Turn
 
@@ -51,8 +52,10 @@ class Spec:
         "isolate",
         "kind",
         "name",
+        "older",
         "retry",
         "secret",
+        "signature",
         "straight",
         "timeout",
         "verify",
@@ -90,6 +93,10 @@ class Spec:
         self.isolate = isolate
         self.intent_first = intent_first or effect != "idempotent"
         self.straight = timeout is None and not self.intent_first
+        self.signature: Signature | None = None
+        """Of a step's function, once it was called."""
+        self.older: Callable[[], Iterable[str]] | None = None
+        """Of a child run: the digests that the call may have had before."""
 
 
 class Call(InsideStep):
@@ -173,12 +180,34 @@ class Call(InsideStep):
             if events:
                 run.engine.store.append_soon(run.append(events, durable=False), done)
 
+    def own(self) -> Call | OwnArguments:
+        """What the body gets: copies of what it could change."""
+        for arg in self.args:
+            if type(arg) not in UNCHANGEABLE:
+                break
+        else:
+            if not self.kwargs:
+                return self
+        return self if self.spec.signature is None else self.spec.signature.own(self.args, self.kwargs)
+
+    def warn_of_changes(self) -> None:
+        """Nothing that it has can be changed."""
+
+    def older_digests(self) -> Iterable[str]:
+        """Those that this call may have had before, see `arguments`."""
+        spec = self.spec
+        if spec.signature is not None:
+            return spec.signature.older(self.args, self.kwargs)
+        return () if spec.older is None else spec.older()
+
     def recall(self) -> StepState | None:
         """What the history has of it; a call that does not match it stops the run."""
         if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
             raise self.twice()  # the other one's value may not be on the disk yet
         spec = self.spec
-        return self.execution.recall(self.key, spec.name, self.ordinal, self.digested.digest, spec.kind)
+        return self.execution.recall(
+            self.key, spec.name, self.ordinal, self.digested.digest, spec.kind, self.older_digests
+        )
 
     def twice(self) -> BadInput:
         return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")

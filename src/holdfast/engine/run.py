@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from holdfast.engine.notice import say_what_it_waits_for
 from holdfast.engine.perform import Outcome
 from holdfast.errors import RunNotFound, RunWaiting, WrongColour
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 R = TypeVar("R")
+
+logger = logging.getLogger("holdfast")
+
+_NOTICE_S = 1.0
+"""A caller that waits for longer is told if the run waits for a person."""
 
 
 class Run(Generic[R]):
@@ -25,6 +32,8 @@ class Run(Generic[R]):
         self._ended = threading.Event()
         self.rested = threading.Event()
         """Set once the run has ended here, or was parked: nobody works on it at that moment."""
+        self.asked = False
+        """Whether anybody wants to know how it ends."""
         self._outcome = Outcome()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
@@ -34,16 +43,22 @@ class Run(Generic[R]):
 
     @property
     def status(self) -> str:
-        """The status in the store now."""
-        refuse_in_loop("run.status reads the store", "(await hf.aio.get(run.id)).status")
+        """The status in the store now, which is one short read. A run that was started in an event loop is
+        pending until it is there."""
         row = self._engine.store.run(self.id)
-        if row is None:
+        if row is not None:
+            return row.status
+        if self.done():
             raise RunNotFound(self.id)
-        return row.status
+        return "pending"
 
     def result(self, timeout: float | None = None) -> R:
         """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
         refuse_in_loop("run.result() blocks", "await run")
+        self.asked = True
+        if timeout is None:
+            while not self._ended.wait(_NOTICE_S) and not say_what_it_waits_for(self._engine, self.id):
+                pass
         if not self._ended.wait(timeout):
             raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
         return self._take()
@@ -55,6 +70,7 @@ class Run(Generic[R]):
     def __await__(self) -> Generator[Any, None, R]:
         import asyncio
 
+        self.asked = True
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -76,6 +92,8 @@ class Run(Generic[R]):
         with self._lock:
             self._outcome = outcome
             self._ended.set()
+            if outcome.error is None or self.asked:
+                self._engine.unasked.discard(self)
             self.rested.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -95,6 +113,15 @@ class Run(Generic[R]):
         if self._outcome.error is not None:
             raise self._outcome.error
         return cast(R, self._outcome.value)
+
+
+def warn_if_unasked(run: Run[Any]) -> None:
+    """Nobody awaited it before its Holdfast was closed."""
+    if not run.asked and run.outcome.error is not None:
+        logger.warning(
+            "run %s was started and never awaited; it ended with %s: %s (write `await hf.start(...)`)",
+            run.id, type(run.outcome.error).__name__, run.outcome.error,
+        )  # fmt: skip
 
 
 def in_loop() -> bool:

@@ -90,7 +90,7 @@ class StepBase(Generic[P, R]):
         branch that makes the call."""
         twin = type(self)(self.fn, **self._options)
         twin._bound_key = check_step_key(key)
-        twin._signature = self._signature
+        twin._signature = twin.spec.signature = self._signature
         return twin
 
     def __repr__(self) -> str:
@@ -100,6 +100,7 @@ class StepBase(Generic[P, R]):
     def signature(self) -> Signature:
         if self._signature is None:
             self._signature = Signature(self.fn, f"step {self.name}", self._ignore)
+            self.spec.signature = self._signature
         return self._signature
 
     def call(self, scope: Scope, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
@@ -229,7 +230,9 @@ def _call_async(step: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Corou
             f"step {step.name} was called asynchronously in a `def` workflow: make the workflow `async def`"
         )
     call = step.call(scope, args, kwargs)
-    return aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)
+    performing = aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)
+    call.execution.unawaited.expect(f"step {step.name}", performing)
+    return performing
 
 
 def _check_options(step: Spec) -> None:

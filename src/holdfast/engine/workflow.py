@@ -9,13 +9,14 @@ a plain call.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutinefunction, isfunction
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.engine.arguments import Signature
 from holdfast.engine.scope import Scope, current, on_this_thread
-from holdfast.errors import BadInput, WrongColour
+from holdfast.errors import BadInput, DetachedStep, WrongColour
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,6 +29,7 @@ class WorkflowBase(Generic[P, R]):
         self.fn = fn
         self.name: str = name or fn.__name__
         self._signature: Signature | None = None
+        self._warned = False
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
@@ -42,6 +44,16 @@ class WorkflowBase(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"
+
+    def _warn_detached(self) -> None:
+        """Once: a test may call a workflow as a plain function a thousand times."""
+        if not self._warned:
+            self._warned = True
+            message = (
+                f"workflow {self.name} was called outside every run: nothing is recorded, and a crash loses "
+                f"it; execute it with `hf.run({self.name}, ...)` or `hf.start`"
+            )
+            warnings.warn(DetachedStep(message), stacklevel=3)
 
     def _scope(self) -> Scope | None:
         scope = current.get()
@@ -63,6 +75,7 @@ class Workflow(WorkflowBase[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         scope = self._scope()
         if scope is None:
+            self._warn_detached()
             plain: R = self.fn(*args, **kwargs)
             return plain
         from holdfast.engine import child
@@ -79,6 +92,7 @@ class AsyncWorkflow(WorkflowBase[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         scope = self._scope()
         if scope is None:
+            self._warn_detached()
             plain: Coroutine[Any, Any, R] = self.fn(*args, **kwargs)
             return plain
         from holdfast.engine import child

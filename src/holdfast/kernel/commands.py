@@ -33,6 +33,8 @@ class CreateRun(Command, frozen=True, gc=False):
     blob: str = ""
     parent: str = ""
     parent_step: str = ""
+    older: tuple[str, ...] = ()
+    """Digests that the same arguments may have had before."""
 
 
 class ClaimRun(Command, frozen=True, gc=False):

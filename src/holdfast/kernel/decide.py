@@ -41,7 +41,7 @@ def decide(state: RunState | None, command: c.Command) -> Sequence[e.Event]:
 def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
     if state.code.name != command.code.name:
         raise RunExists(command.run_id, f"another workflow ({state.code.name}, not {command.code.name})")
-    if state.digest != command.digest:
+    if state.digest != command.digest and state.digest not in command.older:
         raise RunExists(command.run_id, "other arguments")
     return []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -107,9 +107,17 @@ class _Playback(Execution):
         self.reached: list[str] = []
         self.error: BaseException | None = None
 
-    def recall(self, key: str, name: str, ordinal: int, digest: str, kind: str = "step") -> StepState | None:
+    def recall(
+        self,
+        key: str,
+        name: str,
+        ordinal: int,
+        digest: str,
+        kind: str = "step",
+        older: Callable[[], Iterable[str]] = tuple,
+    ) -> StepState | None:
         """The record of this call, if there is one."""
-        past = super().recall(key, name, ordinal, digest, kind)
+        past = super().recall(key, name, ordinal, digest, kind, older)
         self.calls += past is not None and past.status in OUTCOMES and not past.secret
         return past
 
