@@ -41,6 +41,8 @@ HoldfastError
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
+├── ArgumentChanged         a step changed its argument, which is a copy (a warning)
+├── NotAwaited              a workflow ended without having awaited what it called
 └── StoreError              the store cannot be used
     ├── StoreVanished       its file is gone from under a live process
     ├── StoreHeld           a live process uses it, so it cannot be replaced
