@@ -34,6 +34,24 @@ OTHER_VARIABLES = {
 }
 
 
+_OF_STEPS = """\
+What a step raises is recorded: class, message, arguments, attributes, traceback, cause. Live and in replay the
+workflow sees the same class with the same attributes, so `except openai.RateLimitError` and
+`except httpx.HTTPStatusError` work both times. The class is made again without its constructor.
+
+What cannot be stored, the `response` of an SDK's error for one, has a stand-in, live as well: it keeps `status_code`,
+`status`, `reason`, `code`, `method`, `url`, and of a response the headers (in any case of letters) and a body up to
+16 KB as `text`, `content` and `json()`. Headers of requests, cookies and authorization are not kept. Every other
+attribute raises an AttributeError that says so.
+
+`Retry(on=...)` is asked with the error itself, before anything of it is left out. A filter that raises says no, and
+the error has a note of that.
+
+If the class cannot be found again (it is defined inside a function, or gone), both live and in replay a `StepError`
+is raised that keeps the name, the message and what could be stored.
+"""
+
+
 def errors_page() -> str:
     lines = [
         "# Errors",
@@ -57,20 +75,7 @@ def errors_page() -> str:
         "",
         "## Errors of steps",
         "",
-        "What a step raises is recorded: class, message, arguments, attributes, traceback, cause. Live and in replay the
-workflow sees the same class with the same attributes, so `except openai.RateLimitError` and
-`except httpx.HTTPStatusError` work both times. The class is made again without its constructor.
-
-What cannot be stored, the `response` of an SDK's error for one, has a stand-in, live as well: it keeps `status_code`,
-`status`, `reason`, `code`, `method`, `url`, and of a response the headers (in any case of letters) and a body up to
-16 KB as `text`, `content` and `json()`. Headers of requests, cookies and authorization are not kept. Every other
-attribute raises an AttributeError that says so.
-
-`Retry(on=...)` is asked with the error itself, before anything of it is left out. A filter that raises says no, and
-the error has a note of that.
-
-If the class cannot be found again (it is defined inside a function, or gone), both live and in replay a `StepError`
-is raised that keeps the name, the message and what could be stored.",
+        *_OF_STEPS.splitlines(),
     ]
     return "\n".join(lines) + "\n"
 
