@@ -81,6 +81,8 @@ def figures(make: Figures, steer: Steering, raw: Raw, rounds: int, only: str) ->
         ("50 async runs × 20 steps at once", lambda w: ratio(w, make.many_async, raw, rounds, 1.7, 3, commits=300)),
         ("1-step runs", lambda w: ratio(w, make.one_step_runs, raw, many, 0.25)),
         ("replay of a 10,000-step run, load included", lambda w: value(w, make.replay, rounds, 50_000, "steps/s", at_least=True)),
+        ("replay of a 10,000-step async run, load included", lambda w: value(w, make.replay_async, rounds, 50_000, "steps/s", at_least=True)),
+        ("replay of a fan-out: time per branch of 10,000 / of 1,000", lambda w: value(w, make.replay_growth, rounds, 1.5, "×")),
         ("time per step at step 50,000 / at step 100", lambda w: value(w, make.growth, 1, 1.2, "×")),
         ("disk per step, 200 B result", lambda w: value(w, make.disk_per_step, few, 1.2, "KB")),
         ("four processes: worst wait for a commit", lambda w: value(w, make.worst_wait, few, 100, "ms")),

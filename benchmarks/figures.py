@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 import holdfast
 import workflows
 from holdfast import Holdfast
+from holdfast.operations.replaying import replay
 from peers import measure
 from peers.workload import ONE_STEP_RUNS, RUN_STEPS, RUNS, STEPS, TEXT_BYTES, TEXTS
 from turns import Clock, Turn, in_turns, nobody
@@ -119,6 +121,23 @@ class Figures:
             replayed = _interrupt_after(hf, "long", 10_000)
             assert replayed == 10_000
             return 10_000 / (time.perf_counter() - began)
+
+    def replay_async(self) -> float:
+        return self._replay(workflows.sequential_async, 10_000)
+
+    def replay_growth(self) -> float:
+        """Time per branch of a fan-out of 10,000 over that of one of 1,000."""
+        return self._replay(workflows.branches, 1_000) / self._replay(workflows.branches, 10_000)
+
+    def _replay(self, workflow: Any, steps: int) -> float:
+        """Steps per second of `holdfast replay`, without the start of the process."""
+        home, run_id = self._directory / "replayed", f"{workflow.name}-{steps}"
+        with Holdfast(home, durability="process") as hf:
+            hf.with_id(run_id).run(workflow, steps)
+        with Holdfast(home, durability="process") as hf:
+            began = time.perf_counter()
+            assert replay(hf._engine, run_id).verdict == "matches"
+            return steps / (time.perf_counter() - began)
 
     def growth(self) -> float:
         """Median time of the steps around step 50,000 over that of the steps around step 100, in one run."""

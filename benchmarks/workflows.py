@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from holdfast import step, workflow
@@ -50,6 +51,16 @@ async def sequential_async(steps: int, pause_after: int = 0) -> int:
 @workflow
 def texts(steps: int, size: int) -> int:
     return sum(len(write(i, size)) for i in range(steps))
+
+
+@workflow
+async def branches(count: int) -> int:
+    """A fan-out, all of it at once."""
+
+    async def branch(i: int) -> dict[str, object]:
+        return await awork(i, "do it")
+
+    return len(await asyncio.gather(*(branch(i) for i in range(count))))
 
 
 @workflow
