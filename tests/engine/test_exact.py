@@ -295,7 +295,8 @@ def test_as_completed_numbers_branches_in_the_order_of_its_argument(hf, act, ask
             await one
 
     hf.with_id("x").run(act(plot))
-    ran = {event.data["key"]: event.data["args"] for event in hf.events("x") if event.type == "StepRan"}
+    begun = [event.data for event in hf.events("x") if event.type in ("StepRan", "StepStarted")]
+    ran = {data["key"]: data["args"] for data in begun}
     assert ran == {f"branch[{n + 1}]/ask#1": {"name": str(n)} for n in range(12)}
 
 
@@ -522,6 +523,26 @@ def test_a_slept_hour_has_passed_for_the_code(open_hf, act, ask, last, crashes, 
     crashes.bury(first)
     assert open_hf().with_id("x").run(act(plot))
     assert seen == [True, True]
+
+
+def test_a_wait_that_was_given_up_and_comes_after_a_new_call_is_given_up_again(resumed, ask, last):
+    """The new code makes another call before it: nobody is asked, and nobody's answer is expected."""
+
+    async def race():
+        try:
+            async with asyncio.timeout(0.05):
+                return await wait_for.aio("paid")
+        except TimeoutError:
+            return "given up"
+
+    async def old():
+        return await last(*await asyncio.gather(race()))
+
+    async def new():
+        first = await ask("first")
+        return [first, *await asyncio.gather(race())]
+
+    assert resumed(old, new)[1] == ["first", "given up"]
 
 
 def test_a_retry_that_was_given_up_is_given_up_again(resumed, ask, last, ran):

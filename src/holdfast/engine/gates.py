@@ -201,6 +201,8 @@ async def _pass_async(gate: _Gate) -> StepState:
 
     run, delivery = gate.run, gate.run.tasks_delivery
     assert delivery is not None
+    if gate.past is not None and gate.past.status == "abandoned":
+        await run.give_up_again(gate.key)
     if delivery.is_recorded(gate.key):
         return await _recorded(gate, delivery)
     cancelled = await delivery.barrier(gate.key) if delivery.guarded else None
@@ -224,8 +226,6 @@ async def _pass_async(gate: _Gate) -> StepState:
 async def _recorded(gate: _Gate, delivery: TaskDelivery) -> StepState:
     """The history has what came of the gate."""
     run, step = gate.run, gate.run.state.steps[gate.key]
-    if step.status == "abandoned":
-        await run.give_up_again(gate.key)
     turn = delivery.hold(gate.key)
     cancelled = await _read_ahead(gate, step)
     turn.acknowledge()

@@ -40,10 +40,15 @@ class MutatedTrial(Trial):
         self.verdict.kills += len(plans)
         back = []
         for (one, change, trail), life in zip(changes, self._live(plans), strict=True):
-            self._judge(check_mutated(one.story, life, change), life, trail)
+            self._judge(check_mutated(one.story, life, change, self._movable()), life, trail)
             if diverged(life):
                 back.append((one, life, trail))
         self._put_back(back)
+
+    def _movable(self) -> frozenset[str]:
+        if self.verdict.program.colour != "def":
+            return frozenset()
+        return frozenset(one.name for one in self.verdict.program.top.walk() if one["keyed"])
 
     def _put_back(self, stopped: list[tuple[Killed, Life, str]]) -> None:
         """A run that was stopped by a divergence continues when the code is as it was."""
