@@ -31,7 +31,7 @@ def check_mutated(story: Story, life: Life, change: str, movable: Set[str] = fro
         if how in ("error", "attention"):
             return [Violation("error", f"{run}: {text}")]
         if how == "divergence":
-            return repeated or _check_divergence(life, change, f"{run}: {text}")
+            return repeated or _check_divergence(life, change, run, f"{run}: {text}")
     return repeated or _check_outcomes(story, life, movable)
 
 
@@ -39,13 +39,14 @@ def diverged(life: Life) -> bool:
     return any(how == "divergence" for _, _, _, how, _ in life.of("end"))
 
 
-def _check_divergence(life: Life, change: str, text: str) -> list[Violation]:
-    """It is allowed if the change is not harmless, and nothing ran before it."""
+def _check_divergence(life: Life, change: str, run: str, text: str) -> list[Violation]:
+    """It is allowed if the change is not harmless, and nothing of the run, or of the child that stopped it,
+    ran before it. Another run in the same loop may be stopped by a step in doubt, long after it began."""
     if change in HARMLESS:
         return [Violation("divergence", text)]
-    stopped = [one.run for one in life.log[len(life.past) :] if one.type == "RunNeedsAttention"]
-    deepest = max(stopped, key=len, default="p")
-    ran = [name for _, _, run, _, name, _, _ in life.of("body") if run == deepest]
+    attended = [one.run for one in life.log[len(life.past) :] if one.type == "RunNeedsAttention"]
+    deepest = max((one for one in attended if one.startswith(f"{run}.")), key=len, default=run)
+    ran = [name for _, _, its, _, name, _, _ in life.of("body") if its == deepest]
     if ran:
         return [Violation("difference", f"bodies ran before the divergence: {', '.join(ran)}; {text}")]
     return []
