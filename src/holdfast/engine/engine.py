@@ -25,6 +25,7 @@ from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
 from holdfast.engine.heart import Heart
 from holdfast.engine.lifecycle import in_one_piece
+from holdfast.engine.location import Location
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
@@ -73,6 +74,7 @@ class Engine:
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
+        location: Location | None = None,
     ) -> None:
         prepare()
         self.store = store
@@ -84,6 +86,7 @@ class Engine:
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
+        self.location = location or Location(home, None)
         self.settle: Callable[[str], bool] = lambda _: False
         """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
         self.heart = Heart(self)
@@ -194,7 +197,8 @@ class Engine:
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
-        return c.CreateRun(run_id, code or codes.code_of(workflow), digested.digest, value, blob), blobs
+        code = self.location.record(code or codes.code_of(workflow))
+        return c.CreateRun(run_id, code, digested.digest, value, blob), blobs
 
     def attached(self, create: c.CreateRun) -> Run[Any] | None:
         """The handle of the run if this very process executes it already."""
