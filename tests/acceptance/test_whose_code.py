@@ -338,7 +338,7 @@ def test_workers_end_with_the_process_that_serves(cli, wait_until):
     wait_until((project / "slow-began").exists, "the step")
     (worker,) = children(serving.pid)
     serving.kill()
-    serving.communicate()
+    serving.wait()
     (project / "go").touch()
     wait_until(lambda: not Path(f"/proc/{worker}").exists(), "the worker's end", 8)
     assert "interrupted" in cli("list").out

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,11 +54,12 @@ class _Choice(NamedTuple):
 
 
 class Interpreters:
-    """Chooses one for each run. What it has to say of an interpreter is said once."""
+    """Chooses one for each run. A note about a recorded interpreter is printed once. Thread-safe."""
 
     def __init__(self, named: str | None = None) -> None:
         self._named = None if named is None else _resolved(named)
         self._choices: dict[str, _Choice] = {}
+        self._lock = threading.Lock()
 
     def choose(self, run_id: str, recorded: str) -> str:
         """The interpreter for a run that was started with `recorded`. Raises `NotFound` if the one that was
@@ -66,11 +68,13 @@ class Interpreters:
             return self._named
         if not recorded or is_this(recorded):
             return sys.executable
-        choice = self._choices.get(recorded)
-        if choice is None:
-            choice = self._choices[recorded] = _choose(recorded)
-            say(f"note: run {run_id} was started with {recorded}, {choice.note}; --python PATH names another")
-        return choice.path
+        with self._lock:
+            choice = self._choices.get(recorded)
+            if choice is None:
+                choice = self._choices[recorded] = _choose(recorded)
+                said = f"run {run_id} was started with {recorded}, {choice.note}"
+                say(f"note: {said}; --python PATH names another")
+            return choice.path
 
 
 def is_this(path: str) -> bool:

@@ -14,17 +14,15 @@ from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
 from holdfast.cli.foreground import execute
-from holdfast.cli.interpreter import Interpreters, is_this
 from holdfast.cli.listing import print_runs
 from holdfast.cli.moments import ago
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import complain, out
-from holdfast.engine.code import own_process
-from holdfast.engine.recovery import check_directory
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.interpreter import Interpreters
     from holdfast.cli.progress import Progress
     from holdfast.engine.location import Location
     from holdfast.kernel.events import Code
@@ -100,6 +98,8 @@ def resume_command(
             return _say_done(detail, as_json)
         place = opened.place
     progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
+    from holdfast.cli.interpreter import Interpreters
+
     location = wiring.find_location(place)
     location.told = root
     return _resume(detail, location, Interpreters(python), progress, take_over, as_json)
@@ -131,6 +131,8 @@ def _say_done(detail: Detail, as_json: bool) -> int:
 
 def _pass_on(run_id: str, code: Code, interpreters: Interpreters) -> None:
     """Let the interpreter that is to execute the run's code go on, if that is another one."""
+    from holdfast.cli.interpreter import is_this
+
     if os.environ.pop(_PASSED_ON, "") or code.argv:
         return
     path = interpreters.choose(run_id, code.interpreter)
@@ -149,6 +151,9 @@ def _resume(
 ) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
+    from holdfast.engine.code import own_process
+    from holdfast.engine.recovery import check_directory
+
     code = location.now(detail.state.code)
     _pass_on(detail.info.id, code, interpreters)
     own_process()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 """Raised when requests or answers change: two that do not agree do not work together."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Blocked when the process is started, until it can handle them."""
 _GRACE_S = 10.0
 _AT_ONCE = 130
 
@@ -127,6 +129,10 @@ def _fields(error: BaseException | None) -> dict[str, Any] | None:
 def main() -> None:
     """`FD HOME DIRECTORY [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, and what `--root`
     said."""
+    # Ctrl-C reaches every process of the terminal; whoever started this one decides what it means. Before any
+    # thread is started: what a thread starts must not inherit blocked signals.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     from holdfast import wiring
     from holdfast.engine.code import own_process
     from holdfast.engine.loaded_files import LoadedFiles
@@ -144,8 +150,6 @@ def main() -> None:
             engine.location.told, engine.location.only_missing = Path(sys.argv[4]), bool(sys.argv[5:])
         try:
             worker = Worker(channel, engine, loaded)
-            # Ctrl-C reaches every process of the terminal; whoever started this one decides what it means.
-            signal.signal(signal.SIGINT, lambda *_: None)
             # In a thread: the one that the signal interrupts may hold what stopping needs.
             signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=worker.dismiss).start())
             worker.serve()

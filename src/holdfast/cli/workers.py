@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import errors
 from holdfast.cli.interpreter import Interpreters
+from holdfast.cli.worker import SIGNALS
 from holdfast.engine.recovery import check_directory
 from holdfast.engine.serving import EndedElsewhere
 from holdfast.errors import HoldfastError
@@ -116,7 +120,7 @@ class Workers:
                 self._spare()
                 return reply
             self._retire(key, worker)
-        raise EndedElsewhere(f"the files of its code in {key.directory} keep changing", 0)
+        raise EndedElsewhere(f"no worker for the code in {key.directory} took it; its files keep changing", 1)
 
     def _worker(self, key: _Key) -> _Worker:
         """The worker of that key, with one more run to come."""
@@ -162,7 +166,7 @@ class _Worker:
     def __init__(self, key: _Key, arguments: list[str], stdout: Any) -> None:
         ours, theirs = socket.socketpair()
         try:
-            with theirs:
+            with theirs, _signals_later():
                 self.process = subprocess.Popen(
                     [key.interpreter, "-P", "-m", "holdfast.cli.worker", str(theirs.fileno()), *arguments],
                     cwd=key.cwd,
@@ -252,6 +256,16 @@ class _Worker:
             if not asked.reply.done():
                 taken = asked.taken or not spoke
                 asked.reply.set_exception(_ended(self._where, code) if taken else _Gone())
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """A process that is started here gets Ctrl-C and SIGTERM when it is ready for them, and says so."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Asked:
