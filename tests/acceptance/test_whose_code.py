@@ -232,7 +232,7 @@ def serve(cli, wait_until, run_id):
 
 def test_follow_executes_todays_code(cli, wait, following, wait_until):
     """An edited module is seen by the next run that is taken, also one of the same size and second."""
-    project = make_project(cli.directory / "p", "one")
+    project = make_project(cli.directory, "one")
     for number in range(4):
         wait(project, f"r{number}", approve=False)
     tools = project / "tools.py"
