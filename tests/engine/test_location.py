@@ -124,7 +124,7 @@ def test_what_somebody_says(root, home):
     code = code_in(root, Location(home, root))
     now = Path(shutil.copytree(root, root.with_name("copy")))
     location = Location(home, root)
-    location.told = now
+    location.given = now
     assert is_in(now, location.now(code))
     location.only_missing = True
     assert location.now(code) is code
@@ -142,6 +142,6 @@ def test_a_record_without_a_root(root, home):
     point(now, named)
     moved = Location(named, now).now(code)
     assert (moved.script, moved.cwd) == (str(now / "jobs" / "flow.py"), str(now))
-    told = Location(named.parent, None)
-    told.told = now
-    assert told.now(code).script == moved.script
+    elsewhere = Location(named.parent, None)
+    elsewhere.given = now
+    assert elsewhere.now(code).script == moved.script

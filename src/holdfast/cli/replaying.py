@@ -61,7 +61,7 @@ def replay_command(
             rows = opened.store.runs(status=IN_FLIGHT)
             there = {row.id for row in rows}
             ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
-        engine.location.told, engine.location.only_missing = root, everything
+        engine.location.given, engine.location.only_missing = root, everything
         workers = Workers(opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr)
         with closing(workers):
             found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))

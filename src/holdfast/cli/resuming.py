@@ -101,7 +101,7 @@ def resume_command(
     from holdfast.cli.interpreter import Interpreters
 
     location = wiring.find_location(place)
-    location.told = root
+    location.given = root
     return _resume(detail, location, Interpreters(python), progress, take_over, as_json)
 
 
@@ -163,7 +163,7 @@ def _resume(
     with access.open_to_execute(
         home=location.home, on_event=progress.on_event, on_output=progress.on_output
     ) as (opened, engine):
-        engine.location.told = location.told
+        engine.location.given = location.given
         return execute(
             opened,
             engine,

@@ -46,7 +46,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
             teller.tell(run_id, error)
             wiring.keep_to_quota(opened.place, engine)
 
-        engine.location.told, engine.location.only_missing = root, True
+        engine.location.given, engine.location.only_missing = root, True
         workers = Workers(
             opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr if as_json else None
         )

@@ -147,7 +147,7 @@ def main() -> None:
     try:
         engine = wiring.open_engine(place, store)
         if sys.argv[4:]:
-            engine.location.told, engine.location.only_missing = Path(sys.argv[4]), bool(sys.argv[5:])
+            engine.location.given, engine.location.only_missing = Path(sys.argv[4]), bool(sys.argv[5:])
         try:
             worker = Worker(channel, engine, loaded)
             # In a thread: the one that the signal interrupts may hold what stopping needs.

@@ -132,8 +132,8 @@ class Workers:
                 if worker is not None and worker.process.poll() is None:
                     worker.waited_for += 1
                     return worker
-            told = self._location.told
-            root = () if told is None else (str(told), *(("only",) if self._location.only_missing else ()))
+            given = self._location.given
+            root = () if given is None else (str(given), *(("only",) if self._location.only_missing else ()))
             worker = _Worker(key, [str(self._home), key.directory, *root], self._stdout)
             with self._lock:
                 worker.waited_for += 1

@@ -38,10 +38,10 @@ class Location:
         self.home = home.resolve()
         self._root = root
         self._recorded = self._describe()
-        self.told: Path | None = None
+        self.given: Path | None = None
         """The directory that somebody says the project is in now (`--root`)."""
         self.only_missing = False
-        """`told` counts only for runs whose own project is gone: others of the store may be elsewhere."""
+        """`given` counts only for runs whose own project is gone: others of the store may be elsewhere."""
 
     def record(self, code: Code) -> Code:
         """The code of a new run, with its project."""
@@ -50,7 +50,7 @@ class Location:
 
     def now(self, code: Code) -> Code:
         """The same code where it is now; unchanged if its project is where it was, or cannot be found."""
-        if code.root and code.root == self._recorded[0] and self.told is None:
+        if code.root and code.root == self._recorded[0] and self.given is None:
             return code
         move = self._move(code)
         if move is None or move.was == move.now:
@@ -78,8 +78,8 @@ class Location:
         if not code.root:
             return self._guess(code)
         was = Path(code.root)
-        if self.told is not None and not (self.only_missing and was.is_dir()):
-            return _Move(was, self.told) if _is_inside(code, was) else _by_ending(code, self.told)
+        if self.given is not None and not (self.only_missing and was.is_dir()):
+            return _Move(was, self.given) if _is_inside(code, was) else _by_ending(code, self.given)
         around = self._around(code.home)
         if around is not None:
             return _Move(was, around)
@@ -101,8 +101,8 @@ class Location:
         path = Path(code.script or code.cwd)
         if path.exists():
             return None
-        if self.told is not None:
-            return _by_ending(code, self.told)
+        if self.given is not None:
+            return _by_ending(code, self.given)
         if self._root is None or not (
             self.home.is_relative_to(self._root) or project.owns(self._root, self.home)
         ):
