@@ -15,6 +15,7 @@ HoldfastError
 │   ├── RunNotFound         no run has that id
 │   ├── StepNotFound        the run has no such step
 │   ├── CodeNotFound        the workflow of a run cannot be imported
+│   │   └── CodeClash       its modules would mix with those of other code in this process
 │   ├── SnapshotNotFound    no snapshot has that id
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
@@ -190,6 +191,12 @@ class CodeNotFound(NotFound):
         self.workflow = workflow
         self.why = why
         super().__init__(f"{workflow} cannot be loaded: {why}")
+
+
+class CodeClash(CodeNotFound):
+    """One process cannot have the modules of both directories; `holdfast resume` starts one for each."""
+
+    code = "code_clash"
 
 
 class SnapshotNotFound(NotFound, LookupError):

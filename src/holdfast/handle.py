@@ -117,7 +117,11 @@ class Holdfast:
         return self._engine.resume(run_id, take_over=take_over)
 
     def recover(self) -> list[Run[Any]]:
-        """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does."""
+        """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does.
+
+        A run whose code would mix its modules with those of this process is not executed: its handle
+        raises `CodeClash`, which names the command that resumes it.
+        """
         refuse_in_loop("hf.recover() blocks", "await hf.aio.recover()")
         return self._engine.recover()
 

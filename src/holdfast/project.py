@@ -148,6 +148,12 @@ def open_project(root: Path, data_home: Path, *, mint: Callable[[], str], create
     raise StoreError(f"{_pointer(root)} keeps changing; see what else writes to it, then try again")
 
 
+def owns(root: Path, home: Path) -> bool:
+    """Whether the store in `home` is that of the project at `root`: the root's pointer has its id."""
+    _, pointer = _read(_pointer(root))
+    return pointer is not None and _record(home, pointer.id) is not None
+
+
 def _look(root: Path, data_home: Path) -> _Found:
     state, pointer = _read(_pointer(root))
     if pointer is not None:

@@ -21,6 +21,7 @@ from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.location import Location
     from holdfast.engine.records import LogEvent
     from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
@@ -145,7 +146,15 @@ def open_engine(
     )
     files = Files(place.home, place.workspace, int(settings.largest_ignored_mb * 1024 * 1024))
     engine = Engine(
-        store, place.home, clock or SystemClock(), open_redactor(place), options, on_event, on_output, files
+        store,
+        place.home,
+        clock or SystemClock(),
+        open_redactor(place),
+        options,
+        on_event,
+        on_output,
+        files,
+        find_location(place),
     )
     if (place.home / "operations").is_dir():
         from holdfast.operations.recovery import recover
@@ -154,6 +163,13 @@ def open_engine(
     engine.settle = partial(_settle, engine)
     files.on_close = partial(keep_to_quota, place, engine)
     return engine
+
+
+def find_location(place: Place) -> Location:
+    """How the code of the store's runs is found from here."""
+    from holdfast.engine.location import Location
+
+    return Location(place.home, place.root.resolve())
 
 
 def _settle(engine: Engine, operation: str) -> bool:

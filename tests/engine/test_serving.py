@@ -1,14 +1,11 @@
 """`Service`: goes on with whatever can go on, until it is told to stop."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import RunCancelled, RunInterrupted, RunWaiting, approval, sleep, step, wait_for
-from holdfast.cli import serving as cli_serving
 from holdfast.engine import recovery
 from holdfast.engine.serving import EndedElsewhere, Service
 from holdfast.errors import CodeNotFound, StoreFull
@@ -20,9 +17,10 @@ def serve(open_hf):
     stop = threading.Event()
     threads = []
 
-    def start(limit=4):
+    def start(limit=4, elsewhere=None):
         told = []
-        service = Service(open_hf()._engine, limit, lambda run_id, error: told.append((run_id, error)))
+        tell = lambda run_id, error: told.append((run_id, error))  # noqa: E731
+        service = Service(open_hf()._engine, limit, tell, elsewhere)
         thread = threading.Thread(target=service.run, args=(stop,))
         thread.start()
         threads.append(thread)
@@ -279,9 +277,7 @@ def test_a_system_without_threads_is_no_reason_to_end(open_hf, act, serve, monke
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_workflow_that_exits_is_not_executed_over_and_over(
-    open_hf, act, serve, ran, monkeypatch, elsewhere
-):
+def test_a_workflow_that_exits_is_not_executed_over_and_over(open_hf, act, serve, ran, elsewhere):
     """It is told once, and tried again after a while."""
 
     def exits():
@@ -294,16 +290,15 @@ def test_a_workflow_that_exits_is_not_executed_over_and_over(
     parked(first, "x")
     first.close()
     reader = open_hf()
-    if elsewhere:
-        home = reader._engine.home
-        monkeypatch.setattr("holdfast.engine.serving._is_ours", lambda _: False)
-        monkeypatch.setattr(sys, "argv", ["serving", str(home), "x"])
 
-        def in_this_process(*_args, **_options):
-            return subprocess.CompletedProcess((), cli_serving.main())
+    def there(run_id, code):
+        """As a worker does, which is another process."""
+        assert code.name == "play"
+        run = open_hf()._engine.resume(run_id, stay=False)
+        run.rested.wait()
+        return EndedElsewhere(str(run.outcome.error), 1)
 
-        monkeypatch.setattr("holdfast.engine.serving.subprocess.run", in_this_process)
-    _, told = serve()
+    _, told = serve(elsewhere=there if elsewhere else None)
     reader.approve("x")
     until(lambda: told)
     threading.Event().wait(1.3)  # longer than between two looks for orphans

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
-from holdfast.errors import NeedsAttention
+from holdfast.errors import CodeNotFound, NeedsAttention
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
+    from holdfast.cli.workers import Workers
+    from holdfast.kernel.events import Code
     from holdfast.operations.replaying import Replay
 
 _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
@@ -26,8 +27,19 @@ _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
 @click.command("replay")
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="All runs that can still be resumed.")
+@click.option(
+    "--python", metavar="PATH", help="The interpreter for the code (default: the one a run was started with)."
+)
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    metavar="DIR",
+    help="Where the project is now, if it was moved; with --all, for runs whose project is gone.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
+def replay_command(
+    run: str | None, everything: bool, python: str | None, root: Path | None, as_json: bool
+) -> int:
     """Check the history of RUN against the code as it is now, without running a step.
 
     The workflow's function is executed with the recorded results, up to the first call that has none;
@@ -37,6 +49,9 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
     """
     if (run is None) is not everything:
         raise click.UsageError("name one RUN, or say --all")
+    from holdfast.cli.interpreter import Interpreters
+    from holdfast.cli.workers import Workers
+    from holdfast.operations.holding import load
     from holdfast.operations.replaying import IN_FLIGHT
 
     with access.open_to_execute() as (opened, engine):
@@ -46,7 +61,10 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
             rows = opened.store.runs(status=IN_FLIGHT)
             there = {row.id for row in rows}
             ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
-        found = list(_replay(engine, ids))
+        engine.location.given, engine.location.only_missing = root, everything
+        workers = Workers(opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr)
+        with closing(workers):
+            found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))
     if as_json:
         out.json([_fields(one) for one in found])
     else:
@@ -58,33 +76,20 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
     return NeedsAttention.exit_code if wrong else 0
 
 
-def _replay(engine: Engine, ids: Sequence[str]) -> Iterator[Replay]:
-    """One after the other, each where it was started; what the code prints is no part of the output."""
-    from holdfast.operations.holding import load
-    from holdfast.operations.replaying import replay
+def _replay(workers: Workers, ids: Sequence[tuple[str, Code]]) -> Iterator[Replay]:
+    """One after the other, each in a process for its code and its directory."""
+    from holdfast.operations.replaying import Replay
 
-    for n, run_id in enumerate(ids, 1):
+    for n, (run_id, code) in enumerate(ids, 1):
         if err.is_live:
             err.offer(f"\r\x1b[Kreplaying {n:,} of {len(ids):,}: {run_id}")
-        with _in_directory(load(engine, run_id).code.cwd), redirect_stdout(sys.stderr):
-            found = replay(engine, run_id)
+        try:
+            found = msgspec.convert(workers.replay(run_id, code), Replay)
+        except CodeNotFound as error:
+            found = Replay(run_id, code.name, "unloadable", why=error.why)
         yield found
     if err.is_live:
         err.offer("\r\x1b[K")
-
-
-@contextmanager
-def _in_directory(directory: str) -> Iterator[None]:
-    """Where the run was started: its relative paths mean what they meant then."""
-    if not directory or not Path(directory).is_dir():
-        yield
-        return
-    before = Path.cwd()
-    os.chdir(directory)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _fields(one: Replay) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast import wiring
 from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
@@ -21,7 +22,9 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.interpreter import Interpreters
     from holdfast.cli.progress import Progress
+    from holdfast.engine.location import Location
     from holdfast.kernel.events import Code
 
 USAGE = 2
@@ -42,6 +45,15 @@ _STATES = {
     "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
+@click.option(
+    "--python", metavar="PATH", help="The interpreter for its code (default: the one it was started with)."
+)
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    metavar="DIR",
+    help="Where its project is now, if it was moved; with --all, for runs whose project is gone.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option(
     "--json",
@@ -50,7 +62,14 @@ _STATES = {
     help="At the end print the run as `show --json` does; with --all each on a line.",
 )
 def resume_command(
-    run: str | None, everything: bool, follow: bool, take_over: bool, quiet: bool, as_json: bool
+    run: str | None,
+    everything: bool,
+    follow: bool,
+    take_over: bool,
+    python: str | None,
+    root: Path | None,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
@@ -59,7 +78,8 @@ def resume_command(
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
     cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
-    decided, whose sleep is over, whose process dies; any number of processes can.
+    decided, whose sleep is over, whose process dies; any number of processes can. The code of each directory
+    is executed in a process of its own, which is replaced when its files have changed.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
@@ -68,7 +88,7 @@ def resume_command(
             raise click.UsageError("--all takes no RUN and no --take-over")
         from holdfast.cli.serving import resume_all
 
-        return resume_all(follow=follow, as_json=as_json)
+        return resume_all(follow=follow, as_json=as_json, python=python, root=root)
     with access.open_to_read() as opened:
         chosen = opened.run(run).id if run is not None else _only_one(opened)
         if chosen is None:
@@ -76,9 +96,13 @@ def resume_command(
         detail = Detail(opened, chosen)
         if detail.info.status == "completed":
             return _say_done(detail, as_json)
-        home = opened.place.home
+        place = opened.place
     progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
-    return _resume(detail, home, progress, take_over, as_json)
+    from holdfast.cli.interpreter import Interpreters
+
+    location = wiring.find_location(place)
+    location.given = root
+    return _resume(detail, location, Interpreters(python), progress, take_over, as_json)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -105,28 +129,41 @@ def _say_done(detail: Detail, as_json: bool) -> int:
     return 0
 
 
-def _pass_on(code: Code) -> None:
-    """Let the interpreter that the run was started with go on: another one lacks what its code imports."""
-    theirs = Path(code.interpreter)
-    if code.argv or not code.interpreter or theirs.parent == Path(sys.executable).parent:
+def _pass_on(run_id: str, code: Code, interpreters: Interpreters) -> None:
+    """Let the interpreter that is to execute the run's code go on, if that is another one."""
+    from holdfast.cli.interpreter import is_this
+
+    if os.environ.pop(_PASSED_ON, "") or code.argv:
         return
-    if os.environ.get(_PASSED_ON) or not os.access(theirs, os.X_OK):
-        return
-    os.environ[_PASSED_ON] = "1"
-    os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
+    path = interpreters.choose(run_id, code.interpreter)
+    if not is_this(path):
+        os.environ[_PASSED_ON] = "1"
+        os.execv(path, [path, "-P", "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, home: Path, progress: Progress, take_over: bool, as_json: bool) -> int:
+def _resume(
+    detail: Detail,
+    location: Location,
+    interpreters: Interpreters,
+    progress: Progress,
+    take_over: bool,
+    as_json: bool,
+) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
-    code = detail.state.code
-    _pass_on(code)
-    if code.cwd and Path(code.cwd).is_dir():
+    from holdfast.engine.code import own_process
+    from holdfast.engine.recovery import check_directory
+
+    code = location.now(detail.state.code)
+    _pass_on(detail.info.id, code, interpreters)
+    own_process()
+    if code.cwd:
+        check_directory(detail.info.id, detail.state.code, code)
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
-    with access.open_to_execute(home=home, on_event=progress.on_event, on_output=progress.on_output) as (
-        opened,
-        engine,
-    ):
+    with access.open_to_execute(
+        home=location.home, on_event=progress.on_event, on_output=progress.on_output
+    ) as (opened, engine):
+        engine.location.given = location.given
         return execute(
             opened,
             engine,

@@ -1,7 +1,7 @@
 """Going on with every run of a store: `holdfast resume --all`, with `--follow` until it is stopped.
 
-A run of another directory or interpreter is executed by a process of its own:
-`python -m holdfast.cli.serving HOME RUN` goes on with one run, to its end or until it waits.
+The code of workflows is executed by worker processes (`holdfast.cli.workers`), one for each interpreter and
+directory; commands are executed by this one.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast import wiring
-from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunInterrupted, RunPaused, RunWaiting
+from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunPaused, RunWaiting
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.run import Run
 
 FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
@@ -24,11 +25,13 @@ _STOPPED = (RunWaiting, RunPaused)
 """What is no failure to go on: the run came to where it has to wait."""
 
 
-def resume_all(*, follow: bool, as_json: bool) -> int:
+def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: Path | None = None) -> int:
     """Serve what can go on now; to `follow`, until a signal comes."""
     from holdfast.cli import access
     from holdfast.cli.foreground import Foreground
+    from holdfast.cli.interpreter import Interpreters
     from holdfast.cli.terminal import say
+    from holdfast.cli.workers import Workers
     from holdfast.engine.serving import Service
 
     stop = threading.Event()
@@ -43,7 +46,11 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
             teller.tell(run_id, error)
             wiring.keep_to_quota(opened.place, engine)
 
-        service = Service(engine, engine.options.recover_limit, served)
+        engine.location.given, engine.location.only_missing = root, True
+        workers = Workers(
+            opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr if as_json else None
+        )
+        service = Service(engine, engine.options.recover_limit, served, workers.resume)
         if follow:
             # The owner is born here, so that whoever decides sees that somebody is there to go on.
             who = f"process {os.getpid()} (owner {engine.owner_id})"
@@ -52,8 +59,10 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
         def halt(why: str) -> None:
             stop.set()
             engine.stop(why)
+            workers.stop(why)
 
-        outcome = foreground.wait(lambda: (service.run if follow else service.drain)(stop), halt)
+        with closing(workers):
+            outcome = foreground.wait(lambda: (service.run if follow else service.drain)(stop), halt)
         if outcome.error is not None:
             raise outcome.error
         if not follow and not service.served:
@@ -105,40 +114,3 @@ def _exit_code(status: str, error: BaseException | None) -> int:
     if isinstance(error, HoldfastError) and not isinstance(error, _STOPPED):
         return error.exit_code
     return INTERRUPTED if status in ("pending", "running") else 0
-
-
-def main() -> int:
-    """Go on with one run, to its end or until it waits; the exit code says why it could not."""
-    from holdfast.cli.terminal import complain
-    from holdfast.engine.recovery import OPEN
-
-    home, run_id = sys.argv[1:3]
-    place = wiring.find_place({"home": home}, create=False)
-    store = wiring.open_store(place)
-    try:
-        engine = wiring.open_engine(place, store)
-        try:
-            run: Run[Any] = engine.resume(run_id, stay=False)
-            run.rested.wait()
-            row = store.run(run_id)
-            if run.outcome.error is None or row is None or row.status not in OPEN:
-                return 0
-            raise run.outcome.error
-        except KeyboardInterrupt:  # the run stops at its next step boundary
-            return INTERRUPTED
-        except (RunWaiting, RunPaused):
-            return 0
-        except RunInterrupted as error:  # by its own code: nobody has stopped this process
-            complain(str(error))
-            return FAILED
-        except HoldfastError as error:
-            complain(f"run {run_id} cannot go on: {error}")
-            return error.exit_code
-        finally:
-            engine.close()
-    finally:
-        store.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

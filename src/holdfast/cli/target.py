@@ -143,6 +143,7 @@ def load(function: Function) -> Any:
 
     from holdfast.engine import code as codes
 
+    codes.own_process()
     gc.enable()
     try:
         return codes.load(function.code)

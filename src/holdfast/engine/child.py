@@ -105,7 +105,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
     def make_claim() -> Claimed:
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = engine.store_value((tuple(args), kwargs), where)
-        code = codes.code_of(workflow)
+        code = engine.location.record(codes.code_of(workflow))
         # One directory per family: a child that is begun by another process is not begun elsewhere.
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
         create = c.CreateRun(

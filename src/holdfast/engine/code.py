@@ -3,7 +3,7 @@
 A function of a module is found by module and qualified name. A function of a script (`__main__`)
 is found by the script's path: the file is loaded under another name, so that its
 `if __name__ == "__main__"` part does not run, and the classes that the log knows as `__main__:X`
-are looked up there.
+are looked up there. The modules beside it are those of its own directory (`code_directory`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import os
 import sys
 import threading
 from contextvars import Token
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine import code_directory, source_loader
+from holdfast.engine.source_loader import FromSource
 from holdfast.errors import BadInput, CodeNotFound
 from holdfast.kernel.classes import Alias, alias_module, enter_alias, leave_alias
 from holdfast.kernel.events import Code
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from holdfast.engine.workflow import AsyncWorkflow, Workflow
 
 _loading = threading.local()
+
+
+def own_process() -> None:
+    """From now on this process executes the code of one directory, as its files are now: called in what
+    holdfast itself starts to execute runs."""
+    code_directory.keep_to_one()
+    source_loader.install()
 
 
 def code_of(workflow: Workflow[Any, Any] | AsyncWorkflow[Any, Any]) -> Code:
@@ -69,6 +77,17 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
     return found
 
 
+def check(code: Code) -> None:
+    """Raises `CodeClash` if classes that the run names would be those of other code in this process."""
+    where = f"{code.script or code.module}:{code.name}"
+    if code.script:
+        path = Path(code.script)
+        if code.script not in _modules and _name_of(path) not in sys.modules and path.is_file():
+            code_directory.check(path.resolve().parent, where, path.stem)
+    elif code.cwd and not code.argv and Path(code.cwd).is_dir():
+        code_directory.check_for(code.module, Path(code.cwd).resolve(), where)
+
+
 def load_script(script: str, where: str) -> ModuleType:
     """The module of a script's file, loaded once, never as `__main__`."""
     path = Path(script)
@@ -88,13 +107,13 @@ def load_script(script: str, where: str) -> ModuleType:
 def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
     if not path.is_file():
         raise CodeNotFound(where, f"the file {script} does not exist; put it back, then resume")
-    loader = _FromSource(name, str(path))
+    loader = FromSource(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
         raise CodeNotFound(where, f"{script} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    code_directory.enter(path.resolve().parent, where, path.stem)
     sys.modules[name] = module
-    _put_on_path(str(path.parent))
     try:
         _execute(loader, module)
     except BaseException as error:
@@ -104,16 +123,6 @@ def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
         raise
     alias_module("__main__", name)
     return module
-
-
-class _FromSource(SourceFileLoader):
-    """Always reads the file itself: a cache of bytecode goes by size and second, and an edit may
-    change neither."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
-        return code
 
 
 def _name_of(path: Path) -> str:
@@ -156,8 +165,8 @@ def refuse_while_loading() -> None:
 
 
 def _import(code: Code, where: str) -> ModuleType:
-    if code.cwd:
-        _put_on_path(code.cwd)
+    if code.cwd and Path(code.cwd).is_dir():
+        code_directory.enter_for(code.module, Path(code.cwd).resolve(), where)
     try:
         return importlib.import_module(code.module)
     except ModuleNotFoundError as error:
@@ -174,11 +183,6 @@ def _why(doing: str, error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f'{doing} it ended the program ({error}); put that part under `if __name__ == "__main__":`'
     return f"{doing} it raised {type(error).__name__}: {error}"
-
-
-def _put_on_path(directory: str) -> None:
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
 
 
 def _script_of(module: ModuleType) -> str:

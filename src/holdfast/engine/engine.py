@@ -26,6 +26,7 @@ from holdfast.engine.flusher import Flusher
 from holdfast.engine.follower import Follower
 from holdfast.engine.heart import Heart
 from holdfast.engine.lifecycle import in_one_piece
+from holdfast.engine.location import Location
 from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
@@ -74,6 +75,7 @@ class Engine:
         on_event: Callable[[LogEvent], None] | None = None,
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
+        location: Location | None = None,
     ) -> None:
         prepare()
         self.store = store
@@ -85,6 +87,7 @@ class Engine:
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
+        self.location = location or Location(home, None)
         self.settle: Callable[[str], bool] = lambda _: False
         """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
         self.heart = Heart(self)
@@ -199,7 +202,7 @@ class Engine:
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
-        code = code or codes.code_of(workflow)
+        code = self.location.record(code or codes.code_of(workflow))
         older = tuple(workflow.signature.older(args, kwargs))
         return c.CreateRun(run_id, code, digested.digest, value, blob, older=older), blobs
 

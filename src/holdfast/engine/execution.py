@@ -100,6 +100,7 @@ class Execution:
         self.engine = engine
         self.id = run_id
         self.state = state
+        state.code = engine.location.now(state.code)
         self.epoch = state.epoch
         self.claimed_at = state.version
         """What is older was meant for those who had the run before."""

@@ -41,7 +41,7 @@ class Files:
         from holdfast.workspace import Workspace
 
         path = Path(root)
-        if self.root is not None and _is(self.root, mark) and not _is(path, mark):
+        if self.root is not None and is_directory(self.root, mark) and not is_directory(path, mark):
             path = self.root
         with self._lock:
             if path not in self._open:
@@ -118,8 +118,8 @@ def mark_of(root: Path) -> str:
     return f"{status.st_dev:x}-{status.st_ino:x}"
 
 
-def _is(root: Path, mark: str) -> bool:
-    """Whether it is there, and that directory."""
+def is_directory(root: Path, mark: str) -> bool:
+    """Whether it is there, and the directory that `mark` says."""
     try:
         return mark_of(root) == mark
     except BadWorkspace:

@@ -25,6 +25,7 @@ from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.scope import NEVER, Deadline, Scope, current
 from holdfast.errors import (
+    CodeClash,
     CodeNotFound,
     HoldfastError,
     NotAwaited,
@@ -117,13 +118,27 @@ def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
 
 def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
     """The outcome of a run that has ended before. If it is of a class of the run's script, that is loaded."""
+    from holdfast.engine.recovery import check_code, load_code
+
+    recorded, state.code = state.code, engine.location.now(state.code)
     try:
+        if _names_classes(state):
+            check_code(run_id, state.code)
         return _ended(engine, run_id, state)
+    except CodeClash:
+        raise
     except CodeNotFound:
         if not state.code.script:
             raise
-        codes.load(state.code)
+        load_code(engine, run_id, recorded)
         return _ended(engine, run_id, state)
+
+
+def _names_classes(state: RunState) -> bool:
+    """Whether the outcome may be of a class that a module of the run's code has."""
+    if state.error is not None:
+        return not state.error.type.startswith("builtins:")
+    return bool(state.blob) or b'"$' in bytes(state.result)
 
 
 def _ended(engine: Engine, run_id: str, state: RunState) -> Outcome:

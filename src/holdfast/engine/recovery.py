@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import code as codes
@@ -13,12 +14,13 @@ from holdfast.engine.ownership import is_alive
 from holdfast.engine.perform import Outcome
 from holdfast.engine.run import Run
 from holdfast.engine.unreleased import is_held
-from holdfast.errors import CrashLoop, InDoubt, RunPaused
+from holdfast.errors import CodeClash, CodeNotFound, CrashLoop, InDoubt, RunPaused
 from holdfast.kernel.evolve import fold
 from holdfast.store.port import RunFilter, RunRow
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
+    from holdfast.engine.engine import AnyWorkflow, Engine
+    from holdfast.kernel.events import Code
 
 OPEN = ("pending", "running", "sleeping", "waiting")
 """The statuses of a run that goes on by itself, now or later."""
@@ -37,8 +39,60 @@ def claim_to_resume(engine: Engine, run_id: str, found: list[Any], *, take_over:
     doubtful = [step for step in state.in_doubt() if not step.verifiable]
     if doubtful:
         raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
-    found.append(codes.load(state.code))
+    found.append(load_code(engine, run_id, state.code))
     return claim(engine, run_id, reopen=True, force=take_over)
+
+
+def load_code(engine: Engine, run_id: str, code: Code) -> AnyWorkflow:
+    """The run's workflow, from where its project is now. Raises `CodeNotFound`, and `CodeClash` with the
+    command that resumes the run in a process of its own."""
+    now = engine.location.now(code)
+    try:
+        return codes.load(now)
+    except CodeClash as error:
+        way = f"`holdfast resume {run_id}` resumes run {run_id} in a process of its own"
+        raise CodeClash(error.workflow, f"{error.why}; {way}") from None
+    except CodeNotFound as error:
+        gone = gone_path(now)
+        if not gone:
+            raise
+        raise CodeNotFound(error.workflow, _not_there(run_id, code, now, gone)) from None
+
+
+def check_code(run_id: str, code: Code) -> None:
+    """Raises `CodeClash` if the outcome of an ended run would be of classes of other code in this process."""
+    try:
+        codes.check(code)
+    except CodeClash as error:
+        raise CodeClash(error.workflow, f"{error.why}; `holdfast show {run_id}` shows the result") from None
+
+
+def check_directory(run_id: str, code: Code, now: Code) -> None:
+    """Raises `CodeNotFound` if the directory that the run works in is gone: its relative paths would mean
+    something else anywhere else."""
+    if now.cwd and not Path(now.cwd).is_dir():
+        also = f", nor {now.cwd}, where it would be now" if now.cwd != code.cwd else ""
+        raise CodeNotFound(
+            code.name if code.argv else f"{code.script or code.module}:{code.name}",
+            f"its working directory {code.cwd} does not exist{also}; make it again, or say where its project "
+            f"is now: `holdfast resume {run_id} --root DIR`",
+        )
+
+
+def gone_path(code: Code) -> str:
+    """What of the code's place does not exist: its file, or the directory of its module; empty if it does."""
+    path = code.script or ("" if code.argv else code.cwd)
+    return "" if not path or Path(path).exists() else path
+
+
+def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
+    recorded = code.script or code.cwd
+    also = f", nor {gone}, where it would be now" if gone != recorded else ""
+    kind = "file" if code.script else "directory"
+    return (
+        f"the {kind} {recorded} does not exist{also}; put it back, or say where its project is now: "
+        f"`holdfast resume {run_id} --root DIR`"
+    )
 
 
 def ready(engine: Engine) -> list[str]:

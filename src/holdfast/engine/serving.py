@@ -1,25 +1,20 @@
 """Serving a store: go on with every run that can, until told to stop.
 
 Parked runs whose gate was decided or whose time has come, and those whose owner died. Any number of
-processes may serve one store: who claims a run first has it. A run is executed here if it belongs to the
-directory and the interpreter of this process, and otherwise in a process of its own.
+processes may serve one store: who claims a run first has it. Commands are executed here. The code of
+workflows is executed `elsewhere`, if that is given: by processes that have the modules of one directory each.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine import recovery
 from holdfast.engine.run import Run
 from holdfast.errors import (
-    HoldfastError,
     OwnershipLost,
     Refused,
     RunHeld,
@@ -36,9 +31,9 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
-_STORE_AGAIN_S = 1.0
+_SOON_AGAIN_S = 1.0
+"""After a fault of the store, and when the process that executed it was killed."""
 _REFUSED_AGAIN_S = 30.0
-_INTERRUPTED = 130
 _NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
 """What is no news: somebody else has the run, or this process stops."""
 
@@ -46,12 +41,18 @@ OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
 
 
-class EndedElsewhere(Refused):
-    """The process that was to go on with a run could not; its exit code says why."""
+Elsewhere = Callable[[str, e.Code], BaseException | None]
+"""Executes a run, by its id and its code, in another process; what kept it from its end, if anything did."""
 
-    def __init__(self, where: str, code: int) -> None:
-        super().__init__(f"its process in {where} ended with {code}")
-        self.ended_with = code
+
+class EndedElsewhere(Refused):
+    """The process that was to go on with a run could not."""
+
+    code = "ended_elsewhere"
+
+    def __init__(self, why: str, ended_with: int) -> None:
+        super().__init__(why)
+        self.ended_with = ended_with
 
 
 class _Refusal(NamedTuple):
@@ -66,7 +67,14 @@ class _Refusal(NamedTuple):
 class Service:
     """At most `limit` runs at a time; those that wait do not count."""
 
-    def __init__(self, engine: Engine, limit: int, on_served: OnServed | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limit: int,
+        on_served: OnServed | None = None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._elsewhere = elsewhere
         self._engine = engine
         self._limit = limit
         self._on_served = on_served
@@ -155,8 +163,8 @@ class Service:
         try:
             recovery.check_unasked(self._engine, run_id)
             code = self._code(run_id)
-            if code is not None and not _is_ours(code):
-                error = _execute_elsewhere(self._engine.home, run_id, code)
+            if self._elsewhere is not None and code is not None and not code.argv:
+                error = self._elsewhere(run_id, code)
             else:
                 run: Run[Any] = self._engine.resume(run_id, stay=False)
                 run.rested.wait()
@@ -181,7 +189,10 @@ class Service:
             return
         if error is not None and not isinstance(error, RunWaiting):
             known = self._refused.get(tried.id)
-            after_s = _STORE_AGAIN_S if isinstance(error, StoreError) else _REFUSED_AGAIN_S
+            soon = isinstance(error, StoreError) or (
+                isinstance(error, EndedElsewhere) and error.ended_with < 0
+            )
+            after_s = _SOON_AGAIN_S if soon else _REFUSED_AGAIN_S
             again_at = self._engine.clock.monotonic() + after_s
             now = self._refused[tried.id] = _Refusal(self._tried_version(tried), str(error), again_at)
             if known is not None and known[:2] == now[:2]:
@@ -195,26 +206,3 @@ class Service:
         it is now, with what was written of the attempt itself."""
         row = self._engine.store.run(tried.id)
         return row.version if row is not None and row.epoch != tried.epoch else tried.version
-
-
-def _is_ours(code: e.Code) -> bool:
-    """Whether the run's code is found, and its relative paths mean what they meant, in this process."""
-    if code.argv:
-        return True
-    here = not code.cwd or Path(code.cwd) == Path.cwd() or not Path(code.cwd).is_dir()
-    same = not code.interpreter or Path(code.interpreter).parent == Path(sys.executable).parent
-    return here and (same or not os.access(code.interpreter, os.X_OK))
-
-
-def _execute_elsewhere(home: Path, run_id: str, code: e.Code) -> HoldfastError | None:
-    """Go on with the run in its own directory, by its own interpreter. Why it could not be, if so: that
-    process has said more."""
-    interpreter = code.interpreter if os.access(code.interpreter, os.X_OK) else sys.executable
-    where = code.cwd if Path(code.cwd).is_dir() else os.getcwd()
-    done = subprocess.run(
-        [interpreter, "-m", "holdfast.cli.serving", str(home), run_id],
-        cwd=where,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    return None if done.returncode in (0, _INTERRUPTED) else EndedElsewhere(where, done.returncode)

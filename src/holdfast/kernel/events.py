@@ -67,7 +67,11 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Code(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a workflow's code is: a function in a module, a function in a script, or one command."""
+    """Where a workflow's code is: a function in a module, a function in a script, or one command.
+
+    `root` is the root of its project, `mark` says which directory that was, and `home` is where the store
+    was inside it, if it was: so the code is found again in a project that was moved or copied.
+    """
 
     name: str
     module: str = ""
@@ -75,6 +79,9 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     argv: tuple[str, ...] = ()
     cwd: str = ""
     interpreter: str = ""
+    root: str = ""
+    mark: str = ""
+    home: str = ""
 
 
 class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -241,7 +241,11 @@ class _Moved(NamedTuple):
 
     def code(self, code: e.Code) -> e.Code:
         """Where the fork's code is, and where it works: in its own directory what was in the root."""
-        return msgspec.structs.replace(code, cwd=self._inside(code.cwd), script=self._inside(code.script))
+        moved = msgspec.structs.replace(code, cwd=self._inside(code.cwd), script=self._inside(code.script))
+        root = self._inside(code.root)
+        if root == code.root:
+            return moved
+        return msgspec.structs.replace(moved, root=root, mark=mark_of(Path(root)), home="")
 
     def _inside(self, path: str) -> str:
         if not path or not Path(path).is_relative_to(self.root):

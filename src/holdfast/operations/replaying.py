@@ -18,6 +18,7 @@ from holdfast.engine import step as steps
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
 from holdfast.engine.perform import Outcome
+from holdfast.engine.recovery import load_code
 from holdfast.engine.scope import Scope, current
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
 from holdfast.kernel.history import OUTCOMES
@@ -79,7 +80,8 @@ def _replay(engine: Engine, run_id: str, state: RunState) -> Replay:
     name = state.code.name
     alias = None
     try:
-        workflow = codes.load(state.code)
+        workflow = load_code(engine, run_id, state.code)
+        state.code = engine.location.now(state.code)
         alias = codes.enter(state.code)
         args, kwargs = engine.load_value(state.args, state.args_blob)
     except CodeNotFound as error:

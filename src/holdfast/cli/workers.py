@@ -1,0 +1,297 @@
+"""The worker processes of a store: one for each interpreter, working directory and directory of code.
+
+Modules of two directories never meet in one process. A worker whose files have changed since it loaded them
+is replaced: the runs that it has are let end, the next run is taken by a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast import errors
+from holdfast.cli.interpreter import Interpreters
+from holdfast.cli.worker import SIGNALS
+from holdfast.engine.recovery import check_directory
+from holdfast.engine.serving import EndedElsewhere
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.engine.location import Location
+    from holdfast.kernel.events import Code
+
+_IDLE = 4
+"""So many workers are kept when they have nothing to do."""
+_LOOK_EVERY_S = 0.5
+_TRIES = 5
+
+
+class _Key(NamedTuple):
+    interpreter: str
+    cwd: str
+    directory: str
+
+
+class _Gone(Exception):
+    """The worker ended before it took the run."""
+
+
+class Workers:
+    """Thread-safe. `close` waits until all have ended."""
+
+    def __init__(
+        self,
+        home: Path,
+        location: Location,
+        interpreters: Interpreters,
+        *,
+        stdout: Any = None,
+    ) -> None:
+        self._home = home
+        self._location = location
+        self._interpreters = interpreters
+        self._stdout = stdout
+        self._lock = threading.Lock()
+        self._starting: dict[_Key, threading.Lock] = {}
+        self._workers: dict[_Key, _Worker] = {}
+        self._retired: list[_Worker] = []
+        self._why = ""
+
+    def resume(self, run_id: str, code: Code) -> HoldfastError | None:
+        """Go on with the run to its end or to where it waits; what kept it from its end, if anything did."""
+        try:
+            return _error(self._ask("resume", run_id, code))
+        except HoldfastError as error:
+            return error
+
+    def replay(self, run_id: str, code: Code) -> dict[str, Any]:
+        """What `operations.replaying.replay` finds, as data."""
+        reply = self._ask("replay", run_id, code)
+        error = _error(reply)
+        if error is not None:
+            raise error
+        found: dict[str, Any] = reply["replay"]
+        return found
+
+    def stop(self, why: str) -> None:
+        """Make all runs stop at their next step boundary."""
+        with self._lock:
+            self._why = why
+            workers = [*self._workers.values(), *self._retired]
+        for worker in workers:
+            worker.send({"do": "stop", "why": why})
+
+    def close(self) -> None:
+        """Let them end, and wait for it."""
+        with self._lock:
+            workers = [*self._workers.values(), *self._retired]
+            self._workers, self._retired = {}, []
+        for worker in workers:
+            worker.send({"do": "end"})
+        for worker in workers:
+            worker.process.wait()
+
+    def _ask(self, what: str, run_id: str, code: Code) -> dict[str, Any]:
+        now = self._location.now(code)
+        check_directory(run_id, code, now)
+        key = _Key(
+            self._interpreters.choose(run_id, now.interpreter),
+            now.cwd or os.getcwd(),
+            str(Path(now.script).parent) if now.script else now.cwd,
+        )
+        for _ in range(_TRIES):
+            worker = self._worker(key)
+            try:
+                reply = worker.ask(what, run_id)
+            except _Gone:
+                self._retire(key, worker)
+                continue
+            if "changed" not in reply:
+                self._spare()
+                return reply
+            self._retire(key, worker)
+        raise EndedElsewhere(f"no worker for the code in {key.directory} took it; its files keep changing", 1)
+
+    def _worker(self, key: _Key) -> _Worker:
+        """The worker of that key, with one more run to come."""
+        with self._lock:
+            turn = self._starting.setdefault(key, threading.Lock())
+        with turn:
+            with self._lock:
+                worker = self._workers.get(key)
+                if worker is not None and worker.process.poll() is None:
+                    worker.waited_for += 1
+                    return worker
+            given = self._location.given
+            root = () if given is None else (str(given), *(("only",) if self._location.only_missing else ()))
+            worker = _Worker(key, [str(self._home), key.directory, *root], self._stdout)
+            with self._lock:
+                worker.waited_for += 1
+                self._workers[key] = worker
+                why = self._why
+            if why:  # it was told to all others meanwhile
+                worker.send({"do": "stop", "why": why})
+            return worker
+
+    def _retire(self, key: _Key, worker: _Worker) -> None:
+        """No run is given to it any more; it ends with the last that it has."""
+        with self._lock:
+            if self._workers.get(key) is worker:
+                del self._workers[key]
+            self._retired = [one for one in self._retired if one.process.poll() is None] + [worker]
+        worker.send({"do": "end"})
+
+    def _spare(self) -> None:
+        """Keep few workers that have nothing to do: those that were last at work."""
+        with self._lock:
+            idle = [(key, one) for key, one in self._workers.items() if not one.waited_for]
+        idle.sort(key=lambda pair: pair[1].last_used)
+        for key, worker in idle[:-_IDLE]:
+            self._retire(key, worker)
+
+
+class _Worker:
+    """One process, and the requests that it has not answered."""
+
+    def __init__(self, key: _Key, arguments: list[str], stdout: Any) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, _signals_later():
+                self.process = subprocess.Popen(
+                    [key.interpreter, "-P", "-m", "holdfast.cli.worker", str(theirs.fileno()), *arguments],
+                    cwd=key.cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    pass_fds=(theirs.fileno(),),
+                )
+        except OSError as error:
+            ours.close()
+            raise EndedElsewhere(f"{key.interpreter} cannot be started in {key.cwd}: {error}", 1) from error
+        self._where = key.directory
+        self._channel = ours
+        self._channel.settimeout(_LOOK_EVERY_S)
+        self._lock = threading.Lock()
+        self._number = 0
+        self._asked: dict[int, _Asked] = {}
+        self._gone = False
+        self.waited_for = 0
+        self.last_used = time.monotonic()
+        threading.Thread(target=self._listen, name="holdfast-worker", daemon=True).start()
+
+    def ask(self, what: str, run_id: str) -> dict[str, Any]:
+        """The answer. Raises `_Gone` if it ended before it took the run, and `EndedElsewhere` if it did
+        while it had it."""
+        asked = _Asked()
+        with self._lock:
+            self._number += 1
+            number = self._number
+            if not self._gone:
+                self._asked[number] = asked
+        try:
+            if number not in self._asked or not self.send({"do": what, "run": run_id, "number": number}):
+                raise _Gone
+            return asked.reply.result()
+        finally:
+            with self._lock:
+                self._asked.pop(number, None)
+            self.waited_for -= 1
+            self.last_used = time.monotonic()
+
+    def send(self, fields: dict[str, Any]) -> bool:
+        """False if it is gone."""
+        data = json.dumps(fields).encode() + b"\n"
+        with self._lock:
+            try:
+                self._channel.sendall(data)
+            except OSError:
+                return False
+        return True
+
+    def _listen(self) -> None:
+        """Until it has ended: a process that it has left behind may hold its end of the socket open."""
+        said = b""
+        spoke = False
+        while True:
+            try:
+                piece = self._channel.recv(65536)
+            except TimeoutError:
+                if self.process.poll() is None:
+                    continue
+                piece = b""
+            except OSError:
+                piece = b""
+            if not piece:
+                break
+            *lines, said = (said + piece).split(b"\n")
+            for line in lines:
+                spoke = True
+                self._take(json.loads(line))
+        self._end(self.process.wait(), spoke)
+
+    def _take(self, reply: dict[str, Any]) -> None:
+        asked = self._asked.get(reply.get("number", 0))
+        if asked is None:
+            return
+        if "taken" in reply:
+            asked.taken = True
+        else:
+            asked.reply.set_result(reply)
+
+    def _end(self, code: int, spoke: bool) -> None:
+        with self._lock:
+            self._gone = True
+            left = list(self._asked.values())
+            self._channel.close()
+        for asked in left:
+            if not asked.reply.done():
+                taken = asked.taken or not spoke
+                asked.reply.set_exception(_ended(self._where, code) if taken else _Gone())
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """A process that is started here gets Ctrl-C and SIGTERM when it is ready for them, and says so."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Asked:
+    def __init__(self) -> None:
+        self.taken = False
+        self.reply: Future[dict[str, Any]] = Future()
+
+
+def _ended(where: str, code: int) -> EndedElsewhere:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    return EndedElsewhere(f"its process for {where} {how}", code)
+
+
+def _error(reply: dict[str, Any]) -> HoldfastError | None:
+    """The error that the worker names, as one of the same class."""
+    named = reply["error"]
+    if named is None:
+        return None
+    cls = _classes().get(named["code"])
+    if cls is None:
+        return EndedElsewhere(named["message"], 1)
+    error = cls.__new__(cls)
+    error.args = (named["message"],)
+    return error
+
+
+def _classes() -> dict[str, type[HoldfastError]]:
+    found = (one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HoldfastError))
+    return {cls.code: cls for cls in found}

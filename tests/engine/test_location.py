@@ -1,0 +1,147 @@
+"""`Location`: where the code of a run is, whose project may have been moved."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.location import Location
+from holdfast.kernel.events import Code
+
+
+@pytest.fixture
+def root(tmp_path):
+    return make(tmp_path / "kelp")
+
+
+def make(root: Path) -> Path:
+    (root / "jobs").mkdir(parents=True)
+    (root / "jobs" / "flow.py").touch()
+    (root / ".venv" / "bin").mkdir(parents=True)
+    (root / ".venv" / "bin" / "python").touch()
+    return root
+
+
+def code_in(root: Path, location: Location) -> Code:
+    return location.record(
+        Code(
+            "main",
+            script=str(root / "jobs" / "flow.py"),
+            cwd=str(root),
+            interpreter=str(root / ".venv" / "bin" / "python"),
+        )
+    )
+
+
+def paths(code: Code) -> tuple[str, str, str]:
+    return code.script, code.cwd, code.interpreter
+
+
+def is_in(root: Path, code: Code) -> bool:
+    return paths(code) == paths(code_in(root, Location(root, None)))
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def point(root: Path, home: Path) -> None:
+    """As a project and its store point at each other."""
+    (root / ".holdfast").mkdir(exist_ok=True)
+    card = json.dumps({"id": "abcd", "name": "kelp", "root": str(root)})
+    (root / ".holdfast" / "project.json").write_text(card)
+    (home / "project.json").write_text(card)
+
+
+def test_what_is_where_it_was(root, home):
+    code = code_in(root, Location(home, root))
+    assert (code.root, code.home) == (str(root), "")
+    assert Location(home, root).now(code) is code
+    assert Location(home, root.parent).now(code) is code
+    assert Location(home, None).now(code) is code
+
+
+def test_a_directory_that_was_moved(root, home):
+    """It is known by itself, whatever has taken its place, and whose store it is."""
+    code = code_in(root, Location(home, root))
+    now = root.rename(root.with_name("moved"))
+    assert is_in(now, Location(home, now).now(code))
+    make(root)
+    assert is_in(now, Location(home, now).now(code))
+    assert Location(home, root).now(code) is code
+
+
+def test_what_lies_outside_the_root_stays(root, home, tmp_path):
+    code = Location(home, root).record(Code("main", script="/elsewhere/flow.py", cwd=str(root)))
+    now = root.rename(root.with_name("moved"))
+    assert Location(home, now).now(code).script == "/elsewhere/flow.py"
+
+
+def test_an_interpreter_that_did_not_come_along(root, home):
+    code = code_in(root, Location(home, root))
+    now = root.rename(root.with_name("moved"))
+    shutil.rmtree(now / ".venv")
+    assert Location(home, now).now(code).interpreter == code.interpreter
+
+
+def test_a_project_on_another_disk(root, home):
+    """By the id that it shares with its store; a directory that only looks the same is not taken for it."""
+    code = code_in(root, Location(home, root))
+    now = Path(shutil.copytree(root, root.with_name("moved")))
+    shutil.rmtree(root)
+    assert Location(home, now).now(code) is code
+    point(now, home)
+    assert is_in(now, Location(home, now).now(code))
+
+
+def test_a_copy_beside_the_original(root, home):
+    """The original is there: its runs are its own, though the store is the copy's."""
+    code = code_in(root, Location(home, root))
+    copy = Path(shutil.copytree(root, root.with_name("copy")))
+    point(copy, home)
+    assert Location(home, copy).now(code) is code
+
+
+@pytest.mark.parametrize("original", [True, False])
+def test_a_store_inside_the_project(root, original):
+    """It was moved or copied with it: the runs in it are those of where it is now, from wherever it is
+    opened."""
+    (root / ".hf").mkdir()
+    code = code_in(root, Location(root / ".hf", root))
+    assert code.home == ".hf"
+    now = Path(shutil.copytree(root, root.with_name("copy")))
+    if not original:
+        shutil.rmtree(root)
+    assert is_in(now, Location(now / ".hf", now).now(code))
+    assert is_in(now, Location(now / ".hf", root.parent).now(code))
+
+
+def test_what_somebody_says(root, home):
+    """`--root` wins; with `--all`, only for what is gone."""
+    code = code_in(root, Location(home, root))
+    now = Path(shutil.copytree(root, root.with_name("copy")))
+    location = Location(home, root)
+    location.given = now
+    assert is_in(now, location.now(code))
+    location.only_missing = True
+    assert location.now(code) is code
+    shutil.rmtree(root)
+    assert is_in(now, location.now(code))
+
+
+def test_a_record_without_a_root(root, home):
+    """Of an older holdfast: by the name of the project, and only in its own store."""
+    code = Code("main", script=str(root / "jobs" / "flow.py"), cwd=str(root))
+    assert Location(home, root).now(code) is code
+    now = root.rename(root.parent / "new")
+    named = home.rename(home.with_name("kelp-abcd"))
+    assert Location(named, now).now(code) is code
+    point(now, named)
+    moved = Location(named, now).now(code)
+    assert (moved.script, moved.cwd) == (str(now / "jobs" / "flow.py"), str(now))
+    elsewhere = Location(named.parent, None)
+    elsewhere.given = now
+    assert elsewhere.now(code).script == moved.script
