@@ -66,6 +66,8 @@ SECTIONS = {
         "gc": _Entry("keeping", "Remove saved files that nothing needs."),
         "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
         "archive": _Entry("archiving", "Move runs that ended into a file."),
+        "trust": _Entry("trusting", "Allow settings or a store from somewhere else."),
+        "untrust": _Entry("trusting", "Take back what `trust` allowed."),
         "config": _Entry("config", "Show the settings and where each came from.", only="show"),
     },
     "First steps": {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast import wiring
 from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
@@ -31,7 +32,8 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
     """Check the history of RUN against the code as it is now, without running a step.
 
     The workflow's function is executed with the recorded results, up to the first call that has none;
-    what it does between its steps, it does. Nothing is written.
+    what it does between its steps, it does. Nothing is written. A store that you did not make here names code
+    that may be another's: `holdfast trust DIR` allows it.
 
     Exits with 0 if all match and with 6 if one does not: for CI, before new code goes out.
     """
@@ -39,7 +41,9 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
         raise click.UsageError("name one RUN, or say --all")
     from holdfast.operations.replaying import IN_FLIGHT
 
-    with access.open_to_execute() as (opened, engine):
+    place = access.find_place()
+    wiring.refuse_foreign_code(place.home)
+    with access.open_to_execute(to_look=True) as (opened, engine):
         if run is not None:
             ids = [opened.reading.find(run)]
         else:
