@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli import app
-from holdfast.cli.terminal import err
+from holdfast.cli.terminal import err, hear_warnings
 from holdfast.engine.reading import Reading
 from holdfast.errors import NotFound, RunNotFound
 from holdfast.sizes import amount
@@ -62,6 +62,7 @@ def open_files() -> Iterator[Files]:
     """The workspace, to be looked at. Where there is no store yet none is made: what a snapshot needs to keep
     goes to a directory that is removed."""
     with ExitStack() as stack:
+        hear_warnings()
         try:
             place = find_place()
         except NotFound:
@@ -78,13 +79,13 @@ def open_files() -> Iterator[Files]:
 
 
 def _show_scan(entries: int, size: int) -> None:
-    err.offer(f"\r\x1b[Klooking at the files: {entries:,} ({amount(size)} read)")
+    err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 
 def clear_progress() -> None:
     """Nothing is drawn any more: what comes next begins at the left."""
     if err.is_live:
-        err.offer("\r\x1b[K")
+        err.draw()
 
 
 @contextmanager
@@ -99,6 +100,7 @@ def open_to_execute(
     """A store with an engine on it. At the end live runs are stopped and released. With `to_look` no
     operation that was cut off is finished, and no backup is made."""
     gc.enable()
+    hear_warnings()
     place = find_place(create=create, home=home)
     store = wiring.open_store(place)
     try:

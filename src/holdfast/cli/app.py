@@ -221,7 +221,7 @@ def run_program(args: list[str] | None = None) -> int:
         if os.environ.get("HOLDFAST_DEBUG"):
             import traceback
 
-            traceback.print_exc()
+            terminal.err.offer(traceback.format_exc())
         return _explain(error)
     except KeyboardInterrupt:
         terminal.complain("interrupted")

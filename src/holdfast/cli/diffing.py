@@ -46,7 +46,7 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
 
 
 def _show(text: str) -> None:
-    """A program gets the contents as they are; a terminal does not obey them."""
+    """A program gets the contents as they are."""
     if not out.is_terminal:
         out.text(text)
         return

@@ -54,7 +54,7 @@ def replay_command(run: str | None, everything: bool, as_json: bool) -> int:
     if as_json:
         out.json([_fields(one) for one in found])
     else:
-        out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
+        out.lines(_lines(found))
     wrong = sum(one.verdict != "matches" for one in found)
     if everything:
         not_all = f"{wrong:,} {'does' if wrong == 1 else 'do'} not match"
@@ -69,12 +69,12 @@ def _replay(engine: Engine, ids: Sequence[str]) -> Iterator[Replay]:
 
     for n, run_id in enumerate(ids, 1):
         if err.is_live:
-            err.offer(f"\r\x1b[Kreplaying {n:,} of {len(ids):,}: {run_id}")
+            err.draw(f"replaying {n:,} of {len(ids):,}: {run_id}")
         with _in_directory(load(engine, run_id).code.cwd), redirect_stdout(sys.stderr):
             found = replay(engine, run_id)
         yield found
     if err.is_live:
-        err.offer("\r\x1b[K")
+        err.draw()
 
 
 @contextmanager

@@ -224,9 +224,9 @@ def _lower_instance(value: Any, depth: int, digesting: bool) -> object:
     kind: type = type(value)
     if hasattr(kind, "__holdfast_digest__"):
         if not digesting:
+            name = value.__holdfast_digest__()
             raise NotStorable(
-                "",
-                f"{value!r} is a secret, which is never stored; pass its name, and make it where it is used",
+                "", f"a secret is never stored ({name}); pass its name, and make it where it is used"
             )
         return {"$secret": value.__holdfast_digest__()}
     late = scalars.late(kind)

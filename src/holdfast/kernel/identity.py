@@ -67,8 +67,9 @@ def check_run_id(run_id: object) -> str:
 def check_text(text: object, what: str) -> str:
     """The text itself. A name, a title or a directory is stored and shown, so nothing secret is taken."""
     if not isinstance(text, str):
-        why = "; it is stored and shown" if hasattr(text, "__holdfast_digest__") else ""
-        raise BadInput(f"{what} must be text, not {text!r}{why}")
+        secret = getattr(text, "__holdfast_digest__", None)
+        shown = f"{text!r}" if secret is None else f"a secret ({secret()}): it is stored and shown"
+        raise BadInput(f"{what} must be text, not {shown}")
     return text
 
 
