@@ -13,7 +13,6 @@ they are the user's own:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from datetime import UTC, datetime
@@ -164,7 +163,9 @@ def _bound(directory: Path, content: str) -> str:
 
 
 def _record(data_home: Path, directory: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:32]
+    from hashlib import sha256
+
+    name = sha256(os.fsencode(directory.resolve())).hexdigest()[:32]
     return data_home / _RECORDS / f"{name}.json"
 
 

@@ -314,6 +314,9 @@ def test_settings_of_a_clone_move_nothing(world: World, kind: str, key: str) -> 
     assert f"sets {key} to" in told and f"`holdfast trust {world.repo}`" in " ".join(told.split())
     for words in (["list"], ["run", "true"], ["workspace", "status"]):
         world(*words, code=NOT_TRUSTED)
+    script = [sys.executable, "-P", "-c", "from holdfast import Holdfast; Holdfast()"]
+    done = subprocess.run(script, cwd=world.repo, env=world.env, capture_output=True, text=True, check=False)
+    assert "holdfast.errors.NotTrusted: the settings in" in done.stderr
     assert world.untouched() == before and not world.canary.exists()
 
 
@@ -379,6 +382,35 @@ def test_an_operation_of_a_foreign_store_is_not_finished(world: World) -> None:
     for words in (["resume", "r"], ["rewind", "r", "--to", "cp"], ["undo"], ["fork", "r", "--at", "cp"]):
         world("--home", ".hf", *words, code=None)
         assert keys.read_text() == "ssh-rsa mine", words
+
+
+def test_an_operation_is_finished_only_in_its_own_directory(cli) -> None:
+    """A directory that took the place of the one which a rewind was planned for is left alone."""
+    (cli.directory / "flow.py").write_text(EDITS)
+    cli("run", "--id", "r", "flow.py:edits")
+    (cli.directory.parent / "killer.py").write_text(KILLER)
+    killer = [
+        cli.python,
+        str(cli.directory.parent / "killer.py"),
+        "before the files",
+        "rewind",
+        "r",
+        "--to",
+        "cp",
+    ]
+    done = subprocess.run(killer, cwd=cli.directory, env=cli.env, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done
+    moved = cli.directory.with_name("moved")
+    cli.directory.rename(moved)
+    shutil.copytree(moved, cli.directory)
+    (cli.directory / "authorized_keys").write_text("mine")
+    assert "another directory than it was" in cli("gc").err
+    assert (cli.directory / "authorized_keys").read_text() == "mine"
+    assert "was cut off" in cli("doctor").out
+    shutil.rmtree(cli.directory)
+    moved.rename(cli.directory)
+    assert "is finished now" in cli("gc").err
+    assert (cli.directory / "authorized_keys").read_text() == "ssh-rsa attacker"
 
 
 @pytest.mark.parametrize("name", ["write.lock", "owners", "holdfast.db", "workspace", "made-by"])

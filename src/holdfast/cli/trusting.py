@@ -85,12 +85,12 @@ def _project(root: Path, data_home: Path) -> dict[str, Any]:
         {"key": key, "value": getattr(resolved.settings, key), "place": resolved.origins[key].place}
         for key in resolved.moved
     ]
-    trust.trust(data_home, root, resolved.digest)
     store = None
     if resolved.settings.home is not None:
         home = project.expand(resolved.settings.home, environ=os.environ, cwd=root)
         if (home / project.DATABASE).exists():
             store = _store(home, data_home)["store"]
+    trust.trust(data_home, root, resolved.digest)
     return {"directory": str(root), "settings": said, "store": store}
 
 

@@ -137,7 +137,7 @@ def _refuse_other_root(engine: Engine, planned: e.FilesPlanned) -> None:
     if not engine.files.is_same(planned.root, planned.mark):
         raise NotTrusted(
             f"its files are those of {planned.root}, which is not this project's workspace, or another "
-            "directory than it was"
+            "directory than it was; a new `holdfast rewind` of the run decides what becomes of it"
         )
 
 
