@@ -24,6 +24,7 @@ EXIT_CODES = {
     6: "the run needs attention: a step in doubt, or code that does not match the history",
     7: "the run is paused",
     8: "the store cannot be used: damaged, newer, full, read-only, on a network",
+    9: "not trusted: settings or a store from somewhere else, or that others can change; see `holdfast trust`",
     70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
     130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
 }
@@ -108,6 +109,10 @@ def settings_page() -> str:
         "in `.env`, `HOLDFAST_*` in the environment, flags and arguments. Files are looked for in the project's root.",
         "An unknown key is an error that names the nearest one. `holdfast config show` says where each value came",
         "from.",
+        "",
+        "`home`, `workspace` and `backup_dir` in a file of the project count only once you have allowed them with",
+        "`holdfast trust`, and so does every setting of a file that another user owns or can write: the exit code is 9",
+        "until then ([decision 0012](decisions/0012-trust.md)).",
         "",
         "| key | variable | type | default | |",
         "|---|---|---|---|---|",

@@ -8,6 +8,7 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
+│   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has
 │   ├── BadWorkspace        a directory that cannot be a workspace, or a path outside it
 │   └── WrongColour         a blocking call inside an event loop, or the reverse
@@ -120,6 +121,13 @@ class OnceAgain(Refused):
 
 class SettingsError(BadInput):
     code = "bad_setting"
+
+
+class NotTrusted(BadInput):
+    """What would be used came from somewhere else, or others can change it."""
+
+    code = "not_trusted"
+    exit_code = 9
 
 
 class BadWorkspace(BadInput):

@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.errors import BadWorkspace, NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
+from holdfast.errors import (
+    BadWorkspace,
+    NotFound,
+    NotTrusted,
+    SettingsError,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
 
 POINTER_DIRECTORY = ".holdfast"
 DATABASE = "holdfast.db"
@@ -117,7 +126,8 @@ def find_root(cwd: Path, *, environ: Mapping[str, str]) -> Path:
     for directory in upwards:
         if directory in shared:
             break
-        if _is_directory(directory / POINTER_DIRECTORY):
+        pointing = directory / POINTER_DIRECTORY
+        if _is_directory(pointing) and not pointing.is_symlink():
             return directory
     return cwd
 
@@ -130,6 +140,7 @@ def open_project(root: Path, data_home: Path, *, mint: Callable[[], str], create
     digits. Raises StoreReadOnly or StoreFull when the data directory cannot be written.
     """
     root = root.resolve()
+    refuse_link(root)
     with explained(data_home):
         found = _look(root, data_home)
         if found.project is None and not create:
@@ -154,8 +165,22 @@ def owns(root: Path, home: Path) -> bool:
     return pointer is not None and _record(home, pointer.id) is not None
 
 
+def refuse_link(root: Path) -> None:
+    """Raise NotTrusted for a `.holdfast` that is a symbolic link: what is written there would land elsewhere,
+    and what is read there is another project's."""
+    directory = root / POINTER_DIRECTORY
+    if directory.is_symlink():
+        raise NotTrusted(
+            f"{directory} is a symbolic link, which holdfast never makes; remove it with "
+            f"`rm {shlex.quote(str(directory))}`, or name a store with --home"
+        )
+
+
 def _look(root: Path, data_home: Path) -> _Found:
     state, pointer = _read(_pointer(root))
+    if pointer is not None and not _is_ours(_pointer(root)):
+        # Of another user, who must not choose which of our stores is used here: the record alone serves.
+        state, pointer = "unreadable", None
     if pointer is not None:
         home = _home_of(pointer, data_home)
         record = _record(home, pointer.id)
@@ -166,6 +191,13 @@ def _look(root: Path, data_home: Path) -> _Found:
             return _Found(project, state, pointer_holds=here, record_holds=here and record is not None)
     known = _by_root(root, data_home)
     return _Found(known, state, pointer_holds=False, record_holds=known is not None)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.stat().st_uid in (os.geteuid(), 0)
+    except OSError:
+        return False
 
 
 def _record(home: Path, id: str) -> _Card | None:

@@ -180,21 +180,14 @@ class Redactor:
 
         One of fewer than MIN_VALUE characters is ignored.
         """
-        value = value.strip()
-        if len(value) < MIN_VALUE:
-            return
-        from json import dumps
-        from urllib.parse import quote
-
-        forms = {value, dumps(value)[1:-1], quote(value, safe="")}
-        forms.update(line for part in value.splitlines() if len(line := part.strip()) >= _MIN_LINE)
         # Longest first, so that no value is left with the ends of one that contains it.
-        self._values = tuple(sorted({*self._values, *forms}, key=lambda form: (-len(form), form)))
+        self._values = tuple(sorted({*self._values, *_forms(value)}, key=lambda form: (-len(form), form)))
 
     @property
     def longest(self) -> int:
         """The length of the longest value."""
-        return len(self._values[0]) if self._values else 0
+        own = len(self._values[0]) if self._values else 0
+        return max(own, *(len(forms[0]) for forms in _known.values())) if _known else own
 
     def redact(self, text: str) -> str:
         spans = self.spans(text)
@@ -213,6 +206,8 @@ class Redactor:
         return value
 
     def _redact_under(self, key: object, value: Any) -> Any:
+        if key == "$secret":  # the codec's tag: a Secret by its name
+            return self.redact_value(value)
         if isinstance(key, str) and isinstance(value, str) and value and _secret_key().fullmatch(key):
             return value if value.startswith("[redacted") else "[redacted:secret]"
         return self.redact_value(value)
@@ -220,7 +215,7 @@ class Redactor:
     def spans(self, text: str) -> list[_Span]:
         """Where secrets are, in order of their start; they may overlap."""
         spans: list[_Span] = []
-        for value in self._values:
+        for value in (*self._values, *(form for forms in _known.values() for form in forms)):
             if value in text:
                 spans.extend(
                     _Span(*match.span(), "[redacted]", match.start())
@@ -249,6 +244,19 @@ class Redactor:
             )
         spans.sort()
         return spans
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """A secret value as it may stand in text, the longest form first; none for one that is too short."""
+    value = value.strip()
+    if len(value) < MIN_VALUE:
+        return ()
+    from json import dumps
+    from urllib.parse import quote
+
+    forms = {value, dumps(value)[1:-1], quote(value, safe="")}
+    forms.update(line for part in value.splitlines() if len(line := part.strip()) >= _MIN_LINE)
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def _lower(text: str) -> str:
@@ -309,10 +317,33 @@ class StreamRedactor:
         return self._redactor.redact(text)
 
 
+_MOST_KNOWN = 1000
+_known: dict[str, tuple[str, ...]] = {}
+"""The values of the Secrets that this process has made, the newest last, with the forms in which they are
+looked for. Whoever uses one may fail with it in a message, or start a program that prints it."""
+
+
+def _remember(value: str) -> None:
+    """Every redactor of this process hides the value from now on."""
+    global _known
+    if value in _known:
+        return
+    forms = _forms(value)
+    if forms:
+        newest = [*_known.items(), (value, forms)][-_MOST_KNOWN:]
+        _known = dict(newest)  # a new one: other threads may be reading the old one
+
+
+def revealed(word: str | Secret) -> str:
+    """The text for the program or function that needs it."""
+    return word.reveal() if isinstance(word, Secret) else word
+
+
 class Secret:
     """A value that is used but not shown: it prints, digests and compares by its name.
 
-    It is neither pickled nor stored; `reveal` gives the value to the code that needs it.
+    It is neither pickled nor stored; `reveal` gives the value to the code that needs it. From then on the
+    value is hidden where text of this process is stored or shown: in errors and in the output of commands.
     """
 
     __slots__ = ("_name", "_value")
@@ -323,6 +354,7 @@ class Secret:
             raise errors.BadArguments("a Secret takes a name and a value, both text: Secret('name', 'value')")
         self._name = name
         self._value = value
+        _remember(value)
 
     @property
     def name(self) -> str:

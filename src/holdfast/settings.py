@@ -32,7 +32,8 @@ OTHER_VARIABLES: tuple[str, ...] = (
 """Variables that begin with `HOLDFAST_` and are no settings, so that they are not taken for misspelt ones."""
 
 Kind = Literal["default", "pyproject", "file", "dotenv", "environment", "flag"]
-_FILES = ("pyproject", "file", "dotenv")
+PROJECT_FILES = ("pyproject", "file", "dotenv")
+"""The kinds of origin that come with the project, from whomever that is."""
 
 
 def _regexes(patterns: Sequence[str]) -> None:
@@ -116,11 +117,33 @@ class Origin(msgspec.Struct, frozen=True):
     place: str
 
 
+class Source(msgspec.Struct, frozen=True):
+    """A file of the project that says something of holdfast: its name, a digest of what it says, and the
+    status of the file that was read."""
+
+    name: str
+    digest: str
+    status: os.stat_result
+
+
 class Resolved(msgspec.Struct, frozen=True):
     """The settings in force, and for every key where its value came from."""
 
     settings: Settings
     origins: dict[str, Origin]
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def moved(self) -> list[str]:
+        """The paths that a file of the project sets: the store, the workspace, the backups."""
+        paths = [key for key, field in _fields().items() if _meta(field, "path")]
+        return [key for key in paths if self.origins[key].kind in PROJECT_FILES]
+
+    @property
+    def digest(self) -> str:
+        """What all files of the project say of holdfast, for trust to be bound to."""
+        said = "\n".join(f"{source.name} {source.digest}" for source in self.sources)
+        return _hash(said.encode())
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -169,9 +192,10 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
     Raises SettingsError, with one line for each fault.
     """
     faults: list[str] = []
+    sources: list[Source] = []
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.__struct_fields__, Origin("default", ""))
-    for entry in _entries(root, environ, flags or {}, faults):
+    for entry in _entries(root, environ, flags or {}, faults, sources):
         field = _fields().get(entry.key)
         if field is None:
             faults.append(_unknown(entry, Settings.__struct_fields__))
@@ -181,22 +205,26 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
         except ValueError as exc:
             faults.append(f"{_where(entry)}{exc}")
             continue
-        if _meta(field, "path") and entry.origin.kind in _FILES and not value.startswith("~"):
+        if _meta(field, "path") and entry.origin.kind in PROJECT_FILES and not value.startswith("~"):
             value = str(root / value)
         values[entry.key], origins[entry.key] = value, entry.origin
     if faults:
         several = f"{len(faults)} settings are wrong:\n  " if faults[1:] else ""
         raise SettingsError(several + "\n  ".join(faults))
-    return Resolved(Settings(**values), origins)
+    return Resolved(Settings(**values), origins, tuple(sources))
 
 
 def _entries(
-    root: Path, environ: Mapping[str, str], flags: Mapping[str, object], faults: list[str]
+    root: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    faults: list[str],
+    sources: list[Source],
 ) -> Iterator[_Entry]:
     """What each source says, the weakest first, so that a later entry overrides an earlier one."""
-    yield from _from_toml(root / "pyproject.toml", ("tool", "holdfast"), "pyproject", faults)
-    yield from _from_toml(root / SETTINGS_FILE, (), "file", faults)
-    yield from _from_dotenv(root / ".env", faults)
+    yield from _from_toml(root / "pyproject.toml", ("tool", "holdfast"), "pyproject", faults, sources)
+    yield from _from_toml(root / SETTINGS_FILE, (), "file", faults, sources)
+    yield from _from_dotenv(root / ".env", faults, sources)
     for name, value in environ.items():
         if name.startswith(PREFIX):
             yield from _from_variable(name, value, Origin("environment", name))
@@ -213,10 +241,13 @@ def _from_variable(name: str, value: str, origin: Origin) -> Iterator[_Entry]:
         yield _Entry(key, value, origin, text=True)
 
 
-def _from_toml(path: Path, table: tuple[str, ...], kind: Kind, faults: list[str]) -> Iterator[_Entry]:
-    data = _bytes(path, faults)
-    if data is None or (table and not re.search(_MENTIONS, data, re.MULTILINE)):
+def _from_toml(
+    path: Path, table: tuple[str, ...], kind: Kind, faults: list[str], sources: list[Source]
+) -> Iterator[_Entry]:
+    read = _read(path, faults)
+    if read is None or (table and not re.search(_MENTIONS, read[0], re.MULTILINE)):
         return
+    data, status = read
     import tomllib
 
     try:
@@ -234,6 +265,10 @@ def _from_toml(path: Path, table: tuple[str, ...], kind: Kind, faults: list[str]
     if not isinstance(found, dict):
         faults.append(f"{path.name}: {'.'.join(table)} must be a table")
         return
+    if found or not table:
+        # Of a file that says much else, only what it says of holdfast: other lines may change.
+        said = repr(found).encode() if table else data
+        sources.append(Source(path.name, _hash(said), status))
     for key, value in found.items():
         line_of = _line_of(text, key, table)
         yield _Entry(key, value, Origin(kind, f"{path.name}:{line_of}" if line_of else path.name))
@@ -271,16 +306,20 @@ def _line_of(text: str, key: str, table: tuple[str, ...]) -> int | None:
     return None
 
 
-def _from_dotenv(path: Path, faults: list[str]) -> Iterator[_Entry]:
+def _from_dotenv(path: Path, faults: list[str], sources: list[Source]) -> Iterator[_Entry]:
     """The HOLDFAST_* lines of a `.env`; all others belong to other programs and are not looked at.
 
     `KEY=VALUE`, `export KEY=VALUE`, 'literal' and "escaped" values, `# comments`; nothing is expanded.
     """
-    data = _bytes(path, faults)
-    if data is None or PREFIX.encode() not in data:
+    read = _read(path, faults)
+    if read is None or PREFIX.encode() not in read[0]:
         return
-    for number, line in enumerate(data.decode("utf-8-sig", "surrogateescape").split("\n"), 1):
-        match = re.match(r"\s*(?:export\s+)?(HOLDFAST_\w*)\s*(=?)(.*)$", line)
+    lines = read[0].decode("utf-8-sig", "surrogateescape").split("\n")
+    matches = [re.match(r"\s*(?:export\s+)?(HOLDFAST_\w*)\s*(=?)(.*)$", line) for line in lines]
+    said = "\n".join(match[0] for match in matches if match is not None)
+    if said:
+        sources.append(Source(path.name, _hash(said.encode("utf-8", "surrogateescape")), read[1]))
+    for number, match in enumerate(matches, 1):
         if match is None:
             continue
         place = f"{path.name}:{number}"
@@ -309,15 +348,25 @@ def _dotenv_value(raw: str) -> str:
     return re.sub(r"\\(.)", lambda m: escapes.get(m[1], m[0]), quoted[2])
 
 
-def _bytes(path: Path, faults: list[str]) -> bytes | None:
+def _read(path: Path, faults: list[str]) -> tuple[bytes, os.stat_result] | None:
+    """The content, and the status of the very file that it was read from."""
     try:
         # A directory `.env` is somebody's virtual environment; a pipe would block.
-        return path.read_bytes() if path.is_file() else None
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return file.read(), os.fstat(file.fileno())
     except FileNotFoundError:
         return None
     except OSError as exc:
         faults.append(f"{path.name}: cannot be read: {exc.strerror}; make {path} readable, or remove it")
         return None
+
+
+def _hash(data: bytes) -> str:
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
 
 
 # Values

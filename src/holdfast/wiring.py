@@ -6,6 +6,7 @@ The only module below the CLI that reads the environment.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast import project
+from holdfast import project, trust
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.errors import NotFound, StoreError
+from holdfast.errors import NotFound, NotTrusted, StoreError
 from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.files import Files
     from holdfast.engine.location import Location
     from holdfast.engine.records import LogEvent
     from holdfast.redaction import Redactor
@@ -49,15 +51,18 @@ def find_place(
 
     With `create=False` nothing is written; raises `NotFound` if there is no store yet, and without
     `needs_store` only if nothing says where it would be. With `project_files` the project's root is the
-    workspace, unless a setting says otherwise.
+    workspace, unless a setting says otherwise. Raises `NotTrusted` for settings and stores that are not the
+    user's own (decision 0012).
     """
     environ = os.environ
     cwd = Path.cwd()
     root = project.find_root(cwd, environ=environ)
     resolved = load(root=root, environ=environ, flags=flags or {})
+    refuse_untrusted(root, resolved)
     chosen = resolved.settings.home
     if chosen is not None:
         home = project.expand(chosen, environ=environ, cwd=cwd)
+        _refuse_shared(home)
         if not create and needs_store and not may_have_store(home):
             raise NotFound(f"there is no store in {chosen} yet; `holdfast run` makes one")
         if create or needs_store:
@@ -66,7 +71,67 @@ def find_place(
         home = project.open_project(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
+        _refuse_shared(home)
     return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
+
+
+def untrusted(root: Path, resolved: Resolved) -> list[str]:
+    """What of the project's settings files needs trust and has none, each in words."""
+    doubts = [
+        f"{resolved.origins[key].place} sets {key} to {getattr(resolved.settings, key)}"
+        for key in resolved.moved
+    ]
+    for source in resolved.sources:
+        fault = trust.fault(source.status)
+        if fault:
+            doubts.append(f"{source.name} {fault}")
+    if doubts and trust.is_trusted(project.data_home(os.environ), root, resolved.digest):
+        return []
+    return doubts
+
+
+def refuse_untrusted(root: Path, resolved: Resolved) -> None:
+    doubts = untrusted(root, resolved)
+    if doubts:
+        raise NotTrusted(
+            f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
+            f"read them, then allow them with `holdfast trust {shlex.quote(str(root))}`"
+        )
+
+
+def _refuse_shared(home: Path) -> None:
+    """Raise NotTrusted for a store that others can change, or that leads elsewhere."""
+    fault = trust.store_fault(home, project.DATABASE)
+    if fault:
+        raise NotTrusted(
+            f'the store cannot be trusted: {fault}. Make it yours with `chown -R "$USER" '
+            f"{shlex.quote(str(home))}` and `chmod go-w {shlex.quote(str(home))}` if you know where it comes "
+            "from, or name another one with --home"
+        )
+    link = "" if is_own(home) else trust.way_out(home)
+    if link:
+        raise NotTrusted(
+            f"the store in {home} comes from somewhere else, and {link} in it is a symbolic link that leads "
+            "out of it; remove the link"
+        )
+
+
+def is_own(home: Path) -> bool:
+    """Whether the store is the user's own: it lies in the data home, or this user made or trusted it."""
+    data_home = project.data_home(os.environ)
+    if home.parent == data_home or home.parent.resolve() == data_home.resolve():
+        return True
+    content = trust.database_content(home, project.DATABASE)
+    return trust.is_proven(data_home, home) or trust.is_trusted(data_home, home, content)
+
+
+def refuse_foreign_code(home: Path) -> None:
+    """Raise NotTrusted if the code that the store's runs name may be somebody else's."""
+    if not is_own(home):
+        raise NotTrusted(
+            f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
+            f"know where it comes from, allow that with `holdfast trust {shlex.quote(str(home))}`"
+        )
 
 
 def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
@@ -111,9 +176,14 @@ def may_have_store(home: Path) -> bool:
 
 
 def open_store(place: Place) -> SqliteStore:
+    """Open the store; one that is made here, by this user, is known as such from then on."""
     from holdfast.store.sqlite import SqliteStore
 
-    return SqliteStore(place.home, durability=place.resolved.settings.durability)
+    is_new = not may_have_store(place.home)
+    store = SqliteStore(place.home, durability=place.resolved.settings.durability)
+    if is_new and not is_own(place.home):
+        trust.prove(project.data_home(os.environ), place.home)
+    return store
 
 
 def open_redactor(place: Place) -> Redactor:
@@ -129,12 +199,14 @@ def open_engine(
     clock: Clock | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
+    to_look: bool = False,
 ) -> Engine:
+    """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
+    settings ask for; not so `to_look`, which leaves all as it is."""
     from holdfast.engine.engine import Engine, Options
-    from holdfast.engine.files import Files
 
     settings = place.resolved.settings
-    if settings.backup_on_start:
+    if settings.backup_on_start and not to_look:
         back_up_changes(place, store, clock)
     options = Options(
         flush_after_s=settings.flush_after_ms / 1000,
@@ -144,7 +216,7 @@ def open_engine(
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
     )
-    files = Files(place.home, place.workspace, int(settings.largest_ignored_mb * 1024 * 1024))
+    files = open_files(place)
     engine = Engine(
         store,
         place.home,
@@ -156,7 +228,7 @@ def open_engine(
         files,
         find_location(place),
     )
-    if (place.home / "operations").is_dir():
+    if not to_look and (place.home / "operations").is_dir():
         from holdfast.operations.recovery import recover
 
         recover(engine)
@@ -170,6 +242,14 @@ def find_location(place: Place) -> Location:
     from holdfast.engine.location import Location
 
     return Location(place.home, place.root.resolve())
+
+
+def open_files(place: Place, home: Path | None = None) -> Files:
+    """The workspaces of the store; what is saved of files lies in `home`, if that is another directory."""
+    from holdfast.engine.files import Files
+
+    largest = int(place.resolved.settings.largest_ignored_mb * 1024 * 1024)
+    return Files(home or place.home, place.workspace, largest, is_own=partial(is_own, place.home))
 
 
 def _settle(engine: Engine, operation: str) -> bool:

@@ -322,14 +322,14 @@ def test_our_table_must_be_a_table(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A settings file without read permission is a fault: ignoring it could open another store."""
     write(tmp_path, toml="")
-    read_bytes = Path.read_bytes
+    open_path = Path.open
 
-    def denied(path: Path) -> bytes:
+    def denied(path: Path, *how: str) -> object:
         if path.name == "holdfast.toml":
             raise PermissionError(13, "Permission denied")
-        return read_bytes(path)
+        return open_path(path, *how)
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(Path, "open", denied)
     path = tmp_path / "holdfast.toml"
     assert fault(tmp_path) == (
         f"holdfast.toml: cannot be read: Permission denied; make {path} readable, or remove it"

@@ -71,6 +71,7 @@ def report(topics: list[str], depth: int = 1) -> str:
     assert_type(Client().call("/x"), int)
     assert_type(length.with_key("k")("text"), int)
     assert_type(command(["ls"]), CommandResult)
+    assert_type(command(["ls", Secret("a", "b")], env={"K": Secret("a", "b")}, stdin="x"), CommandResult)
     assert_type(now(), datetime)
     assert_type(random(), float)
     assert_type(uuid(), UUID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,14 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli import app
-from holdfast.cli.terminal import err
+from holdfast.cli.terminal import err, hear_warnings
 from holdfast.engine.reading import Reading
 from holdfast.errors import NotFound, RunNotFound
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.files import Files
     from holdfast.engine.records import LogEvent, RunInfo
     from holdfast.store.sqlite import SqliteStore
 
@@ -56,14 +57,35 @@ def open_to_read(place: wiring.Place | None = None) -> Iterator[Opened]:
         store.close()
 
 
+@contextmanager
+def open_files() -> Iterator[Files]:
+    """The workspace, to be looked at. Where there is no store yet none is made: what a snapshot needs to keep
+    goes to a directory that is removed."""
+    with ExitStack() as stack:
+        hear_warnings()
+        try:
+            place = find_place()
+        except NotFound:
+            from tempfile import TemporaryDirectory
+
+            scratch = stack.enter_context(TemporaryDirectory(prefix="holdfast-"))
+            place = wiring.find_place({"home": scratch})
+        files = wiring.open_files(place)
+        stack.callback(files.close)
+        if err.is_live:
+            stack.callback(clear_progress)
+            files.on_progress = _show_scan
+        yield files
+
+
 def _show_scan(entries: int, size: int) -> None:
-    err.offer(f"\r\x1b[Klooking at the files: {entries:,} ({amount(size)} read)")
+    err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 
 def clear_progress() -> None:
     """Nothing is drawn any more: what comes next begins at the left."""
     if err.is_live:
-        err.offer("\r\x1b[K")
+        err.draw()
 
 
 @contextmanager
@@ -73,13 +95,16 @@ def open_to_execute(
     home: Path | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
+    to_look: bool = False,
 ) -> Iterator[tuple[Opened, Engine]]:
-    """A store with an engine on it. At the end live runs are stopped and released."""
+    """A store with an engine on it. At the end live runs are stopped and released. With `to_look` no
+    operation that was cut off is finished, and no backup is made."""
     gc.enable()
+    hear_warnings()
     place = find_place(create=create, home=home)
     store = wiring.open_store(place)
     try:
-        engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output)
+        engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
         if on_event is None and err.is_live:  # nobody else draws there
             engine.files.on_progress = _show_scan
         try:

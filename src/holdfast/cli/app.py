@@ -66,6 +66,8 @@ SECTIONS = {
         "gc": _Entry("keeping", "Remove saved files that nothing needs."),
         "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
         "archive": _Entry("archiving", "Move runs that ended into a file."),
+        "trust": _Entry("trusting", "Allow settings or a store from somewhere else."),
+        "untrust": _Entry("trusting", "Take back what `trust` allowed."),
         "config": _Entry("config", "Show the settings and where each came from.", only="show"),
     },
     "First steps": {
@@ -219,7 +221,7 @@ def run_program(args: list[str] | None = None) -> int:
         if os.environ.get("HOLDFAST_DEBUG"):
             import traceback
 
-            traceback.print_exc()
+            terminal.err.offer(traceback.format_exc())
         return _explain(error)
     except KeyboardInterrupt:
         terminal.complain("interrupted")

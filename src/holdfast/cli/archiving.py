@@ -66,7 +66,7 @@ def archive_command(
 
 def _progress(done: int, total: int) -> None:
     """How far it has come, on a terminal."""
-    err.offer(f"\r\x1b[Kwriting {done:,} of {total:,} runs" if done < total else "\r\x1b[K")
+    err.draw(f"writing {done:,} of {total:,} runs" if done < total else "")
 
 
 def _fields(done: Archive) -> dict[str, Any]:

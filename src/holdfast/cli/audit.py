@@ -48,12 +48,12 @@ def examine(opened: Opened) -> tuple[Extent, list[Fault]]:
 
     size = extent(opened.store.path)
     if err.is_live:
-        err.offer(f"checking {size.events} events in {size.streams} streams ...")
+        err.draw(f"checking {size.events} events in {size.streams} streams ...")
     try:
         return size, list(opened.store.verify())
     finally:
         if err.is_live:
-            err.offer("\r\x1b[K")
+            err.draw()
 
 
 def place_of(fault: Fault) -> str:

@@ -206,13 +206,13 @@ def _progress_shown() -> Iterator[Progress]:
         line = f"{what} {far if done else counted(total, 'event')} ..."
         if line != shown and err.is_live:
             shown = line
-            err.offer(f"\r\x1b[K{line}")
+            err.draw(line)
 
     try:
         yield show
     finally:
         if shown:
-            err.offer("\r\x1b[K")
+            err.draw()
 
 
 def _fields(backup: Backup) -> dict[str, object]:

@@ -29,7 +29,7 @@ def checkpoints_command(run: str, as_json: bool) -> None:
     if as_json:
         out.json([_fields(one) for one in found])
     elif found:
-        out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
+        out.lines(_lines(found))
         back = f"`holdfast rewind {run_id} --to {shlex.quote(found[-1].key)}` goes back to the last one"
         say([(typed(f"{back}, `--to start` to before all"), "dim")])
     else:

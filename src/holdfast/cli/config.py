@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from holdfast import project, settings
+from holdfast import project, settings, wiring
 from holdfast.cli import app
-from holdfast.cli.terminal import Piece, clean, out
+from holdfast.cli.terminal import Piece, clean, complain, out
 
 
 @click.group("config")
@@ -25,6 +25,7 @@ def show_settings(as_json: bool) -> None:
     environ = os.environ
     root = project.find_root(Path.cwd(), environ=environ)
     resolved = settings.load(root=root, environ=environ, flags={"home": app.home()})
+    doubts = wiring.untrusted(root, resolved)
     rows = []
     for setting in settings.reference():
         origin = resolved.origins[setting.key]
@@ -34,6 +35,7 @@ def show_settings(as_json: bool) -> None:
                 "value": _shown(setting.key, getattr(resolved.settings, setting.key)),
                 "origin": origin.kind,
                 "place": origin.place or None,
+                "trusted": not (doubts and origin.kind in settings.PROJECT_FILES),
                 "variable": setting.variable,
                 "type": setting.type,
                 "description": setting.description,
@@ -43,6 +45,8 @@ def show_settings(as_json: bool) -> None:
         out.json(rows)
     else:
         _print(rows)
+    for doubt in doubts:
+        complain(f"not trusted: {clean(doubt)}; `holdfast trust` allows it")
 
 
 def _shown(key: str, value: Any) -> Any:

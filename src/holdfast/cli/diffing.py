@@ -23,7 +23,7 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
     """
     from holdfast.operations.diffing import differing
 
-    with access.open_to_execute() as (opened, engine):
+    with access.open_to_execute(to_look=True) as (opened, engine):
         run_id = opened.reading.find(run)
         with points.explained(opened), differing(engine, run_id, a, b) as found:
             access.clear_progress()
@@ -46,7 +46,7 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
 
 
 def _show(text: str) -> None:
-    """A program gets the contents as they are; a terminal does not obey them."""
+    """A program gets the contents as they are."""
     if not out.is_terminal:
         out.text(text)
         return

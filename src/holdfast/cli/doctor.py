@@ -10,7 +10,7 @@ import click
 from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Piece, clean, out
-from holdfast.errors import HoldfastError, NotFound, SettingsError, StoreError
+from holdfast.errors import HoldfastError, NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.project import DATABASE
 from holdfast.sizes import amount
 from holdfast.version import __version__
@@ -60,6 +60,9 @@ def examine() -> Iterator[Check]:
     except SettingsError as error:
         yield Check("settings", "bad", str(error), error.exit_code)
         return
+    except NotTrusted as error:
+        yield Check("trust", "bad", str(error), error.exit_code)
+        return
     except NotFound as error:
         yield Check("settings", "good", "no faults")
         yield Check("store", "note", str(error))
@@ -76,6 +79,7 @@ def examine() -> Iterator[Check]:
         with access.open_to_read() as opened:
             yield from _owners(opened)
             yield from _runs(opened)
+            yield from _operations(opened)
         yield from _backups(place)
     except HoldfastError as error:
         yield Check("store", "bad", str(error), error.exit_code)
@@ -134,6 +138,17 @@ def _runs(opened: Opened) -> Iterator[Check]:
         yield Check("runs", "note", f"{len(lost)} interrupted: {named}; `holdfast resume {one}` goes on")
     else:
         yield Check("runs", "good", "none is interrupted")
+
+
+def _operations(opened: Opened) -> Iterator[Check]:
+    """Looking at a store does not finish what was cut off, so it is named here."""
+    from holdfast.operations import marks
+
+    marked = set(marks.listed(opened.place.home))
+    for row in opened.store.operations() if marked else ():
+        if row.id in marked and row.status == "begun":
+            way = "the next command that changes something finishes it, or takes it back"
+            yield Check("operations", "note", f"{row.kind} {row.id} of run {row.run} was cut off; {way}")
 
 
 def _backups(place: Place) -> Iterator[Check]:

@@ -106,7 +106,7 @@ def ways(*commands: tuple[str, str]) -> Iterator[Line]:
 
 
 def show(lines: Iterator[Line]) -> None:
-    out.text("".join(out.paint(line) + "\n" for line in lines))
+    out.lines(lines)
 
 
 def files_fields(back: FilesBack | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.rows import INDENT, row, rows
-from holdfast.cli.terminal import Line, clean, fit, out
+from holdfast.cli.terminal import Line, clean, fit, out, split
 
 _FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -40,7 +40,7 @@ def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
 def _own_frames(traceback: str) -> Iterator[str]:
     """The lines of a traceback without the frames between the user's: ours, and of pools and loops."""
     frame = -1
-    for line in traceback.splitlines():
+    for line in split(traceback):
         found = _FRAME.match(line)
         column = len(line) - len(line.lstrip(" |+"))
         if found:

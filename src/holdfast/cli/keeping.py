@@ -27,7 +27,7 @@ def du_command(as_json: bool) -> None:
     """Show what the store takes on the disk: the log, what is saved of files, backups."""
     from holdfast.operations.keeping import usage
 
-    with access.open_to_execute() as (opened, engine):
+    with access.open_to_execute(to_look=True) as (opened, engine):
         found = usage(engine, quota_of(opened.place))
     if as_json:
         out.json(msgspec.to_builtins(found))
@@ -64,7 +64,7 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
     from holdfast.operations import keeping
     from holdfast.operations import quota as quotas
 
-    with access.open_to_execute() as (opened, engine):
+    with access.open_to_execute(to_look=dry_run) as (opened, engine):
         limit = quota_of(opened.place) if quota is None else int(quota * _MB)
         if dry_run:
             count, excess = keeping.unneeded(engine), quotas.excess(engine, limit)

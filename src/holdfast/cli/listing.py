@@ -116,7 +116,7 @@ def print_runs(runs: Sequence[RunInfo], reading: Reading) -> None:
     """Aligned columns: relative times, colours and what is waited for on a terminal, plain and whole in a
     pipe."""
     lines = _for_people(runs, reading.wants(runs)) if out.is_terminal else _for_programs(runs)
-    out.text("".join(out.paint(line) + "\n" for line in lines))
+    out.lines(lines)
 
 
 def shown_status(run: RunInfo) -> str:

@@ -38,7 +38,11 @@ _LOOK_EVERY_S = 0.05
     "--json", "as_json", is_flag=True, help="Print a JSON list of pieces of output; with -f one on each line."
 )
 def logs_command(run: str, follow: bool, step: str | None, since_version: int, as_json: bool) -> None:
-    """Print what a run's commands printed, redacted."""
+    """Print what a run's commands printed, redacted.
+
+    A terminal obeys nothing in it but colours: other control sequences, and characters that would not be
+    seen, show as signs. A pipe gets it as it is.
+    """
     with access.open_to_read() as opened:
         info = opened.run(run)
         if step is not None and not (follow and _goes_on(info)) and not _is_command(opened, info.id, step):
@@ -58,7 +62,7 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
             out.json([_fields(version, line) for version, line in lines])
             return
         for _, line in lines:
-            out.text(line.text)
+            out.printed(line.text)
         if not lines:
             since = f" after version {since_version}" if since_version else ""
             say(f"the commands of run {info.id} printed nothing{since}")
@@ -109,11 +113,11 @@ def _end(info: RunInfo) -> str:
 
 def _print_line(version: int, line: LogLine, as_json: bool) -> None:
     if not as_json:
-        out.text(line.text)
+        out.printed(line.text)
         return
     import msgspec
 
-    out.text(msgspec.json.encode(_fields(version, line)).decode() + "\n")
+    out.json_text(msgspec.json.encode(_fields(version, line)).decode() + "\n")
 
 
 def _fields(version: int, line: LogLine) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def log(run: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         out.json([_fields(one) for one in found])
     elif found:
-        out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
+        out.lines(_lines(found))
     else:
         say("no operations")
 

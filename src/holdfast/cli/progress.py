@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.cli import inert
 from holdfast.cli.moments import between, duration, stamp
 from holdfast.cli.picture import Picture, put_back
 from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, clean, err, fit, out, say, wrap
+from holdfast.cli.terminal import Line, Piece, clean, err, fit, out, say, split, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,12 +79,12 @@ class Progress:
         elif event.type == "Emitted":
             say(f"  {of}{clean(event.data['name'])}: {_emitted(event.data['value'])}")
 
-    def on_output(self, _run_id: str, _step: str, source: str, text: str) -> None:
+    def on_output(self, run_id: str, step: str, source: str, text: str) -> None:  # noqa: ARG002
         """A piece of a command's output."""
         if self._whole and source == "stdout" and not self._keep_stdout:
-            out.offer(text)
+            out.printed(text, live=True)
         else:
-            err.offer(text)
+            err.printed(text, live=True)
 
     def suspend(self) -> None:
         """Leave the terminal to a question."""
@@ -104,6 +105,9 @@ class QuietProgress(Progress):
 
 class LiveProgress(Progress):
     """On a terminal: the tree of steps, drawn again ten times a second below what steps print."""
+
+    _console: Any = None
+    """None before `begin`: a run may print before it has a title."""
 
     def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
         from rich.console import Console
@@ -139,13 +143,20 @@ class LiveProgress(Progress):
     def _take(self, event: LogEvent) -> None:
         self._picture.see(event)
 
-    def on_output(self, _run_id: str, _step: str, _source: str, text: str) -> None:
+    def on_output(self, run_id: str, step: str, source: str, text: str) -> None:
+        if self._console is None:
+            super().on_output(run_id, step, source, text)
+            return
         from rich.text import Text
 
-        self._console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+        shown = inert.printed(text.rstrip("\n"), colour=err.has_colour)
+        self._console.print(Text.from_ansi(shown), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self._console.print(f"  {text}", soft_wrap=True)
+        if self._console is None:
+            super().note(text)
+            return
+        self._console.print(f"  {inert.lines(text)}", soft_wrap=True)
 
     def close(self, *, stopped: bool = True) -> None:
         self._live.stop()
@@ -159,7 +170,7 @@ class LiveProgress(Progress):
             return Text("")
         frame = _FRAMES[int(time.monotonic() * 10) % len(_FRAMES)]
         lines = self._lines(max(self._console.height - 4, 4), spinner=frame)
-        texts = [Text.assemble(*line) for line in lines]
+        texts = [Text.assemble(*map(_inert, line)) for line in lines]
         return Text("\n", no_wrap=True, overflow="ellipsis").join(texts)
 
     def _lines(self, most: int, *, stopped: bool = False, spinner: str = "") -> list[Line]:
@@ -180,6 +191,11 @@ class LiveProgress(Progress):
         if left_out:
             lines.insert(0, [(f"  ... {left_out} more completed", "dim")])
         return [*lines, *_streams(emitted, width)]
+
+
+def _inert(piece: Piece) -> Piece:
+    """What is drawn by rich passes the same function as all else."""
+    return clean(piece) if isinstance(piece, str) else (clean(piece[0]), piece[1])
 
 
 def make_progress(*, whole: bool, keep_stdout: bool = False, quiet: bool = False) -> Progress:
@@ -242,7 +258,7 @@ def _streams(emitted: list[tuple[str, Any]], width: int) -> Iterator[Line]:
         label = f"  {clean(name)}: "
         room = max(width - len(label), 20)
         if isinstance(value, str):
-            texts = wrap("\n".join(map(clean, value.splitlines())), room)[-_STREAM_LINES:]
+            texts = wrap("\n".join(map(clean, split(value))), room)[-_STREAM_LINES:]
         else:
             texts = [_emitted(value)]
         for n, text in enumerate(texts):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from holdfast import wiring
 from holdfast.cli import access
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
@@ -43,7 +44,8 @@ def replay_command(
     """Check the history of RUN against the code as it is now, without running a step.
 
     The workflow's function is executed with the recorded results, up to the first call that has none;
-    what it does between its steps, it does. Nothing is written.
+    what it does between its steps, it does. Nothing is written. A store that you did not make here names code
+    that may be another's: `holdfast trust DIR` allows it.
 
     Exits with 0 if all match and with 6 if one does not: for CI, before new code goes out.
     """
@@ -54,7 +56,9 @@ def replay_command(
     from holdfast.operations.holding import load
     from holdfast.operations.replaying import IN_FLIGHT
 
-    with access.open_to_execute() as (opened, engine):
+    place = access.find_place()
+    wiring.refuse_foreign_code(place.home)
+    with access.open_to_execute(to_look=True) as (opened, engine):
         if run is not None:
             ids = [opened.reading.find(run)]
         else:
@@ -68,7 +72,7 @@ def replay_command(
     if as_json:
         out.json([_fields(one) for one in found])
     else:
-        out.text("".join(out.paint(line) + "\n" for line in _lines(found)))
+        out.lines(_lines(found))
     wrong = sum(one.verdict != "matches" for one in found)
     if everything:
         not_all = f"{wrong:,} {'does' if wrong == 1 else 'do'} not match"
@@ -82,14 +86,14 @@ def _replay(workers: Workers, ids: Sequence[tuple[str, Code]]) -> Iterator[Repla
 
     for n, (run_id, code) in enumerate(ids, 1):
         if err.is_live:
-            err.offer(f"\r\x1b[Kreplaying {n:,} of {len(ids):,}: {run_id}")
+            err.draw(f"replaying {n:,} of {len(ids):,}: {run_id}")
         try:
             found = msgspec.convert(workers.replay(run_id, code), Replay)
         except CodeNotFound as error:
             found = Replay(run_id, code.name, "unloadable", why=error.why)
         yield found
     if err.is_live:
-        err.offer("\r\x1b[K")
+        err.draw()
 
 
 def _fields(one: Replay) -> dict[str, Any]:

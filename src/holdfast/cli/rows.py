@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.terminal import Line, Piece, clean, fit, out, wrap
+from holdfast.cli.terminal import Line, Piece, clean, fit, out, split, wrap
 
 INDENT = 10
 _WIDEST = 160
@@ -34,7 +34,7 @@ def block(name: str, text: str, most: int | None, hint: str) -> Iterator[Line]:
 def cut_lines(text: str, room: int, most: int | None, hint: str) -> Iterator[Line]:
     """At most so many lines of the text, each in `room` columns, or all of it; `hint` says how to see the
     rest."""
-    lines = text.splitlines()
+    lines = split(text)
     kept = lines if most is None or len(lines) <= most else lines[: most - 1]
     cut = False
     for line in kept:

@@ -83,7 +83,7 @@ class _Teller:
     def tell(self, run_id: str, error: BaseException | None) -> None:
         from holdfast.cli.detail import Detail
         from holdfast.cli.ending import sentence
-        from holdfast.cli.terminal import complain, json_text, out, say
+        from holdfast.cli.terminal import complain, out, say
 
         detail = Detail(self._opened, run_id)
         status = detail.info.status
@@ -91,7 +91,7 @@ class _Teller:
         if self._as_json:
             from holdfast.cli.showing import fields
 
-            out.offer(json_text(fields(detail)) + "\n")
+            out.offer_json(fields(detail))
         if status == "completed":
             if not self._as_json:
                 say([("completed", "green"), f" {run_id}"])

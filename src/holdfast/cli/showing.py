@@ -76,7 +76,7 @@ def show_command(
         folding = None if everything else Folding()
         children = Children(opened)
         lines = [*describe(detail, children, folding, 1 if depth is None else depth), *timeline(events)]
-        out.text("".join(out.paint(line) + "\n" for line in lines))
+        out.lines(lines)
 
 
 def _show_step(opened: Opened, detail: Detail, name: str, everything: bool, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def _show_step(opened: Opened, detail: Detail, name: str, everything: bool, as_j
         out.json(step_detail.fields(found))
         return
     lines = step_showing.describe(found, look(stopped=not _goes_on(detail)), whole=everything)
-    out.text("".join(out.paint(line) + "\n" for line in lines))
+    out.lines(lines)
 
 
 def _goes_on(detail: Detail) -> bool:

@@ -43,7 +43,7 @@ def stats_command(since: datetime | None, as_json: bool) -> None:
             out.json(fields(opened, found, since, interrupted))
             return
         lines = describe(opened, found, since, interrupted)
-        out.text("".join(out.paint(line) + "\n" for line in lines))
+        out.lines(lines)
 
 
 def fields(opened: Opened, found: Statistics, since: datetime | None, interrupted: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The terminal: what kind of one it is, and the only way by which text gets there.
 
 A line is text, or pieces of which some have a style: `["run ", ("failed", "red")]`. Styles show only
-on a terminal that takes colours; everywhere else the text is the same without them. Text that came
-from outside goes through `clean` first: a workflow's name must not move the cursor.
+on a terminal that takes colours; everywhere else the text is the same without them. No text moves the cursor:
+whatever is written here passes `holdfast.cli.inert`, and only styles and what is drawn over are ours.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
+
+from holdfast.cli import inert
 
 Piece = str | tuple[str, str]
 Line = str | Sequence[Piece]
@@ -27,15 +29,6 @@ _CODES = {
     "magenta": "35",
     "cyan": "36",
 }
-_PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {
-    **dict.fromkeys(map(ord, "\t\n\r"), " "),
-    0x7F: "␡",
-    **dict.fromkeys(range(0x80, 0xA0), "?"),
-    # Marks that turn the direction of text around, so that it reads other than it is.
-    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?"),
-}
-
-
 _COMPLAINT = "holdfast: "
 _COMMAND = re.compile(r"`[^`]+`")
 _OURS = re.compile(r"(?:^|(?<=`))holdfast (?=[a-z])")
@@ -86,9 +79,28 @@ class Stream:
             return 80 if self.is_terminal else 10_000
 
     def line(self, line: Line = "") -> None:
-        self.text(self.paint(line) + "\n")
+        self._write(self.paint(line) + "\n")
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Write them all at once."""
+        self._write("".join(self.paint(line) + "\n" for line in lines))
 
     def text(self, text: str) -> None:
+        """Write text from outside: a program gets it as it is, a terminal does not obey it."""
+        self._write(inert.lines(text) if self.is_terminal else text)
+
+    def printed(self, text: str, *, live: bool = False) -> None:
+        """Write what a program printed: the same, with its colours. A reader who left does not stop what is
+        `live`."""
+        if self.is_terminal:
+            text = inert.printed(text, colour=self.has_colour, live=live)
+        self._offer(text) if live else self._write(text)
+
+    def draw(self, text: str = "") -> None:
+        """Draw a line over the last one; the next drawing is drawn over it. Without text, only clear it."""
+        self._offer(f"\r\x1b[K{inert.one_line(text)}")
+
+    def _write(self, text: str) -> None:
         """Write as it is, now. Raises ReaderLeft."""
         try:
             self.file.write(text)
@@ -97,20 +109,35 @@ class Stream:
             raise ReaderLeft from None
 
     def offer(self, text: str) -> None:
-        """The same for what may be lost: a reader who left does not stop a run."""
+        """As `text`, for what may be lost: a reader who left does not stop a run."""
+        self._offer(inert.lines(text) if self.is_terminal else text)
+
+    def say(self, line: Line) -> None:
+        """As `line`, for what may be lost."""
+        self._offer(self.paint(line) + "\n")
+
+    def _offer(self, text: str) -> None:
         if not self._closed:
             try:
-                self.text(text)
+                self._write(text)
             except (ReaderLeft, ValueError):
                 self._closed = True
 
     def json(self, value: Any) -> None:
         """Write data as JSON, indented for people on a terminal and for programs alike."""
-        self.text(json_text(value, indent=2) + "\n")
+        self.json_text(json_text(value, indent=2) + "\n")
+
+    def json_text(self, text: str) -> None:
+        self._write(inert.json(text) if self.is_terminal else text)
+
+    def offer_json(self, value: Any) -> None:
+        """Data as JSON on one line, for what may be lost."""
+        text = json_text(value) + "\n"
+        self._offer(inert.json(text) if self.is_terminal else text)
 
     def paint(self, line: Line) -> str:
         if isinstance(line, str):
-            return line
+            return inert.lines(line)
         colour = self.has_colour
         return "".join(_painted(piece, colour) for piece in line)
 
@@ -138,7 +165,7 @@ typed = Typing()
 
 def say(line: Line) -> None:
     """Tell the person something that is no part of the output."""
-    err.offer(err.paint(typed(line) if isinstance(line, str) else line) + "\n")
+    err.say(typed(line) if isinstance(line, str) else line)
 
 
 def complain(message: str) -> None:
@@ -150,6 +177,17 @@ def complain(message: str) -> None:
         lines = [line.replace("\0", " ") for line in wrap(whole, max(err.width - len(_COMPLAINT), 20))]
     for n, line in enumerate(lines):
         say([(_COMPLAINT if n == 0 else " " * len(_COMPLAINT), "red"), line])
+
+
+def hear_warnings() -> None:
+    """What the engine warns of is said like all else, where nobody has set up logging."""
+    import logging
+
+    class Hearing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(self.format(record))
+
+    logging.lastResort = Hearing(logging.WARNING)
 
 
 def prepare() -> None:
@@ -176,8 +214,8 @@ def json_text(value: Any, *, indent: int = 0) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without what a terminal would obey, on one line."""
-    return text if text.isascii() and text.isprintable() else text.translate(_PICTURES)
+    """The text on one line, with a sign for what a terminal would obey or not show."""
+    return inert.one_line(text)
 
 
 def cells(text: str) -> int:
@@ -203,10 +241,15 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
+def split(text: str) -> list[str]:
+    """The lines of a text: other characters that end a line somewhere stay in them, and are marked there."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
 def wrap(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns, broken between words where there are any."""
     lines: list[str] = []
-    for paragraph in text.splitlines() or [""]:
+    for paragraph in split(text) or [""]:
         line = ""
         for word in paragraph.split(" "):
             if line and cells(line) + 1 + cells(word) > width:
@@ -220,8 +263,8 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _painted(piece: Piece, colour: bool) -> str:
     if isinstance(piece, str):
-        return piece
-    text, style = piece
+        return inert.lines(piece)
+    text, style = inert.lines(piece[0]), piece[1]
     if not colour or not style or not text:
         return text
     codes = ";".join(_CODES[name] for name in style.split())

@@ -44,7 +44,7 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
         detail = Detail(opened, run)
         if as_json:
             for event in Following(opened, detail, whole=True).events():
-                out.text(msgspec.json.encode(_fields(event)).decode() + "\n")
+                out.json_text(msgspec.json.encode(_fields(event)).decode() + "\n")
             return exit_code(opened.run(detail.info.id).status)
         following = Following(opened, detail)
         progress = make_progress(whole=False)

@@ -31,8 +31,8 @@ def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
     from holdfast.operations.keeping import coverage
 
-    with access.open_to_execute(create=True) as (_, engine):
-        found = coverage(engine)
+    with access.open_files() as files:
+        found = coverage(files)
     if as_json:
         out.json(
             {
@@ -73,7 +73,7 @@ def verify(as_json: bool) -> None:
     """
     from holdfast.operations import keeping
 
-    with access.open_to_execute() as (_, engine):
+    with access.open_to_execute(to_look=True) as (_, engine):
         bad = keeping.verify(engine)
         held = engine.files.contents.du()
     if as_json:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from holdfast.engine import windows
 from holdfast.engine.control import Control
+from holdfast.engine.copied_links import CopiedLinks
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request
 from holdfast.engine.scope import current
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, StoreError, WorkspaceConflict
@@ -99,6 +100,7 @@ class Guard:
             )
         self._before = ""
         self._copy: Workspace | None = None
+        self._links: CopiedLinks | None = None
         self._lock = ExitStack()
         self._locked = False
         self._hold = ExitStack()
@@ -211,7 +213,7 @@ class Guard:
         return self._workspace.apply(self._workspace.plan(before, left, self._spec.writes))
 
     def _make_copy(self) -> None:
-        from holdfast.workspace import Workspace
+        from holdfast.workspace import Tree, Workspace
 
         name = hashlib.sha256(f"{self._run.id}/{self._call.key}".encode()).hexdigest()[:16]
         copies = self._run.engine.files.copies
@@ -221,6 +223,14 @@ class Guard:
         path.mkdir(mode=0o700)
         self._copy = Workspace(path, self._run.engine.files.directory)
         self._copy.put_into(self._before)
+        tree = Tree(self._copy.contents, self._before)
+        self._links = CopiedLinks(self._workspace.root, self._copy.root)
+        self._links.lead_in(one for one, entry in tree.walk() if entry.is_link)
+        for one in self._links.left:
+            self._run.engine.files.say_once(
+                f"step {self._call.key} is not isolated behind the link {shown(one)}: it leads into "
+                f"{self._root}, and its directory cannot be written"
+            )
 
     def _drop_copy(self) -> None:
         copy, self._copy = self._copy, None
@@ -256,6 +266,8 @@ class Guard:
         of these paths meanwhile; then nothing is brought."""
         from holdfast.workspace.plan import Why
 
+        if self._links is not None:
+            self._links.lead_back()
         done = copy.snapshot().id
         plan = self._workspace.plan(done, self._before)
         clashes = [kept.path for kept in plan.kept if kept.why not in (Why.YOURS, Why.UNKNOWN)]

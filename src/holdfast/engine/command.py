@@ -13,11 +13,11 @@ import signal
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.engine.arguments import Signature
+from holdfast.engine.arguments import Digested, Signature
 from holdfast.engine.drive import drive, look_for_takeover
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, check_files, seconds
@@ -29,11 +29,13 @@ from holdfast.engine.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect, Isolate
-from holdfast.kernel.identity import check_step_name, name_of_program
+from holdfast.kernel.identity import check_step_name, check_text, name_of_program
 from holdfast.project import explained
+from holdfast.redaction import Secret, revealed
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
+    from holdfast.redaction import Redactor
 
 _GRACE_S = 2.0
 _HURRY_S = 0.4
@@ -43,8 +45,13 @@ _OUTPUT_AGE_S = 0.5
 _FROM_OUTSIDE = ("signalled", "supervisor_lost")
 
 
+Word = str | Secret
+"""What a program can be given."""
+
+
 class CommandResult(msgspec.Struct, frozen=True):
-    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has all."""
+    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has all. `argv` is
+    redacted too, with a `Secret` by its name."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -53,8 +60,69 @@ class CommandResult(msgspec.Struct, frozen=True):
     duration_s: float
 
 
-def _parameters(argv: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:
+def _parameters(argv: Sequence[Word], cwd: str | None = None, env: Mapping[str, Word] | None = None) -> None:
     """What counts for the identity of a command."""
+
+
+class _Words(NamedTuple):
+    """What a program is given: its words, directory, added variables, and the text of its standard input."""
+
+    argv: tuple[Word, ...]
+    cwd: str | None
+    env: Mapping[str, Word]
+    stdin: Word | None
+
+    @classmethod
+    def of(
+        cls,
+        argv: Sequence[Word | os.PathLike[str]],
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, Word] | None,
+        stdin: Word | None,
+    ) -> _Words:
+        """Raises `BadInput` for what a program cannot be given, and for a secret where it would show."""
+        words = tuple(_word(word, "command(): a word of the command") for word in argv)
+        check_text(words[0], "command(): the program")
+        variables = {
+            check_text(name, "command(env=...): the name of a variable"): _word(
+                value, f"command(env=...): the variable {name}"
+            )
+            for name, value in (env or {}).items()
+        }
+        where = None if cwd is None else check_text(_plain(cwd), "command(cwd=...)")
+        if stdin is not None and not isinstance(stdin, (str, Secret)):
+            raise BadInput(f"command(stdin=...) must be text or a Secret, not {stdin!r}")
+        return cls(words, where, variables, stdin)
+
+    @property
+    def program(self) -> str:
+        return revealed(self.argv[0])
+
+    def digested(self, redactor: Redactor) -> Digested:
+        """The identity by all words, a secret by its name. What the log shows of them is redacted: plain text
+        may be a secret too."""
+        exact = _SIGNATURE.digest((self.argv, self.cwd, self.env or None), {})
+        hidden = redactor.redact_value({"argv": self.argv, "env": dict(self.env) or None})
+        shown = _SIGNATURE.digest((hidden["argv"], self.cwd, hidden["env"]), {})
+        return Digested(exact.digest, shown.args, shown.preview, shown.size)
+
+    def shown(self, redactor: Redactor) -> tuple[str, ...]:
+        """The words as a result has them."""
+        return tuple(repr(one) if isinstance(one, Secret) else redactor.redact(one) for one in self.argv)
+
+
+def _word(value: object, what: str) -> Word:
+    value = _plain(value)
+    if isinstance(value, (str, Secret)):
+        return value
+    if isinstance(value, (int, float)):
+        return str(value)
+    raise BadInput(f"{what} must be text or a Secret, not {value!r}")
+
+
+def _plain(value: object) -> object:
+    """A path as its text."""
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else value
 
 
 class CommandStep:
@@ -62,12 +130,12 @@ class CommandStep:
 
     def __call__(
         self,
-        argv: Sequence[str],
+        argv: Sequence[Word],
         *,
         name: str | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | None = None,
+        env: Mapping[str, Word] | None = None,
+        stdin: Word | None = None,
         timeout: Seconds | None = None,
         retry: Retry | None = None,
         effect: Effect | None = None,
@@ -78,9 +146,11 @@ class CommandStep:
         """Run a program and wait for its end.
 
         name     the step's name (default: the program's)
+        argv     the program and its words; a `Secret` reaches the program, and the log has its name. Other
+                 users can see words of a running program: `env` and `stdin` are better for a secret
         cwd, env the directory (default: the one the run was started in), and variables to add to
-                 this process's
-        stdin    text for its standard input; without it there is none
+                 this process's, text or `Secret`
+        stdin    text or a `Secret` for its standard input; without it there is none
         timeout  seconds; then the whole tree is ended
         retry    not with effect="once"
         effect   "workspace" (the default where there is a workspace), "once" or "idempotent"
@@ -98,12 +168,12 @@ class CommandStep:
 
     def aio(
         self,
-        argv: Sequence[str],
+        argv: Sequence[Word],
         *,
         name: str | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | None = None,
+        env: Mapping[str, Word] | None = None,
+        stdin: Word | None = None,
         timeout: Seconds | None = None,
         retry: Retry | None = None,
         effect: Effect | None = None,
@@ -121,11 +191,11 @@ class CommandStep:
 
     def _call(
         self,
-        argv: Sequence[str],
+        argv: Sequence[Word],
         name: str | None,
         cwd: str | os.PathLike[str] | None,
-        env: Mapping[str, str] | None,
-        stdin: str | None,
+        env: Mapping[str, Word] | None,
+        stdin: Word | None,
         timeout: Seconds | None,
         retry: Retry | None,
         effect: Effect | None,
@@ -141,15 +211,14 @@ class CommandStep:
             return None
         if not on_this_thread(scope):
             raise WrongColour("command() was called on another thread than the one of its scope")
-        words = tuple(os.fspath(word) for word in argv)
-        where = None if cwd is None else os.fspath(cwd)
-        effect = effect or _effect(scope.execution, where, bool(writes or isolate))
+        words = _Words.of(argv, cwd, env, stdin)
+        effect = effect or _effect(scope.execution, words.cwd, bool(writes or isolate))
         if effect == "once" and retry is not None:
             raise BadInput(
                 'command(retry=...): a command that failed may have happened; say effect="idempotent"'
             )
-        digested = _SIGNATURE.digest((words, where, dict(env) if env else None), {})
-        title = check_step_name(name) if name else name_of_program(words[0])
+        digested = words.digested(scope.execution.engine.redactor)
+        title = check_step_name(name) if name else name_of_program(words.program)
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
         spec = Spec(
@@ -157,7 +226,7 @@ class CommandStep:
             writes=writes, isolate=isolate,
         )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
-        spec.body = lambda: _run(call, words, where, env, stdin, limit, check)
+        spec.body = lambda: _run(call, words, limit, check)
         return call
 
 
@@ -183,15 +252,14 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
 
 def _run(
     call: Call,
-    argv: tuple[str, ...],
-    cwd: str | None,
-    env: Mapping[str, str] | None,
-    stdin: str | None,
+    words: _Words,
     timeout_s: float | None,
     check: bool,
 ) -> CommandResult:
     """The body of a command step: start it, keep its output, wait for its whole tree."""
     run = call.execution
+    argv = tuple(map(revealed, words.argv))
+    added = {name: revealed(value) for name, value in words.env.items()}
     locks = command_locks(run.engine.home, run.id)
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
@@ -202,10 +270,10 @@ def _run(
             locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = Process.start(
             argv,
-            cwd=_directory(call, cwd),
-            env={**os.environ, **({} if call.guard is None else call.guard.environment), **(env or {})},
+            cwd=_directory(call, words.cwd),
+            env={**os.environ, **({} if call.guard is None else call.guard.environment), **added},
             lock_path=lock,
-            stdin=None if stdin is None else stdin.encode(),
+            stdin=None if words.stdin is None else revealed(words.stdin).encode(),
             on_output=output.take,
             on_quiet=output.flush,
             on_start=started.append,
@@ -234,7 +302,8 @@ def _run(
         raise run.stop(doubt(call, "was ended from outside"))
     if check and end.code != 0:
         raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
-    return CommandResult(argv, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+    shown = words.shown(run.engine.redactor)
+    return CommandResult(shown, end.code, end.stdout.text, end.stderr.text, end.duration_s)
 
 
 def _directory(call: Call, cwd: str | None) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import BadWorkspace
+from holdfast.errors import BadWorkspace, NotTrusted
 from holdfast.kernel.files import last
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 class Files:
     """The workspaces of a store: `root` is the one that runs may work in, None if there is none."""
 
-    def __init__(self, home: Path, root: Path | None, largest_ignored: int = LARGEST_IGNORED) -> None:
+    def __init__(
+        self,
+        home: Path,
+        root: Path | None,
+        largest_ignored: int = LARGEST_IGNORED,
+        is_own: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_own` says whether the store is the user's own: only then are the roots that it names."""
         self.directory = home / "workspace"
         self._home = home
         self._largest_ignored = largest_ignored
@@ -33,16 +41,24 @@ class Files:
         """Called before they are closed, if runs have worked on them."""
         self._worked = False
         self._contents: Contents | None = None
+        self._ask_own = is_own
+        self._own: bool | None = None
+        self._given: set[Path] = set()
         self.root, self.why_none = _permitted(root, home)
 
     def of(self, root: str | Path, mark: str = "") -> Workspace:
         """The workspace at `root`. One that is gone, or another directory by now, is where this project is,
-        if that is the same directory: `mark` says which it was. Raises `BadWorkspace`."""
+        if that is the same directory: `mark` says which it was. Raises `BadWorkspace`; `NotTrusted` for a
+        root that only a store from somewhere else names."""
         from holdfast.workspace import Workspace
 
-        path = Path(root)
-        if self.root is not None and is_directory(self.root, mark) and not is_directory(path, mark):
-            path = self.root
+        path = self._path(root, mark)
+        if not self._is_permitted(path):
+            raise NotTrusted(
+                f"the store in {self._home} comes from somewhere else, and names {path} as the directory to "
+                "work in; if that is meant, name it yourself: `export HOLDFAST_WORKSPACE="
+                f"{shlex.quote(str(path))}`"
+            )
         with self._lock:
             if path not in self._open:
                 self._open[path] = Workspace(
@@ -53,6 +69,31 @@ class Files:
                     progress=self._progress,
                 )
             return self._open[path]
+
+    def permit(self, root: Path) -> None:
+        """The user has named this directory himself."""
+        self._given.add(root)
+
+    def is_same(self, root: str, mark: str) -> bool:
+        """Whether the directory that a mark was of is there, and may be worked in: at its place or, if it was
+        moved, where this project is. The number of its device may be another one after a restart."""
+        path = self._path(root, mark)
+        if not self._is_permitted(path):
+            return False
+        return is_directory(path, mark) or (path == Path(root) and _has_inode(path, mark))
+
+    def _path(self, root: str | Path, mark: str) -> Path:
+        path = Path(root)
+        if self.root is not None and is_directory(self.root, mark) and not is_directory(path, mark):
+            return self.root
+        return path
+
+    def _is_permitted(self, path: Path) -> bool:
+        if path == self.root or path in self._given:
+            return True
+        if self._own is None:
+            self._own = self._ask_own()
+        return self._own or (self.root is not None and _resolved(path) == self.root)
 
     @property
     def contents(self) -> Contents:
@@ -116,6 +157,20 @@ def mark_of(root: Path) -> str:
     except OSError as error:
         raise BadWorkspace(f"the workspace {root} is not there ({error.strerror})") from error
     return f"{status.st_dev:x}-{status.st_ino:x}"
+
+
+def _has_inode(root: Path, mark: str) -> bool:
+    try:
+        return mark_of(root).partition("-")[2] == mark.partition("-")[2] != ""
+    except BadWorkspace:
+        return False
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except OSError:
+        return path
 
 
 def is_directory(root: Path, mark: str) -> bool:

@@ -33,7 +33,7 @@ from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.events import NOTHING, GateKind
-from holdfast.kernel.identity import check_step_name
+from holdfast.kernel.identity import check_step_name, check_text
 from holdfast.kernel.state import StepState
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _Gate(NamedTuple):
 
 
 def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -> _Gate:
-    if not title.strip():
+    if not check_text(title, "approval(title)").strip():
         raise BadInput("approval(title): say in a few words what is to be decided")
     run = scope.execution
     key = scope.counters.key(_name_of(title))

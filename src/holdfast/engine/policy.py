@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.errors import BadInput
+from holdfast.kernel.identity import check_text
 
 Seconds = float | timedelta
 On = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
 
 def seconds(value: Seconds) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise BadInput(f"a time is a number of seconds or a timedelta, not {value!r}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +69,7 @@ def check_files(what: str, effect: str, writes: Sequence[str], isolate: str | No
         raise BadInput(f"{what}: isolate={isolate!r} is not known; use 'copy'")
     if effect != "workspace" and (writes or isolate):
         raise BadInput(f"{what}: writes and isolate are for effect='workspace'")
+    for pattern in writes:
+        check_text(pattern, f"{what}: a pattern in writes")
     if isinstance(writes, str):
         raise BadInput(f"{what}: writes takes a list of patterns, ['src/**']")

@@ -224,7 +224,10 @@ def _lower_instance(value: Any, depth: int, digesting: bool) -> object:
     kind: type = type(value)
     if hasattr(kind, "__holdfast_digest__"):
         if not digesting:
-            raise NotStorable("", f"a secret is never stored ({kind.__qualname__})")
+            name = value.__holdfast_digest__()
+            raise NotStorable(
+                "", f"a secret is never stored ({name}); pass its name, and make it where it is used"
+            )
         return {"$secret": value.__holdfast_digest__()}
     late = scalars.late(kind)
     if late is not None:

@@ -64,8 +64,18 @@ def check_run_id(run_id: object) -> str:
     return run_id
 
 
+def check_text(text: object, what: str) -> str:
+    """The text itself. A name, a title or a directory is stored and shown, so nothing secret is taken."""
+    if not isinstance(text, str):
+        secret = getattr(text, "__holdfast_digest__", None)
+        shown = f"{text!r}" if secret is None else f"a secret ({secret()}): it is stored and shown"
+        raise BadInput(f"{what} must be text, not {shown}")
+    return text
+
+
 def check_step_name(name: str) -> str:
     """The name itself if no identity made with it can be read as another's."""
+    check_text(name, "a step's name")
     if not _KEY.fullmatch(name):
         raise BadInput(f"{name!r} cannot be a step's name: 1 to 200 characters, no space, none of / @ # [ ]")
     return name
@@ -78,6 +88,8 @@ def name_of_program(program: str) -> str:
 
 def check_step_key(key: object) -> str:
     """The text form of a step key given by the user; refused where it would blur identities."""
+    if hasattr(key, "__holdfast_digest__"):
+        check_text(key, "a step's key")
     text = str(key)
     if not _KEY.fullmatch(text):
         raise BadInput(f"{text!r} cannot be a step's key: 1 to 200 characters, no space, none of / @ # [ ]")

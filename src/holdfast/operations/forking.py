@@ -237,7 +237,9 @@ class _Moved(NamedTuple):
 
     @property
     def workspace(self) -> Workspace:
-        return self.engine.files.of(self.files.directory)
+        directory = Path(self.files.directory)
+        self.engine.files.permit(directory)
+        return self.engine.files.of(directory)
 
     def code(self, code: e.Code) -> e.Code:
         """Where the fork's code is, and where it works: in its own directory what was in the root."""

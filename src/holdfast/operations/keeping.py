@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.engine.engine import Engine
+    from holdfast.engine.files import Files
     from holdfast.workspace import Contents, Workspace
     from holdfast.workspace.contents import Swept
     from holdfast.workspace.refs import Ref
@@ -152,15 +153,15 @@ def verify(engine: Engine) -> tuple[str, ...]:
     return tuple(dict.fromkeys(bad))
 
 
-def coverage(engine: Engine) -> Coverage:
+def coverage(files: Files) -> Coverage:
     """Raises `BadWorkspace` if there is no workspace."""
-    workspace = permitted(engine)
+    workspace = permitted(files)
     taken = workspace.snapshot()
     uncovered = tuple((shown(one.path), one.reason) for one in taken.uncovered)
     return Coverage(str(workspace.root), taken.files, taken.directories, taken.links, taken.size, uncovered)
 
 
-def permitted(engine: Engine) -> Workspace:
-    if engine.files.root is None:
-        raise BadWorkspace(f"{engine.files.why_none}; name one with the setting `workspace`")
-    return engine.files.of(engine.files.root)
+def permitted(files: Files) -> Workspace:
+    if files.root is None:
+        raise BadWorkspace(f"{files.why_none}; name one with the setting `workspace`")
+    return files.of(files.root)

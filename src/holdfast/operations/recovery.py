@@ -16,7 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from holdfast.engine.ownership import is_alive
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import HoldfastError, NotTrusted, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
@@ -107,6 +107,7 @@ def _finish(engine: Engine, operation: str, begun: OperationState) -> str:
         why = "the run has gone on since; its files were left as they are"
         write(engine, operation, [e.OperationDropped(why)])
         return why
+    _refuse_other_root(engine, planned)
     workspace = engine.files.of(planned.root, planned.mark)
     with files.alone(workspace), workspace.contents.hold():
         before = _before(workspace, planned)
@@ -128,6 +129,16 @@ def _finish(engine: Engine, operation: str, begun: OperationState) -> str:
         _take_back(workspace, operation, begun, before)
         write(engine, operation, [e.OperationDropped(why)])
         return why
+
+
+def _refuse_other_root(engine: Engine, planned: e.FilesPlanned) -> None:
+    """Files are moved only in the directory that they were planned for: this project's, or any if the store
+    is the user's own: a store from elsewhere could name any directory."""
+    if not engine.files.is_same(planned.root, planned.mark):
+        raise NotTrusted(
+            f"its files are those of {planned.root}, which is not this project's workspace, or another "
+            "directory than it was; a new `holdfast rewind` of the run decides what becomes of it"
+        )
 
 
 def _is_overtaken(engine: Engine, operation: str, begun: OperationState, history: Sequence[Recorded]) -> bool:

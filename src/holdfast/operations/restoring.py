@@ -67,7 +67,7 @@ def _going(
 ) -> Iterator[Going]:
     """The files of a snapshot on their way, whoever changed what since."""
     known = last(state.files)
-    workspace = permitted(engine) if known is None else engine.files.of(known.root, known.mark)
+    workspace = permitted(engine.files) if known is None else engine.files.of(known.root, known.mark)
     with alone(workspace), workspace.contents.hold():
         now, to, as_of = workspace.snapshot().id, snapshot, "as it was saved"
         left_out: tuple[bytes, ...] = ()
