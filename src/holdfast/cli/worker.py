@@ -127,8 +127,8 @@ def _fields(error: BaseException | None) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """`FD HOME DIRECTORY [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, and what `--root`
-    said."""
+    """`FD HOME DIRECTORY HOW [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, whether to
+    `execute` or to `look`, and what `--root` said."""
     # Ctrl-C reaches every process of the terminal; whoever started this one decides what it means. Before any
     # thread is started: what a thread starts must not inherit blocked signals.
     signal.signal(signal.SIGINT, lambda *_: None)
@@ -145,9 +145,9 @@ def main() -> None:
     place = wiring.find_place({"home": home}, create=False)
     store = wiring.open_store(place)
     try:
-        engine = wiring.open_engine(place, store)
-        if sys.argv[4:]:
-            engine.location.given, engine.location.only_missing = Path(sys.argv[4]), bool(sys.argv[5:])
+        engine = wiring.open_engine(place, store, to_look=sys.argv[4] == "look")
+        if sys.argv[5:]:
+            engine.location.given, engine.location.only_missing = Path(sys.argv[5]), bool(sys.argv[6:])
         try:
             worker = Worker(channel, engine, loaded)
             # In a thread: the one that the signal interrupts may hold what stopping needs.
