@@ -57,6 +57,8 @@ def fault(status: os.stat_result) -> str:
 def store_fault(home: Path, database: str) -> str:
     """The same for a store's directory and its database; empty for one that is not there yet."""
     try:
+        if not stat.S_ISDIR(home.stat().st_mode):
+            return ""
         for path in (home, home / database):
             found = fault(path.stat())
             if found:
