@@ -1,4 +1,4 @@
-"""Every console block of README and guides is played in a fresh directory, and each command has its effect."""
+"""Every console block of README and guides is played in a fresh directory; each command has its effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.docs.console import ROOT, Block, Console, blocks, python_blocks
 
 BLOCKS = {block.name: block for block in blocks()}
