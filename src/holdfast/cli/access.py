@@ -56,7 +56,7 @@ def open_to_read(place: wiring.Place | None = None) -> Iterator[Opened]:
         store.close()
 
 
-def _show_scan(entries: int, size: int) -> None:
+def show_scan(entries: int, size: int) -> None:
     err.offer(f"\r\x1b[Klooking at the files: {entries:,} ({amount(size)} read)")
 
 
@@ -81,12 +81,12 @@ def open_to_execute(
     try:
         engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output)
         if on_event is None and err.is_live:  # nobody else draws there
-            engine.files.on_progress = _show_scan
+            engine.files.on_progress = show_scan
         try:
             yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
         finally:
             engine.close()
-            if on_event is None:
+            if engine.files.on_progress is not None:
                 clear_progress()
     finally:
         store.close()

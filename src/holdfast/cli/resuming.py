@@ -59,7 +59,9 @@ def resume_command(
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
     cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
-    decided, whose sleep is over, whose process dies; any number of processes can.
+    decided, whose sleep is over, whose process dies; any number of processes can. It may be started before
+    the first run, and prints a line with the time for each run that it takes (and who held it before), that
+    waits, or that ends.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")

@@ -9,14 +9,24 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast import wiring
-from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunInterrupted, RunPaused, RunWaiting
+from holdfast.errors import (
+    CodeNotFound,
+    HoldfastError,
+    Refused,
+    RunInterrupted,
+    RunNotFound,
+    RunPaused,
+    RunWaiting,
+)
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.run import Run
+    from holdfast.cli.terminal import Line
+    from holdfast.engine.records import LogEvent
+    from holdfast.store.port import OwnerRow, RunRow
 
 FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
@@ -25,25 +35,35 @@ _STOPPED = (RunWaiting, RunPaused)
 
 
 def resume_all(*, follow: bool, as_json: bool) -> int:
-    """Serve what can go on now; to `follow`, until a signal comes."""
+    """Serve what can go on now; to `follow`, until a signal comes. Where there is no store yet, there is
+    nothing to serve yet: `follow` makes it and waits."""
     from holdfast.cli import access
     from holdfast.cli.foreground import Foreground
-    from holdfast.cli.terminal import say
+    from holdfast.cli.terminal import err, say
     from holdfast.engine.serving import Service
 
     stop = threading.Event()
-    with Foreground() as foreground, access.open_to_execute() as (opened, engine):
+    with (
+        Foreground() as foreground,
+        access.open_to_execute(create=follow, on_event=_clear_scan if err.is_live else None) as (
+            opened,
+            engine,
+        ),
+    ):
+        if err.is_live:
+            engine.files.on_progress = access.show_scan
         if not engine.options.resume:
             raise Refused(
                 "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
             )
-        teller = _Teller(opened, as_json=as_json)
+        teller = _Teller(opened, as_json=as_json, follow=follow)
 
         def served(run_id: str, error: BaseException | None) -> None:
             teller.tell(run_id, error)
             wiring.keep_to_quota(opened.place, engine)
 
-        service = Service(engine, engine.options.recover_limit, served)
+        on_taken = say_taken if follow and not as_json else None
+        service = Service(engine, engine.options.recover_limit, served, on_taken)
         if follow:
             # The owner is born here, so that whoever decides sees that somebody is there to go on.
             who = f"process {os.getpid()} (owner {engine.owner_id})"
@@ -66,16 +86,20 @@ def resume_all(*, follow: bool, as_json: bool) -> int:
 class _Teller:
     """Says how each run stands that was served, and keeps the worst exit code. Called from any thread."""
 
-    def __init__(self, opened: Opened, *, as_json: bool) -> None:
+    def __init__(self, opened: Opened, *, as_json: bool, follow: bool) -> None:
         self._opened = opened
         self._as_json = as_json
+        self._follow = follow
         self.code = 0
 
     def tell(self, run_id: str, error: BaseException | None) -> None:
+        from holdfast.cli.access import clear_progress
         from holdfast.cli.detail import Detail
         from holdfast.cli.ending import sentence
-        from holdfast.cli.terminal import complain, json_text, out, say
+        from holdfast.cli.moments import between
+        from holdfast.cli.terminal import complain, json_text, out
 
+        clear_progress()
         detail = Detail(self._opened, run_id)
         status = detail.info.status
         self.code = max(self.code, _exit_code(status, error), key=_MILD_TO_GRAVE.index)
@@ -85,11 +109,56 @@ class _Teller:
             out.offer(json_text(fields(detail)) + "\n")
         if status == "completed":
             if not self._as_json:
-                say([("completed", "green"), f" {run_id}"])
+                took = (
+                    f" in {between(detail.info.created_at, detail.info.updated_at)}" if self._follow else ""
+                )
+                self._say([("completed", "green"), f" {run_id}{took}"])
         elif isinstance(error, CodeNotFound):  # which does not know the run
             complain(f"run {run_id} cannot go on: {error}")
         elif not self._as_json:
-            say(sentence(detail, error))
+            self._say(sentence(detail, error))
+
+    def _say(self, line: Line) -> None:
+        from holdfast.cli.terminal import say, typed
+
+        if self._follow:
+            timed(typed(line) if isinstance(line, str) else line)
+        else:
+            say(line)
+
+
+def timed(line: Line) -> None:
+    """One line with the time, for a process that runs for days; what is drawn at the moment goes."""
+    from datetime import UTC, datetime
+
+    from holdfast.cli.access import clear_progress
+    from holdfast.cli.moments import stamp
+    from holdfast.cli.terminal import say
+
+    clear_progress()
+    say([(stamp(datetime.now(UTC)), "dim"), "  ", *([line] if isinstance(line, str) else line)])
+
+
+def say_taken(row: RunRow, held: OwnerRow | None) -> None:
+    """This process has taken a run: who held it before."""
+    from holdfast.cli.terminal import clean
+
+    if held is not None:
+        before = f"process {held.pid} held it, and is gone"
+    elif row.owner:
+        before = f"owner {row.owner} held it, and is gone"
+    else:
+        before = {"waiting": "it waited", "sleeping": "it slept"}.get(row.status, "it was ready")
+        before = f"nobody held it, {before}"
+    timed(f"process {os.getpid()} takes run {row.id} ({clean(row.workflow)}): {before}")
+
+
+def _clear_scan(event: LogEvent) -> None:
+    """What was drawn while the files were looked at goes when they are saved."""
+    from holdfast.cli.access import clear_progress
+
+    if event.type == "FilesSaved":
+        clear_progress()
 
 
 def _exit_code(status: str, error: BaseException | None) -> int:
@@ -111,14 +180,19 @@ def main() -> int:
     """Go on with one run, to its end or until it waits; the exit code says why it could not."""
     from holdfast.cli.terminal import complain
     from holdfast.engine.recovery import OPEN
+    from holdfast.engine.serving import take
 
     home, run_id = sys.argv[1:3]
+    on_taken = say_taken if "--says" in sys.argv[3:] else None
     place = wiring.find_place({"home": home}, create=False)
     store = wiring.open_store(place)
     try:
         engine = wiring.open_engine(place, store)
         try:
-            run: Run[Any] = engine.resume(run_id, stay=False)
+            found = store.run(run_id)
+            if found is None:
+                raise RunNotFound(run_id)
+            run = take(engine, found, on_taken)
             run.rested.wait()
             row = store.run(run_id)
             if run.outcome.error is None or row is None or row.status not in OPEN:

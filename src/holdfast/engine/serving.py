@@ -32,7 +32,7 @@ from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.store.port import RunRow
+    from holdfast.store.port import OwnerRow, RunRow
 
 _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
@@ -44,6 +44,8 @@ _NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
 
 OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
+OnTaken = Callable[["RunRow", "OwnerRow | None"], None]
+"""(the run as it was before, who held it then or None), each time that this process has claimed a run."""
 
 
 class EndedElsewhere(Refused):
@@ -66,10 +68,17 @@ class _Refusal(NamedTuple):
 class Service:
     """At most `limit` runs at a time; those that wait do not count."""
 
-    def __init__(self, engine: Engine, limit: int, on_served: OnServed | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limit: int,
+        on_served: OnServed | None = None,
+        on_taken: OnTaken | None = None,
+    ) -> None:
         self._engine = engine
         self._limit = limit
         self._on_served = on_served
+        self._on_taken = on_taken
         self._lock = threading.Lock()
         self._active: set[str] = set()
         self._refused: dict[str, _Refusal] = {}
@@ -156,9 +165,9 @@ class Service:
             recovery.check_unasked(self._engine, run_id)
             code = self._code(run_id)
             if code is not None and not _is_ours(code):
-                error = _execute_elsewhere(self._engine.home, run_id, code)
+                error = _execute_elsewhere(self._engine.home, run_id, code, says=self._on_taken is not None)
             else:
-                run: Run[Any] = self._engine.resume(run_id, stay=False)
+                run = take(self._engine, row, self._on_taken)
                 run.rested.wait()
                 error = run.outcome.error
         except BaseException as refused:  # whatever the run's code does: the place that it has here is free
@@ -197,6 +206,15 @@ class Service:
         return row.version if row is not None and row.epoch != tried.epoch else tried.version
 
 
+def take(engine: Engine, row: RunRow, on_taken: OnTaken | None) -> Run[Any]:
+    """Resume the run, and report who held it before: once it is claimed, a dead owner may be forgotten."""
+    held = engine.store.owner(row.owner) if row.owner else None
+    run: Run[Any] = engine.resume(row.id, stay=False)
+    if on_taken is not None:
+        on_taken(row, held)
+    return run
+
+
 def _is_ours(code: e.Code) -> bool:
     """Whether the run's code is found, and its relative paths mean what they meant, in this process."""
     if code.argv:
@@ -206,13 +224,13 @@ def _is_ours(code: e.Code) -> bool:
     return here and (same or not os.access(code.interpreter, os.X_OK))
 
 
-def _execute_elsewhere(home: Path, run_id: str, code: e.Code) -> HoldfastError | None:
+def _execute_elsewhere(home: Path, run_id: str, code: e.Code, *, says: bool) -> HoldfastError | None:
     """Go on with the run in its own directory, by its own interpreter. Why it could not be, if so: that
-    process has said more."""
+    process has said more. It also `says` that it has taken the run."""
     interpreter = code.interpreter if os.access(code.interpreter, os.X_OK) else sys.executable
     where = code.cwd if Path(code.cwd).is_dir() else os.getcwd()
     done = subprocess.run(
-        [interpreter, "-m", "holdfast.cli.serving", str(home), run_id],
+        [interpreter, "-m", "holdfast.cli.serving", str(home), run_id, *(["--says"] if says else [])],
         cwd=where,
         stdin=subprocess.DEVNULL,
         check=False,
