@@ -349,6 +349,88 @@ def test_an_answer_that_was_typed_ahead_decides_nothing(flow):
     assert [gate["outcome"] for gate in gates(flow, "x")] == ["approved", "rejected"]
 
 
+LONG = """
+    @workflow
+    def long(lines: int, wide: int = 1):
+        text = "\\n".join(f"line {n} of the diff " + "w" * wide + "." for n in range(1, lines + 1))
+        return approval("apply the diff", show=text).outcome
+"""
+
+
+def test_what_was_not_shown_is_counted_in_the_question(flow):
+    """Of 120 lines those that fit on the terminal; `s` shows all of them in the pager, and asks again."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:long", "120", PAGER="cat", NO_COLOR="1")
+    text = terminal.expect("90 of 120 lines are not shown: show all (s), approve (a), reject (r), or decide")
+    assert "line 30 of the diff w." in text and "line 31 " not in text
+    terminal.type("what\n")
+    terminal.expect("s, a, r or l?")
+    terminal.type("s\n")
+    terminal.expect("line 120 of the diff w.")
+    text = terminal.expect("approve (a), reject (r), or decide later (l)?")
+    assert "not shown" not in text.rpartition("line 120")[2]
+    terminal.type("a\n")
+    assert terminal.end()[0] == 0
+    assert flow("show", "x", "--json").json()["result"] == "approved"
+
+
+def test_wide_lines_are_wrapped_not_cut(flow):
+    """All of a line is there, on as many rows as it takes; one that does not fit is counted as not shown."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:long", "2", "300", columns=60, NO_COLOR="1")
+    text = terminal.expect("\napprove (a)")
+    body = text.partition("line 1 ")[2].replace("\r\n  ", "")
+    assert body.startswith("of the diff " + "w" * 300 + ".line 2 of the diff " + "w" * 300 + ".")
+    assert max(map(len, text.partition("apply the diff")[2].replace("\r", "").split("\n"))) <= 60
+    terminal.type("l\n")
+    terminal.end()
+    terminal = flow.at_a_terminal("run", "--id", "y", "flow.py:long", "1", "9000", columns=60, NO_COLOR="1")
+    terminal.expect("A part is not shown: show all (s)")
+
+
+def test_ctrl_c_in_the_pager_is_not_for_the_run(flow):
+    """The pager has the terminal; when it is left, the question stands. A decision from elsewhere counts."""
+    flow.script(LONG)
+    pager = flow.directory / "pager.py"
+    pager.write_text(
+        "import sys, signal\n"
+        "sys.stdin.read()\n"
+        "tty = open('/dev/tty', 'rb+', 0)\n"
+        "signal.signal(signal.SIGINT, lambda *_: (tty.write(b'PAGER LEFT\\n'), sys.exit()))\n"
+        "tty.write(b'PAGER HERE\\n')\n"
+        "tty.read(1)\n"
+    )
+    terminal = flow.at_a_terminal(
+        "run", "--id", "x", "flow.py:long", "99", PAGER=f"{flow.python} {pager}", NO_COLOR="1"
+    )
+    terminal.expect("not shown")
+    terminal.type("s\n")
+    terminal.expect("PAGER HERE")
+    terminal.type("\x03")
+    terminal.expect("PAGER LEFT")
+    terminal.expect("approve (a)")
+    terminal.type("s\n")
+    terminal.expect("PAGER HERE")
+    flow("approve", "x", "--by", "ann")
+    terminal.type("\x03")
+    terminal.expect("approved by ann")
+    code, text = terminal.end()
+    assert code == 0 and "stopping" not in text
+
+
+def test_a_signal_ends_the_pager(flow):
+    """SIGTERM to a run whose question is in the pager: it stops, and so does the pager."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal(
+        "run", "--id", "x", "flow.py:long", "99", PAGER="sh -c 'echo HERE; sleep 60'"
+    )
+    terminal.expect("not shown")
+    terminal.type("s\n")
+    terminal.expect("HERE")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end()[0] == 5
+
+
 def test_two_questions_at_the_terminal(flow):
     """One after the other, data as indented JSON; and a gate of a child run is asked for too."""
     terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:two")
