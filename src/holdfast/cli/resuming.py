@@ -102,7 +102,7 @@ def _say_done(detail: Detail, as_json: bool) -> int:
 
         out.json(fields(detail))
     else:
-        when = ago(detail.info.updated_at)
+        when = ago(detail.info.completed_at or detail.info.updated_at)
         out.line(f"run {detail.info.id} is done: it completed {when}, there is nothing to resume")
     return 0
 

@@ -110,7 +110,7 @@ class _Teller:
         if status == "completed":
             if not self._as_json:
                 took = (
-                    f" in {between(detail.info.created_at, detail.info.updated_at)}" if self._follow else ""
+                    f" in {between(detail.info.created_at, detail.info.completed_at)}" if self._follow else ""
                 )
                 self._say([("completed", "green"), f" {run_id}{took}"])
         elif isinstance(error, CodeNotFound):  # which does not know the run

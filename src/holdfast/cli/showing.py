@@ -230,7 +230,7 @@ def _since(detail: Detail) -> Iterator[Piece]:
     info = detail.info
     if info.status in ENDED:
         word = "in" if info.status == "completed" else "after"
-        yield f" {word} {moments.between(info.created_at, info.updated_at)}", "dim"
+        yield f" {word} {moments.between(info.created_at, info.completed_at)}", "dim"
     elif info.owner_pid is not None:
         yield f" for {moments.between(info.created_at, datetime.now(UTC))}", "dim"
         yield f" in process {info.owner_pid}", "dim"
