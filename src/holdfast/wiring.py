@@ -142,6 +142,7 @@ def open_engine(
         checkpoint_every=settings.checkpoint_every,
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
+        capture_output=settings.capture_output,
     )
     files = Files(place.home, place.workspace, int(settings.largest_ignored_mb * 1024 * 1024))
     engine = Engine(

@@ -94,6 +94,58 @@ def test_the_approval_of_the_readme(cli):
     assert cli("resume", "kelp-2").json() == "sent 13 characters"
 
 
+# Deciding and going on at once
+
+
+@pytest.mark.parametrize(
+    ("workflow", "words", "result"),
+    [
+        ("letter", ["approve", "x", "--resume"], "sent 21"),
+        ("letter", ["reject", "x", "--resume", "--comment", "no"], "rejected: no"),
+        ("waits", ["signal", "x", "paid", "7", "--resume"], 7),
+        ("outer", ["approve", "x.letter-1", "--resume"], "sent 21"),
+    ],
+)
+def test_decide_and_resume(flow, workflow, words, result):
+    """One command: what was decided is said on stderr, and the run's result is the output; a run that a child
+    run of it waits in goes on, too."""
+    flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
+    at_the_gate(flow, workflow)
+    if workflow == "outer":
+        (child,) = [run["id"] for run in flow("list", "--children", "--json").json() if run["parent"]]
+        words = [child if word == "x.letter-1" else word for word in words]
+    decided = flow(*words)
+    assert decided.json() == result
+    assert "it goes on here" in decided.err
+    assert flow.status("x") == "completed"
+
+
+def test_decide_and_resume_as_json(flow):
+    """The run as `resume --json` prints it; its exit code is that of `resume`."""
+    at_the_gate(flow)
+    assert flow("approve", "x", "--resume", "--json").json()["result"] == "sent 21"
+    at_the_gate(flow, "order", "y")
+    assert "waits for the signal shipped" in flow("signal", "y", "paid", "1", "--resume", code=5).err
+
+
+def test_settle_and_resume(cli):
+    """The step that was cut off is settled, and the run ends."""
+    cli.script(
+        """
+        @step(effect="once")
+        def send(): note("send"); time.sleep(60)
+        @workflow
+        def main(): return send()
+        """
+    )
+    run = cli.start("run", "--id", "x", "flow.py:main")
+    cli.wait_for_note("send")
+    run.kill()
+    run.communicate()
+    cli("resume", "x", code=6)
+    assert cli("settle", "x", "send", "--done", '"sent"', "--resume").json() == "sent"
+
+
 # Without a terminal
 
 

@@ -16,7 +16,8 @@ from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
 from holdfast.cli.moments import ago
 from holdfast.cli.progress import make_progress
-from holdfast.cli.terminal import complain, out
+from holdfast.cli.terminal import clean, complain, out
+from holdfast.clock import instant
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ def resume_command(
         from holdfast.cli.serving import resume_all
 
         return resume_all(follow=follow, as_json=as_json)
+    return resume_one(run, take_over=take_over, quiet=quiet, as_json=as_json)
+
+
+def resume_one(
+    run: str | None, *, take_over: bool = False, quiet: bool = False, as_json: bool = False
+) -> int:
+    """Go on with the run, or with the only one that can be resumed, and follow it; the exit code."""
     with access.open_to_read() as opened:
         chosen = opened.run(run).id if run is not None else _only_one(opened)
         if chosen is None:
@@ -143,7 +151,17 @@ def _title(detail: Detail) -> str:
     """What became of it before, how far it is, and where it goes on."""
     done = sum(step.status == "completed" for step in detail.steps)
     is_done = f"{counted(done, 'step')} {'is' if done == 1 else 'are'} done, " if done else ""
-    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{_where(detail)}"
+    taken = _last_checkpoint(detail)
+    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+
+
+def _last_checkpoint(detail: Detail) -> str:
+    """The checkpoint that was taken last, by its name, if there is one."""
+    taken = [step for step in detail.steps if step.kind == "checkpoint" and step.ended_at]
+    if not taken:
+        return ""
+    last = max(taken, key=lambda step: step.ended_at)
+    return f"the last checkpoint is {clean(last.key)} ({ago(instant(last.ended_at))}), "
 
 
 def _state(detail: Detail) -> str:

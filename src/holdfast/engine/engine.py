@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.engine import code as codes
-from holdfast.engine import launching, recovery
+from holdfast.engine import launching, recovery, step_output
 from holdfast.engine.ancestry import Ancestry
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.execution import Execution
@@ -29,7 +29,7 @@ from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
-from holdfast.engine.run import Run, in_loop
+from holdfast.engine.run import Run, in_loop, resumable
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
 from holdfast.engine.unreleased import Unreleased
@@ -58,6 +58,7 @@ class Options(msgspec.Struct, frozen=True):
     checkpoint_every: int = 0
     recover_limit: int = 8
     crash_loop_after: int = 5
+    capture_output: bool = True
 
 
 class Engine:
@@ -75,6 +76,9 @@ class Engine:
         files: Files | None = None,
     ) -> None:
         prepare()
+        self._captures = options.capture_output
+        if self._captures:
+            step_output.begin()
         self.store = store
         self.home = home
         self.clock = clock
@@ -160,7 +164,7 @@ class Engine:
         except RunInterrupted as error:
             # Ctrl-C and sys.exit belong to the caller, in whose thread the workflow ran.
             if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
-                raise error.__cause__ from None
+                raise resumable(error.__cause__, run.id) from None
             raise
 
     def resume(self, run_id: str, *, take_over: bool = False, stay: bool = True) -> Run[Any]:
@@ -344,6 +348,9 @@ class Engine:
     def release(self) -> None:
         """After the last run has stopped: give everything back."""
         self._closed = True
+        if self._captures:
+            self._captures = False
+            step_output.end()
         self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()

@@ -44,7 +44,11 @@ class Run(Generic[R]):
     def result(self, timeout: float | None = None) -> R:
         """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
         refuse_in_loop("run.result() blocks", "await run")
-        if not self._ended.wait(timeout):
+        try:
+            ended = self._ended.wait(timeout)
+        except KeyboardInterrupt as error:
+            raise resumable(error, self.id) from None
+        if not ended:
             raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
         return self._take()
 
@@ -95,6 +99,14 @@ class Run(Generic[R]):
         if self._outcome.error is not None:
             raise self._outcome.error
         return cast(R, self._outcome.value)
+
+
+def resumable(error: BaseException, run_id: str) -> BaseException:
+    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run."""
+    if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
+        error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
+        error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
+    return error
 
 
 def in_loop() -> bool:

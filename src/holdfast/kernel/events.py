@@ -451,7 +451,8 @@ class PatchSeen(Event, frozen=True, gc=False):
 
 
 class OutputCaptured(Event, frozen=True, gc=False):
-    """A piece of a command's output, redacted; `source` is `stdout` or `stderr`."""
+    """A piece of the output of a command or a step, redacted; `source` is `stdout`, `stderr`, or `log` for
+    what a step logged."""
 
     key: str
     attempt: int
