@@ -144,7 +144,7 @@ def test_words_of_other_programs_are_known(ready):
     listed = ready("list").out
     assert ready("ls").out == ready("ps").out == ready("status").out == listed
     assert ready("ls", "--json").json() == ready("status", "--json").json() == ready("list", "--json").json()
-    assert ready("status", "x").out == ready("show", "x").out
+    assert ready("status", "x", "--json").json() == ready("show", "x", "--json").json()
     assert "run x has ended" in ready("stop", "x", code=2).err
     assert "ls (list), ps (list), status (show), stop (pause)" in " ".join(ready("--help").out.split())
 

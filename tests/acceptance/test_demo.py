@@ -20,7 +20,7 @@ def test_demo_proves_it(cli):
     assert list(cli.directory.glob("holdfast-demo-*")) == []
     named = [line for line in shown.out.splitlines() if "holdfast --home" in line or " undo " in line]
     assert named == [], "a command whose store is gone"
-    assert shown.out.endswith("holdfast demo --keep leaves the script and the store, to look at\n")
+    assert shown.out.endswith("holdfast demo --keep  keeps the script and the store\n")
     assert not cli.home.exists()
 
 

@@ -133,7 +133,7 @@ def test_resume_names_the_last_checkpoint(cli):
         def work(n):
             if n == 2 and not Path("go").exists(): raise RuntimeError("not yet")
         @workflow
-        def main(): work(1); checkpoint("first"); checkpoint("after work"); work(2)
+        def main(): work(1); checkpoint("first"); checkpoint("after-work"); work(2)
         """
     )
     cli("run", "--id", "r", "flow.py:main", code=1)

@@ -71,9 +71,10 @@ def test_stops_at_a_step_boundary(cli, number):
 @pytest.mark.parametrize("call", ["hf.with_id('s').run(main)", "hf.with_id('s').start(main).result()"])
 def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
     """Ctrl-C in `python flow.py`: the last two lines name the run and the command."""
-    script = cli.script(
-        SLOW + f"    if __name__ == '__main__':\n        with Holdfast() as hf: print({call})\n"
-    )
+    # Where tests run in the background, SIGINT is ignored, and Python leaves that as it is.
+    listens = "    import signal\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    runs = f"    if __name__ == '__main__':\n        with Holdfast() as hf: print({call})\n"
+    script = cli.script(listens + SLOW + runs)
     process = subprocess.Popen(
         [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
     )

@@ -503,7 +503,8 @@ def test_logs_follow_a_run_to_its_end(cli, wait_until):
     (cli.directory / "go").touch()
     rest, told = follower.communicate(timeout=30)
     assert (rest, follower.returncode) == ("two\nthree\n", 0)
-    assert told == "run x is completed\n"
+    assert told.splitlines()[0].startswith("--- test#1, attempt 1, ")
+    assert told.splitlines()[1:] == ["run x is completed"]
     assert cli("logs", "--follow", "x").out == "one\ntwo\nthree\n"
 
 

@@ -60,7 +60,7 @@ def demo_command(keep: bool) -> int:
     if keep:
         out.line(["kept: ", (f"holdfast --home {directory / 'home'} show {RUN}", "cyan")])
     else:
-        out.line([("holdfast demo --keep", "cyan"), " leaves the script and the store, to look at"])
+        out.line([("holdfast demo --keep", "cyan"), "  keeps the script and the store"])
     if not holds:
         complain("the proof does not hold; that is a fault of holdfast, please report it")
     return 0 if holds else 1

@@ -157,11 +157,11 @@ def describe(
     yield row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
     if info.reason:
         yield from rows("", clean(info.reason))
-    yield row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
+    yield row("created", [_when(info.created_at)])
     if info.completed_at is not None:
-        yield row("ended", [f"{moments.stamp(info.completed_at)} ({moments.ago(info.completed_at)})"])
+        yield row("ended", [_when(info.completed_at)])
     if info.completed_at is None or info.updated_at > info.completed_at:
-        yield row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
+        yield row("changed", [_when(info.updated_at)])
     if info.parent:
         stray = detail.is_stray()
         yield row(
@@ -176,6 +176,12 @@ def describe(
         yield from rows("steps", _counts(detail) + hint)
         yield from drawn
     yield from _outcome(detail, whole=folding is None)
+
+
+def _when(at: datetime) -> str:
+    """The time, and how long ago that is if there is room for it."""
+    both = f"{moments.stamp(at)} ({moments.ago(at)})"
+    return both if len(both) <= width() else moments.stamp(at)
 
 
 def _input(detail: Detail, *, whole: bool) -> Iterator[Line]:

@@ -40,21 +40,24 @@ def checkpoints(
     state = fold(store.history(run_id))
     if state is None:
         return []
-    found = {step.version: (step, True) for step in _taken(state.steps)}
-    for left in state.past.values() if every else ():
-        for step in _taken(left.steps):
-            # What a generation took over from its parent is the same event.
-            found.setdefault(step.version, (step, False))
+    generations = {**{n: left.steps for n, left in state.past.items()}, state.generation: state.steps}
+    live = {step.version for step in _taken(state.steps)}
+    found: dict[int, tuple[StepState, int]] = {}
+    for generation, steps in sorted(generations.items()):
+        for step in _taken(steps):
+            if every or step.version in live:
+                # What a generation took over from its parent is the same event.
+                found.setdefault(step.version, (step, generation))
     return [
         CheckpointInfo(
             step.name,
             step.key,
             instant(step.ended_at),
             _data(store, redactor, step.result, step.blob),
-            step.generation,
-            live,
+            generation,
+            version in live,
         )
-        for _, (step, live) in sorted(found.items())
+        for version, (step, generation) in sorted(found.items())
     ]
 
 

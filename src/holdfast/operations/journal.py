@@ -86,9 +86,14 @@ def find(store: Store, text: str) -> OperationRow:
 
 
 def last_undo_of(store: Store, person: str) -> OperationRow:
-    """The last undo of a person that still stands."""
+    """The last undo of a person that still stands. One that took an undo back is none: it did again what that
+    had taken back."""
+    undoes = {row.id: row.undoes for row in store.operations()}
     for row in store.operations(by=person):
-        if row.undoes and stands(store, row):
+        depth, one = 0, row.id
+        while one := undoes.get(one, ""):
+            depth += 1
+        if depth % 2 and stands(store, row):
             return row
     raise NotFound(f"no undo of {person} stands; `holdfast op log` lists all operations")
 
