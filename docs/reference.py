@@ -25,6 +25,7 @@ EXIT_CODES = {
     7: "the run is paused",
     8: "the store cannot be used: damaged, newer, full, read-only, on a network",
     70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
+    74: "the output could not be written; what was done stands",
     130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
 }
 OTHER_VARIABLES = {

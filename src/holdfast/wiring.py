@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast import project
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.errors import NotFound, StoreError
+from holdfast.errors import NotFound, SettingsError, StoreError
 from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
@@ -65,7 +65,19 @@ def find_place(
         home = project.open_project(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
+    _check_text(home)
     return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
+
+
+def _check_text(home: Path) -> None:
+    """SQLite's files have names in UTF-8."""
+    try:
+        str(home).encode()
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"the store's directory {str(home)!r} has bytes that are not UTF-8 in its name; "
+            "name another with --home or HOLDFAST_HOME"
+        ) from None
 
 
 def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli import terminal
-from holdfast.errors import HoldfastError
+from holdfast.errors import BadInput, HoldfastError, not_text
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 OUR_FAULT = 70
+OUTPUT_LOST = 74
 INTERRUPTED = 130
 
 
@@ -278,6 +279,12 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.Abort):
         terminal.complain("interrupted")
         return INTERRUPTED
+    if isinstance(error, terminal.OutputLost):
+        terminal.complain(str(error))
+        return OUTPUT_LOST
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        terminal.complain(not_text(error.object))
+        return BadInput.exit_code
     if isinstance(error, terminal.ReaderLeft):
         terminal.hush()
         return 0
