@@ -2,14 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two marks: the program is installed; so is what tests and checks need.
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST_FLAGS ?=
 # For instance CRASH_FLAGS="--minutes 60"
 CRASH_FLAGS ?=
 
 .PHONY: demo test check format bench crash mutants clean
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/holdfast demo
 
 test: $(READY)
@@ -34,11 +37,16 @@ mutants: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
 
-$(READY): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "holdfast needs Python 3.11 or newer; say which with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable .
+	$(PIP) --no-compile --editable .
+	@touch $(INSTALLED)
+
+# Only newer versions of pip know groups.
+$(READY): $(INSTALLED)
+	$(PIP) "pip>=25.1"
+	$(PIP) --group dev
 	@touch $(READY)
 
 clean:

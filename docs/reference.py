@@ -26,6 +26,7 @@ EXIT_CODES = {
     8: "the store cannot be used: damaged, newer, full, read-only, on a network",
     9: "not trusted: settings or a store from somewhere else, or that others can change; see `holdfast trust`",
     70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
+    74: "the output could not be written; what was done stands",
     130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
 }
 OTHER_VARIABLES = {

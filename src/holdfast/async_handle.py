@@ -127,8 +127,8 @@ class AsyncHoldfast:
     async def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
         return await self._call(self._holdfast.diff, run_id, a, b)
 
-    async def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
-        return await self._call(self._holdfast.checkpoints, run_id)
+    async def checkpoints(self, run_id: str, *, every: bool = False) -> list[CheckpointInfo]:
+        return await self._call(self._holdfast.checkpoints, run_id, every=every)
 
     async def get(self, run_id: str) -> RunInfo:
         return await self._call(self._holdfast.get, run_id)

@@ -69,6 +69,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 
+def not_text(text: str) -> str:
+    """The sentence on a name with bytes that are not UTF-8, which Python passes on as lone surrogates."""
+    shown = text if len(text) <= 200 else f"{text[:200]}..."
+    return f"{shown!r} has bytes that are not UTF-8, and the log keeps only text: name it otherwise"
+
+
 class HoldfastError(Exception):
     """The root: catch it to catch everything that holdfast itself raises."""
 

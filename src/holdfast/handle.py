@@ -327,12 +327,14 @@ class Holdfast:
 
         return diff(self._engine, self._engine.known(run_id), a, b)
 
-    def checkpoints(self, run_id: str) -> list[CheckpointInfo]:
-        """The named points to which the run can be rewound, in order."""
+    def checkpoints(self, run_id: str, *, every: bool = False) -> list[CheckpointInfo]:
+        """The named points to which the run can be rewound, in order; `every` one, also those of generations
+        that were left, whose `live` is False."""
         refuse_in_loop("hf.checkpoints() reads the store", "await hf.aio.checkpoints(...)")
         from holdfast.operations.checkpoints import checkpoints
 
-        return checkpoints(self._store, self._engine.redactor, self._engine.known(run_id))
+        known = self._engine.known(run_id)
+        return checkpoints(self._store, self._engine.redactor, known, every=every)
 
     # Keeping
 

@@ -89,6 +89,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_every: Annotated[
         int, Meta(ge=0, description="A checkpoint after every so many steps of a run; 0 for none.")
     ] = 0
+    capture_output: Annotated[
+        bool, Meta(description="Whether what Python steps print and log is kept, for `holdfast logs`.")
+    ] = True
     recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
     flush_after_ms: Annotated[
         float, Meta(ge=0, le=60_000, description="When a running step's intent is committed.")

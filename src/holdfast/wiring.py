@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast import project, trust
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.errors import NotFound, NotTrusted, StoreError
+from holdfast.errors import NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def find_place(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
         _refuse_shared(home)
+    _check_text(home)
     return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
 
 
@@ -132,6 +133,17 @@ def refuse_foreign_code(home: Path) -> None:
             f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
             f"know where it comes from, allow that with `holdfast trust {shlex.quote(str(home))}`"
         )
+
+
+def _check_text(home: Path) -> None:
+    """SQLite's files have names in UTF-8."""
+    try:
+        str(home).encode()
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"the store's directory {str(home)!r} has bytes that are not UTF-8 in its name; "
+            "name another with --home or HOLDFAST_HOME"
+        ) from None
 
 
 def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
@@ -215,6 +227,7 @@ def open_engine(
         checkpoint_every=settings.checkpoint_every,
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
+        capture_output=settings.capture_output,
     )
     files = open_files(place)
     engine = Engine(

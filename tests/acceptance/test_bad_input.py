@@ -76,7 +76,7 @@ def ready(cli, template):
         (["run", "gitt status"], 3, "no program 'gitt'"),
         (["run", "./missing"], 3, "no program './missing'"),
         (["run", "Add auth"], 3, "no program 'Add'"),
-        (["run", "Add auth"], 3, '; did you mean `holdfast deliver "Add auth"`?'),
+        (["run", "Add auth"], 3, "it reads like a sentence: `holdfast run -- PROGRAM ARGS` runs a program"),
         (["run", "--", "no-such-program-here"], 3, "no program"),
         (["run", "flow.py:man"], 3, "there is no man in it; there is flow.py:main, flow.py:unstorable, "),
         (["run", "flow.py"], 2, "name the workflow in it: flow.py:main, flow.py:unstorable, flow.py:raises"),
@@ -108,7 +108,9 @@ def ready(cli, template):
         (["run", "flow.py:raises"], 1, "RuntimeError: oh no"),
         # the command line itself
         (["lst"], 2, "did you mean `holdfast list`?"),
-        (["frobnicate"], 2, "there is no command 'frobnicate'"),
+        (["frobnicate"], 2, "there is no command 'frobnicate'; `holdfast --help` lists all\n"),
+        (["backup", "lst"], 2, "there is no command 'lst'; did you mean `holdfast backup list`?\n"),
+        (["workspace", "frob"], 2, "there is no command 'frob'; `holdfast workspace --help` lists all\n"),
         (["list", "--status", "odd"], 2, "'odd'"),
         (["list", "--limit", "-1"], 2, "limit"),
         (["repair"], 2, "--rebuild"),
@@ -132,8 +134,19 @@ def test_a_long_sentence_on_a_narrow_terminal(ready):
     assert code == 2
     assert text.splitlines() == [
         "holdfast: there is no command 'lst'; did you mean",
-        "          `holdfast list`?; see `holdfast --help`",
+        "          `holdfast list`?",
     ]
+
+
+def test_words_of_other_programs_are_known(ready):
+    """`ls` and `ps` list, `status` lists or shows one, `stop` pauses; help names them."""
+    ready("run", "--id", "x", "echo x")
+    listed = ready("list").out
+    assert ready("ls").out == ready("ps").out == ready("status").out == listed
+    assert ready("ls", "--json").json() == ready("status", "--json").json() == ready("list", "--json").json()
+    assert ready("status", "x", "--json").json() == ready("show", "x", "--json").json()
+    assert "run x has ended" in ready("stop", "x", code=2).err
+    assert "ls (list), ps (list), status (show), stop (pause)" in " ".join(ready("--help").out.split())
 
 
 def test_missing_program_creates_nothing(cli):

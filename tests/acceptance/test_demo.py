@@ -18,6 +18,9 @@ def test_demo_proves_it(cli):
     assert "✗" not in shown.out
     assert "\x1b" not in shown.out
     assert list(cli.directory.glob("holdfast-demo-*")) == []
+    named = [line for line in shown.out.splitlines() if "holdfast --home" in line or " undo " in line]
+    assert named == [], "a command whose store is gone"
+    assert shown.out.endswith("holdfast demo --keep  keeps the script and the store\n")
     assert not cli.home.exists()
 
 

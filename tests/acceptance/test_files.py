@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import subprocess
 import time
@@ -122,19 +120,6 @@ def test_what_a_person_edits_stays_or_comes_back(cli):
     cli("undo")
     cli("rewind", "r", "--to", "drafted", "--theirs")
     assert not (cli.directory / "e").exists()
-
-
-def test_the_edits_of_the_readme(cli):
-    """Its commands work one after the other on the example of the guide."""
-    root = Path(__file__).parents[2]
-    example = (root / "docs/guide-files.md").read_text().partition("```python\n")[2].partition("```")[0]
-    (cli.directory / "release.py").write_text(example)
-    told = (root / "README.md").read_text().partition("## An agent's edits")[2].partition("## ")[0]
-    lines = [shlex.split(line, comments=True) for line in re.findall(r"\n\$ holdfast (.*)", told)]
-    assert [words[0] for words in lines] == ["run", "diff", "rewind", "undo"]
-    for words in lines:
-        cli(*words)
-    assert (cli.directory / "VERSION").read_text() == "1.2\n"
 
 
 def test_undo_after_rewind_gives_back_tree_and_state(cli):
@@ -382,6 +367,25 @@ def test_diff_between_moments(cli):
     found = cli("diff", "r", "agent", "--json").json()
     assert [(one["path"], one["change"]) for one in found] == [("a", "modified")]
     assert "nearest" in cli("diff", "r", "agnt", code=3).err
+
+
+def test_a_diff_names_the_moments_that_were_asked_for(cli):
+    """The start, a checkpoint, a step, the moment before it; also where the snapshot is that of another."""
+    cli.script(
+        """
+        @step(effect="workspace")
+        def write(): Path("made").touch()
+        @workflow
+        def main(): write(); checkpoint("cp"); write()
+        """
+    )
+    cli("run", "--id", "r", "flow.py:main")
+    for asked, said in (
+        ("start", "the start"), ("cp", "at cp#1"), ("write#2", "after write#2"),
+        ("before:write#2", "before write#2"), ("before:cp", "before:cp#1"),
+    ):  # fmt: skip
+        told = cli("diff", "r", asked).err.splitlines()[-1]
+        assert f": {said}" in told and told.endswith(", the files on the disk"), (asked, told)
 
 
 def test_a_diff_can_be_applied(cli):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from datetime import datetime
 from textwrap import dedent
 
 import pytest
 
+from holdfast.cli.shell_syntax import shell_syntax
+
 RUN_FIELDS = {
     "id", "workflow", "status", "interrupted", "reason", "parent", "owner_pid", "created_at", "updated_at",
+    "completed_at", "title", "input",
 }  # fmt: skip
 
 
@@ -94,12 +98,53 @@ def test_async_workflow(cli):
 
 def test_command_forms(cli):
     """One string is split as a shell does it; words after `--` are taken as they are; no shell runs."""
-    assert cli("run", "printf '%s|' 'a b' $HOME").out == "a b|$HOME|"
+    assert cli("run", "printf '%s|' 'a b' '$HOME'").out == "a b|$HOME|"
     assert cli("run", "--", "printf", "%s|", "a b", "-n").out == "a b|-n|"
     assert [row["workflow"] for row in cli("list", "--json").json()] == [
         "printf '%s|' 'a b' -n",
-        "printf '%s|' 'a b' $HOME",
+        "printf '%s|' 'a b' '$HOME'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "sign"),
+    [
+        ("echo hi && ls", "&&"),
+        ("echo hi&&ls", "&&"),
+        ("make | tee log", "|"),
+        ("make 2>&1", "2>&1"),
+        ("make; echo done", ";"),
+        ("sleep 5 &", "&"),
+        ("(cd src)", "("),
+        ("echo one\necho two", "\n"),
+        ("echo $HOME", "$HOME"),
+        ('echo "in ${HOME}"', "${HOME}"),
+        ("echo $(date)", "$("),
+        ('echo "`date`"', "`"),
+        ("ls *.py", "*.py"),
+        ("ls ~/src", "~/src"),
+        ("echo a # b", "#"),
+        ("DEBUG=1 make", "DEBUG=1"),
+        ("echo '&&' 'a;b' \"x|y\" a\\;b", None),
+        ("echo '$HOME' '`date`' a~b a#b x=1", None),
+        ("pytest t.py::test[a] -k 'a or b' http://x/?a=1", None),
+        ("ls *.nothing '*.py' \\*.py", None),
+    ],
+)
+def test_what_only_a_shell_understands_is_found(line, sign, tmp_path, monkeypatch):
+    """Operators and expansions that are not quoted; patterns if they match files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").touch()
+    assert shell_syntax(line) == sign
+
+
+def test_shell_syntax_is_refused_with_the_command_that_has_a_shell(cli):
+    """Nothing is run, and what is named to be copied does what was meant."""
+    refused = cli("run", "echo hi && echo 'it is' done", code=2)
+    assert refused.out == "" and "'&&' needs" in refused.err
+    assert not cli.home.exists()
+    copied = refused.err.partition("`holdfast ")[2].partition("`")[0]
+    assert cli(*shlex.split(copied)).out == "hi\nit is done\n"
 
 
 def test_command_streams_and_logs(cli):
@@ -318,7 +363,7 @@ def test_a_step_is_known_by_its_name(cli):
     assert [key.rpartition("/")[2] for key in whole] == ["ask@7", "tell#1"]
     for name in ("ask", "tell", *whole):
         told = cli("logs", "x", "--step", name).err
-        assert f"{name} of run x is no command" in told and "holdfast show x --step" in told
+        assert told == f"{name} of run x printed nothing\n"
     for name in ("as", "7", "tell#2", "ask@"):
         cli("logs", "x", "--step", name, code=3)
 

@@ -94,6 +94,58 @@ def test_the_approval_of_the_readme(cli):
     assert cli("resume", "kelp-2").json() == "sent 13 characters"
 
 
+# Deciding and going on at once
+
+
+@pytest.mark.parametrize(
+    ("workflow", "words", "result"),
+    [
+        ("letter", ["approve", "x", "--resume"], "sent 21"),
+        ("letter", ["reject", "x", "--resume", "--comment", "no"], "rejected: no"),
+        ("waits", ["signal", "x", "paid", "7", "--resume"], 7),
+        ("outer", ["approve", "x.letter-1", "--resume"], "sent 21"),
+    ],
+)
+def test_decide_and_resume(flow, workflow, words, result):
+    """One command: what was decided is said on stderr, and the run's result is the output; a run that a child
+    run of it waits in goes on, too."""
+    flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
+    at_the_gate(flow, workflow)
+    if workflow == "outer":
+        (child,) = [run["id"] for run in flow("list", "--children", "--json").json() if run["parent"]]
+        words = [child if word == "x.letter-1" else word for word in words]
+    decided = flow(*words)
+    assert decided.json() == result
+    assert "it goes on here" in decided.err
+    assert flow.status("x") == "completed"
+
+
+def test_decide_and_resume_as_json(flow):
+    """The run as `resume --json` prints it; its exit code is that of `resume`."""
+    at_the_gate(flow)
+    assert flow("approve", "x", "--resume", "--json").json()["result"] == "sent 21"
+    at_the_gate(flow, "order", "y")
+    assert "waits for the signal shipped" in flow("signal", "y", "paid", "1", "--resume", code=5).err
+
+
+def test_settle_and_resume(cli):
+    """The step that was cut off is settled, and the run ends."""
+    cli.script(
+        """
+        @step(effect="once")
+        def send(): note("send"); time.sleep(60)
+        @workflow
+        def main(): return send()
+        """
+    )
+    run = cli.start("run", "--id", "x", "flow.py:main")
+    cli.wait_for_note("send")
+    run.kill()
+    run.communicate()
+    cli("resume", "x", code=6)
+    assert cli("settle", "x", "send", "--done", '"sent"', "--resume").json() == "sent"
+
+
 # Without a terminal
 
 
@@ -347,6 +399,86 @@ def test_an_answer_that_was_typed_ahead_decides_nothing(flow):
     terminal.type("\n")
     assert terminal.end()[0] == 0
     assert [gate["outcome"] for gate in gates(flow, "x")] == ["approved", "rejected"]
+
+
+LONG = """
+    @workflow
+    def long(lines: int, wide: int = 1):
+        text = "\\n".join(f"line {n} of the diff " + "w" * wide + "." for n in range(1, lines + 1))
+        return approval("apply the diff", show=text).outcome
+"""
+
+
+def test_what_was_not_shown_is_counted_in_the_question(flow):
+    """Of 120 lines those that fit on the terminal; `s` shows all of them in the pager, and asks again."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:long", "120", PAGER="cat", NO_COLOR="1")
+    text = terminal.expect("90 of 120 lines are not shown: show all (s), approve (a), reject (r), or decide")
+    assert "line 30 of the diff w." in text and "line 31 " not in text
+    terminal.type("what\n")
+    terminal.expect("s, a, r or l?")
+    terminal.type("s\n")
+    terminal.expect("line 120 of the diff w.")
+    text = terminal.expect("approve (a), reject (r), or decide later (l)?")
+    assert "not shown" not in text.rpartition("line 120")[2]
+    terminal.type("a\n")
+    assert terminal.end()[0] == 0
+    assert flow("show", "x", "--json").json()["result"] == "approved"
+
+
+def test_wide_lines_are_wrapped_not_cut(flow):
+    """All of a line is there, on as many rows as it takes; one that does not fit is counted as not shown."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:long", "2", "300", columns=60, NO_COLOR="1")
+    text = terminal.expect("\napprove (a)")
+    body = text.partition("line 1 ")[2].replace("\r\n  ", "")
+    assert body.startswith("of the diff " + "w" * 300 + ".line 2 of the diff " + "w" * 300 + ".")
+    assert max(map(len, text.partition("apply the diff")[2].replace("\r", "").split("\n"))) <= 60
+    terminal.type("l\n")
+    terminal.end()
+    terminal = flow.at_a_terminal("run", "--id", "y", "flow.py:long", "1", "9000", columns=60, NO_COLOR="1")
+    terminal.expect("A part is not shown: show all (s)")
+
+
+def test_ctrl_c_in_the_pager_is_not_for_the_run(flow):
+    """The pager has the terminal; when it is left, the question stands. A decision from elsewhere ends it."""
+    flow.script(LONG)
+    pager = flow.directory / "pager.py"
+    pager.write_text(
+        "import sys, signal\n"
+        "sys.stdin.read()\n"
+        "tty = open('/dev/tty', 'rb+', 0)\n"
+        "signal.signal(signal.SIGINT, lambda *_: (tty.write(b'PAGER LEFT\\n'), sys.exit()))\n"
+        "tty.write(b'PAGER HERE\\n')\n"
+        "tty.read(1)\n"
+    )
+    terminal = flow.at_a_terminal(
+        "run", "--id", "x", "flow.py:long", "99", PAGER=f"{flow.python} {pager}", NO_COLOR="1"
+    )
+    terminal.expect("not shown")
+    terminal.type("s\n")
+    terminal.expect("PAGER HERE")
+    terminal.type("\x03")
+    terminal.expect("PAGER LEFT")
+    terminal.expect("approve (a)")
+    terminal.type("s\n")
+    terminal.expect("PAGER HERE")
+    flow("approve", "x", "--by", "ann")
+    code, text = terminal.end()
+    assert code == 0 and "stopping" not in text
+
+
+def test_a_signal_ends_the_pager(flow):
+    """SIGTERM to a run whose question is in the pager: it stops, and so does the pager."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal(
+        "run", "--id", "x", "flow.py:long", "99", PAGER="sh -c 'echo HERE; sleep 60'"
+    )
+    terminal.expect("not shown")
+    terminal.type("s\n")
+    terminal.expect("HERE")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end()[0] == 5
 
 
 def test_two_questions_at_the_terminal(flow):

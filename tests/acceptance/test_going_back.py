@@ -77,6 +77,71 @@ def test_rewind_resume_undo(ran):
     ran("audit", "verify")
 
 
+def test_durations_after_rewind_and_undo(ran):
+    """Rewound, a run has not ended; when that is undone, it ended when it did, and took as long as it did."""
+    before = ran("show", "r", "--json").json()
+    took = ran("show", "r").out.partition("completed in ")[2].partition("\n")[0]
+    ran("rewind", "r", "--to", "work#1", "--rerun-once")
+    assert ran("show", "r", "--json").json()["completed_at"] is None
+    ran("undo", "--rerun-once")
+    after = ran("show", "r", "--json").json()
+    assert after["completed_at"] == before["completed_at"] < after["updated_at"]
+    assert f"completed in {took}\n" in ran("show", "r").out
+    (row,) = ran("list", "--json").json()
+    assert row["completed_at"] == before["completed_at"]
+    assert ran("stats", "--json").json()["durations"]["max_s"] < 1
+
+
+def test_redo_takes_the_last_undo_back(ran):
+    """The rewind is there again. Without an undo that stands there is nothing to redo."""
+    assert "no undo of" in ran("redo", code=3).err
+    ran("rewind", "r", "--to", "work#1", "--rerun-once")
+    assert "no undo of" in ran("redo", code=3).err
+    ran("undo", "--rerun-once")
+    assert ran("redo", "--rerun-once", "--dry-run", "--json").json()["operation"] is None
+    assert ran("redo", "--rerun-once", "--json").json()["kind"] == "undo"
+    assert ran.status("r") == "paused"
+    assert "no undo of" in ran("redo", code=3).err
+
+
+def test_checkpoints_of_generations_that_were_left(cli):
+    """They are listed and marked; those that a generation has taken over are there once."""
+    cli.script('@workflow\ndef main(): checkpoint("a"); checkpoint("b", n=1); checkpoint("c")')
+    cli("run", "--id", "r", "flow.py:main")
+    cli("rewind", "r", "--to", "a")
+    listed = cli("checkpoints", "r", "--json").json()
+    assert [(one["key"], one["live"], one["generation"]) for one in listed] == [
+        ("a#1", True, 0), ("b#1", False, 0), ("c#1", False, 0),
+    ]  # fmt: skip
+    told = cli("checkpoints", "r")
+    assert [line.split()[0] for line in told.out.splitlines() if "generation 0, which was left" in line] == [
+        "b#1", "c#1",
+    ]  # fmt: skip
+    assert "--to 'a#1'` goes back to the last one" in told.err
+    cli("resume", "r")
+    listed = cli("checkpoints", "r", "--json").json()
+    assert [(one["key"], one["live"], one["generation"]) for one in listed[3:]] == [
+        ("b#1", True, 1), ("c#1", True, 1),
+    ]  # fmt: skip
+
+
+def test_resume_names_the_last_checkpoint(cli):
+    """With how many steps are done, and where it goes on."""
+    cli.script(
+        """
+        @step
+        def work(n):
+            if n == 2 and not Path("go").exists(): raise RuntimeError("not yet")
+        @workflow
+        def main(): work(1); checkpoint("first"); checkpoint("after-work"); work(2)
+        """
+    )
+    cli("run", "--id", "r", "flow.py:main", code=1)
+    (cli.directory / "go").touch()
+    told = cli("resume", "r").err.splitlines()[0]
+    assert "the last checkpoint is after-work#1 (just now), work#2 is tried again" in told
+
+
 def test_a_run_that_executes_is_not_rewound(cli, wait_until):
     """Exit code 4, and the process is named."""
     cli.script(

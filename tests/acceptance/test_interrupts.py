@@ -68,6 +68,27 @@ def test_stops_at_a_step_boundary(cli, number):
     assert cli.notes() == {"first": 1, "slow": 1, "last": 1}
 
 
+@pytest.mark.parametrize("call", ["hf.with_id('s').run(main)", "hf.with_id('s').start(main).result()"])
+def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
+    """Ctrl-C in `python flow.py`: the last two lines name the run and the command."""
+    # Where tests run in the background, SIGINT is ignored, and Python leaves that as it is.
+    listens = "    import signal\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    runs = f"    if __name__ == '__main__':\n        with Holdfast() as hf: print({call})\n"
+    script = cli.script(listens + SLOW + runs)
+    process = subprocess.Popen(
+        [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
+    )
+    cli.wait_for_note("slow")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT
+    assert err.splitlines()[-2:] == [
+        "holdfast: run s is interrupted; what it has recorded is kept",
+        "`holdfast resume s` goes on, and so does this program, started again",
+    ]
+    assert cli("resume", "s").json() == [1, 2, 3]
+
+
 def test_second_signal_stops_at_once(cli):
     """Twice: the process does not wait for the step, and the run can be resumed."""
     cli.script(HANGS)

@@ -446,6 +446,52 @@ TICK = """
 """
 
 
+def test_logs_mark_where_an_attempt_begins(cli):
+    """On stderr: the output itself stays as it was printed. One attempt of one command has no mark."""
+    cli("run", "--id", "one", "echo one")
+    assert cli("logs", "one").err == ""
+    cli.script(
+        """
+        @workflow
+        def main():
+            command(["sh", "-c", "echo tried; test -e go"], name="build", effect="idempotent")
+            command(["echo", "tested"], name="test")
+        """
+    )
+    cli("run", "--id", "x", "flow.py:main", code=1)
+    (cli.directory / "go").touch()
+    cli("resume", "x")
+    told = cli("logs", "x")
+    assert told.out == "tried\ntried\ntested\n"
+    assert [line.rpartition(",")[0] for line in told.err.splitlines()] == [
+        "--- build#1, attempt 2", "--- test#1, attempt 1",
+    ]  # fmt: skip
+    _, screen = cli.on_a_terminal("logs", "x", NO_COLOR="1")
+    assert [line.split(",")[0].rstrip() for line in screen.splitlines()] == [
+        "tried", "--- build#1", "tried", "--- test#1", "tested",
+    ]  # fmt: skip
+
+
+def test_list_and_show_have_the_input_and_a_title(cli):
+    """What a run was started with, redacted; of a command its words. A large one is in `show` only."""
+    cli.script("@workflow\ndef main(a, b=None, *, c=1): return None\n@workflow\ndef plain(): return None")
+    cli("run", "--id", "r", "flow.py:main", '["kelp"]', "--arg", "c=API_TOKEN=abcdef123456")
+    cli("run", "--id", "p", "flow.py:plain")
+    cli("run", "--id", "c", "echo a b")
+    cli("run", "--id", "large", "flow.py:main", json.dumps("x" * 100_000))
+    rows = {row["id"]: row for row in cli("list", "--json").json()}
+    assert rows["r"]["input"] == {"args": [["kelp"]], "kwargs": {"c": "API_TOKEN=[redacted:secret]"}}
+    assert rows["r"]["title"] == 'main(["kelp"], c="API_TOKEN=[redacted:secret]")'
+    assert (rows["p"]["input"], rows["p"]["title"]) == ({"args": [], "kwargs": {}}, "plain")
+    assert (rows["c"]["input"]["args"], rows["c"]["title"]) == (["echo", "a", "b"], "echo a b")
+    assert (rows["large"]["input"], rows["large"]["title"]) == (None, "main(…)")
+    assert cli("show", "large", "--json").json()["input"]["args"] == ["x" * 100_000]
+    assert "abcdef" not in cli("list").out + cli("show", "r").out
+    assert 'main(["kelp"]' in cli("list").out
+    shown = cli("show", "r").out
+    assert re.search(r"^input +\[\n? *\"kelp\"", shown, re.MULTILINE) and "c=API_TOKEN=[redacted" in shown
+
+
 def test_logs_follow_a_run_to_its_end(cli, wait_until):
     """What a command prints in another process comes while it runs; when the run ends, so does this."""
     cli.script(TICK)
@@ -457,7 +503,8 @@ def test_logs_follow_a_run_to_its_end(cli, wait_until):
     (cli.directory / "go").touch()
     rest, told = follower.communicate(timeout=30)
     assert (rest, follower.returncode) == ("two\nthree\n", 0)
-    assert told == "run x is completed\n"
+    assert told.splitlines()[0].startswith("--- test#1, attempt 1, ")
+    assert told.splitlines()[1:] == ["run x is completed"]
     assert cli("logs", "--follow", "x").out == "one\ntwo\nthree\n"
 
 

@@ -175,6 +175,78 @@ def test_resume_all_follow(flow, wait_until, number):
     assert "completed gate" in err and "completed sleeper" in err and "run failer failed" in err
 
 
+def test_following_waits_for_the_first_run(flow, wait_until):
+    """Before there is a store: it waits, and serves what comes. Each line has the time."""
+    serving = flow.start("resume", "--all", "--follow")
+    assert f"process {serving.pid} " in serving.stderr.readline()
+    flow("run", "--id", "gate", "flow.py:asks", code=5)
+    flow("approve", "gate")
+    wait_until(lambda: flow.status("gate") == "completed", "the run")
+    serving.send_signal(signal.SIGTERM)
+    _, err = serving.communicate(timeout=20)
+    assert serving.returncode == 0
+    at = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
+    assert re.search(
+        rf"^{at}process {serving.pid} takes run gate \(asks\): nobody held it, it was ready$",
+        err,
+        re.MULTILINE,
+    )
+    assert re.search(rf"^{at}completed gate in \d", err, re.MULTILINE)
+
+
+def test_following_says_who_held_a_run(flow, wait_until):
+    """The process that was killed, by its id; also for a run of another directory, which has a process of its
+    own. A run that parks has its line, too."""
+    flow.script(FLOW + '    @workflow\n    def talks_and_asks(): talk(); return approval("on").outcome\n')
+    here, other = flow.directory, flow.directory / "other"
+    other.mkdir()
+    (other / "flow.py").write_text((here / "flow.py").read_text())
+    pids = {}
+    for run_id, directory in (("here", here), ("there", other)):
+        flow.directory = directory
+        killed = flow.start("run", "--id", run_id, "flow.py:talks_and_asks")
+        flow.wait_for_note("said")
+        killed.kill()
+        killed.communicate()
+        pids[run_id] = killed.pid
+        go(flow, *WORDS)
+    flow.directory = here
+    serving = flow.start("resume", "--all", "--follow")
+    told = [serving.stderr.readline() for _ in range(5)]
+    serving.send_signal(signal.SIGTERM)
+    serving.communicate(timeout=20)
+    for run_id in ("here", "there"):
+        (line,) = [line.rstrip() for line in told if f"takes run {run_id} (talks_and_asks)" in line]
+        assert line.endswith(f"process {pids[run_id]} held it, and is gone")
+        assert (f"process {serving.pid} " in line) == (run_id == "here")
+        assert any(re.match(rf"\d{{4}}-.*  run {run_id} waits for a decision: on", line) for line in told)
+
+
+def test_following_clears_what_it_draws(flow):
+    """On a terminal: how many files were looked at is gone when they are saved, while the command still runs,
+    and no line stands behind it."""
+    flow.script(
+        """
+        @workflow
+        def works(): approval("go on"); command(["sh", "-c", "echo works; sleep 1"])
+        """
+    )
+    flow("run", "--id", "gate", "flow.py:works", code=5)
+    terminal = flow.at_a_terminal("resume", "--all", "--follow", NO_COLOR="1")
+    terminal.expect("Ctrl-C stops it")
+    flow("approve", "gate")
+    terminal.expect("looking at the files")
+    terminal.expect("\r\x1b[K")
+    assert flow.status("gate") == "running"
+    terminal.expect("completed gate")
+    terminal.type("\x03")
+    code, screen = terminal.end()
+    assert code == 0
+    for line in screen.replace("\r\n", "\n").split("\n"):
+        kept = line.rpartition("\x1b[K")[2].rpartition("\r")[2]
+        assert not kept.startswith("looking"), screen
+
+
 def test_resume_all_names_what_could_not_go_on(flow):
     """A workflow that is gone: its run is named with the reason, on one line, and the exit code is that of
     `resume` of it; a run that failed is not as bad, one that needs attention is worse."""

@@ -148,7 +148,8 @@ def test_a_store_without_steps_that_ran_keeps_its_steps(store, home, tmp_path):
     migrate(db, upto=1)
     db.execute("ATTACH ? AS new", (str(home / "holdfast.db"),))
     for table in ("events", "streams", "blobs", "runs", "owners", "meta"):
-        db.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+        columns = ", ".join(name for _, name, *_ in db.execute(f"PRAGMA main.table_info({table})"))
+        db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}")
     db.execute("INSERT INTO main.steps SELECT * FROM new.step_rows")
     assert (db.pragma("user_version"), db.execute("SELECT count(*) FROM main.steps").get) == (1, 12)
     db.close()

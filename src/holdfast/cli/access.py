@@ -74,11 +74,11 @@ def open_files() -> Iterator[Files]:
         stack.callback(files.close)
         if err.is_live:
             stack.callback(clear_progress)
-            files.on_progress = _show_scan
+            files.on_progress = show_scan
         yield files
 
 
-def _show_scan(entries: int, size: int) -> None:
+def show_scan(entries: int, size: int) -> None:
     err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 
@@ -106,12 +106,12 @@ def open_to_execute(
     try:
         engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
         if on_event is None and err.is_live:  # nobody else draws there
-            engine.files.on_progress = _show_scan
+            engine.files.on_progress = show_scan
         try:
             yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
         finally:
             engine.close()
-            if on_event is None:
+            if engine.files.on_progress is not None:
                 clear_progress()
     finally:
         store.close()

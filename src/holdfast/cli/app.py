@@ -7,18 +7,21 @@ below are all that `holdfast --help` needs.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from holdfast.cli import terminal
-from holdfast.errors import HoldfastError
+from holdfast.errors import BadInput, HoldfastError, not_text
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 OUR_FAULT = 70
+OUTPUT_LOST = 74
 INTERRUPTED = 130
 
 
@@ -37,7 +40,7 @@ SECTIONS = {
         "list": _Entry("listing", "List runs, the newest first."),
         "show": _Entry("showing", "Show one run: status, steps, result."),
         "watch": _Entry("watching", "Watch a run as it goes on, whoever executes it."),
-        "logs": _Entry("logs", "Print what a run's commands printed."),
+        "logs": _Entry("logs", "Print what a run printed."),
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     },
     "Steering": {
@@ -53,6 +56,7 @@ SECTIONS = {
         "rewind": _Entry("rewinding", "Go back to a checkpoint or step of a run."),
         "diff": _Entry("diffing", "Show what changed in the files between two moments of a run."),
         "undo": _Entry("undoing", "Take back a rewind, or an undo."),
+        "redo": _Entry("undoing", "Take back your last undo."),
         "op": _Entry("operations", "List what was done to runs and can be taken back.", only="log"),
         "fork": _Entry("forking", "Make a new run from another one's past."),
         "replay": _Entry("replaying", "Check histories against today's code."),
@@ -77,6 +81,29 @@ SECTIONS = {
 }
 """The commands under the headings of `holdfast --help`, in its order."""
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+ALIASES = {"ls": "list", "ps": "list", "status": "show", "stop": "pause"}
+"""What people type who know other programs. `status` without a run lists all of them."""
+
+
+def meant(name: str, rest: Sequence[str]) -> str:
+    """The command that a word means, whatever follows it."""
+    if name == "status" and all(word.startswith("-") for word in rest):
+        return "list"
+    return ALIASES.get(name, name)
+
+
+class NoSuchCommand(click.UsageError):
+    """With the one thing to do about it: no page of help is named beside a command that was meant."""
+
+    def __init__(self, name: str, known: Iterable[str], ctx: click.Context) -> None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1)
+        path = ctx.command_path
+        hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists all"
+        super().__init__(f"there is no command {name!r}; {hint}", ctx)
 
 
 class Commands(click.Group):
@@ -114,13 +141,11 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args:
+            args = [meant(args[0], args[1:]), *args[1:]]
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean `holdfast {near[0]}`?" if near else "`holdfast --help` lists all"
-            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+            raise NoSuchCommand(name, COMMANDS, ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -131,6 +156,9 @@ class Commands(click.Group):
                 formatter.write_dl(
                     [(shown[name].ljust(width), entry.help) for name, entry in section.items()]
                 )
+        others = ", ".join(f"{name} ({meaning})" for name, meaning in ALIASES.items())
+        formatter.write_paragraph()
+        formatter.write_text(f"Also known: {others}.")
 
 
 def _add_common_options(command: click.Command) -> None:
@@ -238,6 +266,11 @@ def _explain(error: Exception) -> int:
         terminal.say(error.format_message())
         return error.exit_code
     if isinstance(error, click.UsageError):
+        if not isinstance(error, NoSuchCommand):
+            error = _one_of_a_group(error)
+        if isinstance(error, NoSuchCommand):
+            terminal.complain(error.message)
+            return error.exit_code
         path = error.ctx.command_path if error.ctx else "holdfast"
         sentence = error.format_message().rstrip(".")
         terminal.complain(f"{sentence[:1].lower()}{sentence[1:]}; see `{path} --help`")
@@ -248,6 +281,12 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.Abort):
         terminal.complain("interrupted")
         return INTERRUPTED
+    if isinstance(error, terminal.OutputLost):
+        terminal.complain(str(error))
+        return OUTPUT_LOST
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        terminal.complain(not_text(error.object))
+        return BadInput.exit_code
     if isinstance(error, terminal.ReaderLeft):
         terminal.hush()
         return 0
@@ -257,6 +296,15 @@ def _explain(error: Exception) -> int:
     text = terminal.clean(f"{type(error).__name__}: {error}")
     terminal.complain(f"a fault of holdfast itself: {text}; HOLDFAST_DEBUG=1 shows the traceback")
     return OUR_FAULT
+
+
+def _one_of_a_group(error: click.UsageError) -> click.UsageError:
+    """The error of a group, such as `backup`, that has no command of that name, as that of the program is."""
+    group = error.ctx.command if error.ctx else None
+    unknown = re.match(r"No such command '([^']*)'", error.format_message())
+    if error.ctx is None or unknown is None or not isinstance(group, click.Group):
+        return error
+    return NoSuchCommand(unknown[1], group.list_commands(error.ctx), error.ctx)
 
 
 def _has_directory() -> bool:

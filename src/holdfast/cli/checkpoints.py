@@ -20,18 +20,24 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def checkpoints_command(run: str, as_json: bool) -> None:
-    """List the checkpoints of RUN in the order in which they were taken, with their data."""
+    """List the checkpoints of RUN in the order in which they were taken, with their data.
+
+    Those of generations that a rewind or an undo has left are marked: the run is rewound to one of them after
+    `holdfast undo` has brought its generation back.
+    """
     from holdfast.operations.checkpoints import checkpoints
 
     with access.open_to_read() as opened:
         run_id = opened.reading.find(run)
-        found = checkpoints(opened.store, opened.reading.redactor, run_id)
+        found = checkpoints(opened.store, opened.reading.redactor, run_id, every=True)
     if as_json:
         out.json([_fields(one) for one in found])
     elif found:
         out.lines(_lines(found))
-        back = f"`holdfast rewind {run_id} --to {shlex.quote(found[-1].key)}` goes back to the last one"
-        say([(typed(f"{back}, `--to start` to before all"), "dim")])
+        live = [one for one in found if one.live]
+        if live:
+            back = f"`holdfast rewind {run_id} --to {shlex.quote(live[-1].key)}` goes back to the last one"
+            say([(typed(f"{back}, `--to start` to before all"), "dim")])
     else:
         say(
             f"run {run_id} has taken no checkpoint; it can be rewound to each of its steps, to before one "
@@ -40,7 +46,14 @@ def checkpoints_command(run: str, as_json: bool) -> None:
 
 
 def _fields(one: CheckpointInfo) -> dict[str, Any]:
-    return {"name": one.name, "key": one.key, "at": one.at.isoformat(), "data": one.data}
+    return {
+        "name": one.name,
+        "key": one.key,
+        "at": one.at.isoformat(),
+        "data": one.data,
+        "generation": one.generation,
+        "live": one.live,
+    }
 
 
 def _lines(found: Sequence[CheckpointInfo]) -> Iterator[Line]:
@@ -50,8 +63,9 @@ def _lines(found: Sequence[CheckpointInfo]) -> Iterator[Line]:
     for one, when in zip(found, whens, strict=True):
         data = msgspec.json.encode(one.data).decode() if one.data else ""
         yield [
-            (pad(clean(one.key), keys), "bold"),
+            (pad(clean(one.key), keys), "bold" if one.live else "dim"),
             "  ",
             (when.rjust(when_width), "dim"),
+            ("" if one.live else f"  in generation {one.generation}, which was left", "yellow"),
             f"  {fit(clean(data), room)}",
         ]

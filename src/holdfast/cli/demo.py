@@ -59,6 +59,8 @@ def demo_command(keep: bool) -> int:
             shutil.rmtree(directory, ignore_errors=True)
     if keep:
         out.line(["kept: ", (f"holdfast --home {directory / 'home'} show {RUN}", "cyan")])
+    else:
+        out.line([("holdfast demo --keep", "cyan"), "  keeps the script and the store"])
     if not holds:
         complain("the proof does not hold; that is a fault of holdfast, please report it")
     return 0 if holds else 1
@@ -192,7 +194,8 @@ class Demo:
         if not told:
             return False
         for line in told.splitlines():
-            if line.startswith(("files", "  ", "kept")):
+            # Its commands are left out: the store that they name is gone when the demo has ended.
+            if line.startswith(("files", "  ", "kept")) and "holdfast " not in line:
                 out.line(f"    {fit(line, max(min(out.width, 100) - 4, 20))}")
         back = all(
             files[name].exists() and files[name].read_text() == f"# {name}, as it was\n"

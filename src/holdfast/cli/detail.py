@@ -12,6 +12,7 @@ import msgspec
 from holdfast.cli.gates import GateView, decision_text
 from holdfast.cli.steps import HIDDEN, StepView
 from holdfast.clock import instant
+from holdfast.engine.inputs import input_of
 from holdfast.errors import RunNotFound
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
@@ -43,6 +44,9 @@ class Detail:
             (event.key, event.digest): event for event, _, _ in recorded if type(event) is e.GateOpened
         }
         self.recorded = recorded
+        if info.input is None and type(recorded[0].event) is e.RunCreated:  # it is stored beside the log
+            given = input_of(recorded[0].event, lambda: self._redactor, opened.store.blob)
+            self.info = msgspec.structs.replace(info, input=given)
         self.steps = [self.view(step) for step in state.steps.values() if step.kind not in HIDDEN]
 
     @property
@@ -216,6 +220,9 @@ def run_fields(run: RunInfo) -> dict[str, Any]:
         "owner_pid": run.owner_pid,
         "created_at": run.created_at.isoformat(),
         "updated_at": run.updated_at.isoformat(),
+        "completed_at": run.completed_at.isoformat() if run.completed_at else None,
+        "title": run.title,
+        "input": msgspec.to_builtins(run.input),
     }
 
 

@@ -38,7 +38,7 @@ def tell(
 
         out.json(fields(detail))
     if status == "completed":
-        took = between(detail.info.created_at, detail.info.updated_at)
+        took = between(detail.info.created_at, detail.info.completed_at)
         say([("completed", "green"), f" {run_id} in {took}"])
         if not as_json and not detail.state.code.argv:
             out.line(json_text(detail.result()))

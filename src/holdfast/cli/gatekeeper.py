@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
-from holdfast.cli.gates import GateView, heading, shown_lines
+from holdfast.cli.gates import GateView
+from holdfast.cli.question import Question
 from holdfast.cli.terminal import clean, complain, err, say
 from holdfast.engine import steering
 from holdfast.errors import GateError
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 _LOOK_EVERY_S = 0.1
-_SHOWN_LINES = 30
-_APPROVE = ("a", "approve", "y", "yes")
-_REJECT = ("r", "reject", "n", "no")
-_LATER = ("l", "later", "q", "quit")
 
 
 class Gatekeeper:
@@ -38,7 +35,7 @@ class Gatekeeper:
         self._progress = progress
         self._run_id = run_id
         self._asks = _at_a_terminal()
-        self._question: _Question | None = None
+        self._question: Question | None = None
         self._told: set[tuple[str, str]] = set()
         self._pulse: int | None = None
         self.is_parked = False
@@ -50,7 +47,7 @@ class Gatekeeper:
             if pipe in ready:
                 break
             if ready:
-                self._hear(os.read(sys.stdin.fileno(), 4096))
+                self._hear(os.read(sys.stdin.fileno(), 4096), pipe)
             elif (pulse := self._opened.store.pulse()) != self._pulse:
                 self._pulse = pulse
                 self.look()
@@ -94,7 +91,7 @@ class Gatekeeper:
         if approvals:
             if asked is None:
                 self._progress.suspend()
-            self._question = _Question(approvals[0])
+            self._question = Question(approvals[0])
         elif asked is not None:
             self._question = None
             self._progress.go_on()
@@ -106,9 +103,9 @@ class Gatekeeper:
             if gate.key == asked.key and not gate.is_open:
                 say([(clean(gate.decision()), "bold"), " meanwhile"])
 
-    def _hear(self, data: bytes) -> None:
+    def _hear(self, data: bytes, pipe: int) -> None:
         assert self._question is not None
-        answer = self._question.hear(data)
+        answer = self._question.hear(data, pipe)
         if answer == "later":
             self._question = None
             self._leave()
@@ -123,55 +120,6 @@ class Gatekeeper:
                 complain(str(error))
             self._progress.go_on()
             self.look()
-
-
-def _forget_typed() -> None:
-    import termios
-
-    try:
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    except (termios.error, OSError, ValueError):
-        pass  # no terminal
-
-
-class _Question:
-    """One approval, put to the person at the terminal; what is typed comes in pieces."""
-
-    def __init__(self, gate: GateView) -> None:
-        self.gate = gate
-        self.comment = ""
-        self._typed = b""
-        self._asks_why = False
-        say([("\n" + heading(gate), "bold")])
-        width = max(min(err.width, 160) - 4, 20)
-        hint = f"`holdfast show {gate.run_id} --all` shows all"
-        for line in shown_lines(gate, width, _SHOWN_LINES, hint):
-            say(["  ", line] if isinstance(line, str) else ["  ", *line])
-        _forget_typed()  # before this was shown, nobody can have answered it
-        self._prompt("approve (a), reject (r), or decide later (l)? ")
-
-    def _prompt(self, text: str) -> None:
-        err.offer(text)
-
-    def hear(self, data: bytes) -> Literal["approved", "rejected", "later"] | None:
-        """The answer, once a line has one. The end of the input decides nothing."""
-        if not data:
-            return "later"
-        self._typed += data
-        while b"\n" in self._typed:
-            line, _, self._typed = self._typed.partition(b"\n")
-            text = line.decode("utf-8", "replace").strip()
-            if self._asks_why:
-                self.comment = text
-                return "rejected"
-            word = text.lower()
-            if word in _APPROVE:
-                return "approved"
-            if word in _LATER:
-                return "later"
-            self._asks_why = word in _REJECT
-            self._prompt("why (empty for no comment)? " if self._asks_why else "a, r or l? ")
-        return None
 
 
 def _at_a_terminal() -> bool:

@@ -107,5 +107,5 @@ def shown_text(value: Any) -> str:
     if b'"$' in data:
         from holdfast.kernel.encoded import preview
 
-        return preview(data, _SHOWN_CHARS)
+        return preview(data, max(8 * len(data), _SHOWN_CHARS))
     return msgspec.json.format(data, indent=2).decode()

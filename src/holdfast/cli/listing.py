@@ -138,7 +138,7 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
     rows = [("ID", "STATUS", "CREATED", "UPDATED", "WORKFLOW")]
     for run in runs:
         times = moments.utc(run.created_at), moments.utc(run.updated_at)
-        rows.append((run.id, shown_status(run), *times, clean(run.workflow)))
+        rows.append((run.id, shown_status(run), *times, clean(run.title)))
     widths = [max(len(row[n]) for row in rows) for n in range(4)]
     return ["  ".join([*(row[n].ljust(widths[n]) for n in range(4)), row[4]]) for row in rows]
 
@@ -160,9 +160,9 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
             "  ",
             (old.rjust(age), "dim"),
             "  ",
-            workflow := fit(clean(run.workflow), room),
+            title := fit(clean(run.title), room),
         ]
-        left = room - cells(workflow) - 2
+        left = room - cells(title) - 2
         if run.id in wants and left > 0:
             pieces.append((f"  {fit(clean(wants[run.id]), left)}", STYLES["waiting"]))
         lines.append(pieces)

@@ -67,7 +67,7 @@ def replay_command(
             ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
         engine.location.given, engine.location.only_missing = root, everything
         workers = Workers(
-            opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr, to_look=True
+            opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr, how="look"
         )
         with closing(workers):
             found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))

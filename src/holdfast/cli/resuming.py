@@ -17,7 +17,8 @@ from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
 from holdfast.cli.moments import ago
 from holdfast.cli.progress import make_progress
-from holdfast.cli.terminal import complain, out
+from holdfast.cli.terminal import clean, complain, out
+from holdfast.clock import instant
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def resume_command(
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
     cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
     decided, whose sleep is over, whose process dies; any number of processes can. The code of each directory
-    is executed in a process of its own, which is replaced when its files have changed.
+    is executed in a process of its own, which is replaced when its files have changed. It may be started
+    before the first run, and prints a line with the time for each run that it takes (and who held it before),
+    that waits, or that ends.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
@@ -89,6 +92,19 @@ def resume_command(
         from holdfast.cli.serving import resume_all
 
         return resume_all(follow=follow, as_json=as_json, python=python, root=root)
+    return resume_one(run, take_over=take_over, quiet=quiet, as_json=as_json, python=python, root=root)
+
+
+def resume_one(
+    run: str | None,
+    *,
+    take_over: bool = False,
+    quiet: bool = False,
+    as_json: bool = False,
+    python: str | None = None,
+    root: Path | None = None,
+) -> int:
+    """Go on with the run, or with the only one that can be resumed, and follow it; the exit code."""
     with access.open_to_read() as opened:
         chosen = opened.run(run).id if run is not None else _only_one(opened)
         if chosen is None:
@@ -124,7 +140,7 @@ def _say_done(detail: Detail, as_json: bool) -> int:
 
         out.json(fields(detail))
     else:
-        when = ago(detail.info.updated_at)
+        when = ago(detail.info.completed_at or detail.info.updated_at)
         out.line(f"run {detail.info.id} is done: it completed {when}, there is nothing to resume")
     return 0
 
@@ -178,7 +194,17 @@ def _title(detail: Detail) -> str:
     """What became of it before, how far it is, and where it goes on."""
     done = sum(step.status == "completed" for step in detail.steps)
     is_done = f"{counted(done, 'step')} {'is' if done == 1 else 'are'} done, " if done else ""
-    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{_where(detail)}"
+    taken = _last_checkpoint(detail)
+    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+
+
+def _last_checkpoint(detail: Detail) -> str:
+    """The checkpoint that was taken last, by its name, if there is one."""
+    taken = [step for step in detail.steps if step.kind == "checkpoint" and step.ended_at]
+    if not taken:
+        return ""
+    last = max(taken, key=lambda step: step.ended_at)
+    return f"the last checkpoint is {clean(last.key)} ({ago(instant(last.ended_at))}), "
 
 
 def _state(detail: Detail) -> str:

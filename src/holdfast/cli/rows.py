@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.terminal import Line, Piece, clean, fit, out, split, wrap
+from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, split, wrap
 
 INDENT = 10
 _WIDEST = 160
@@ -29,6 +29,20 @@ def block(name: str, text: str, most: int | None, hint: str) -> Iterator[Line]:
     """A row of many lines, each as it is, of which at most so many are shown."""
     for n, line in enumerate(cut_lines(text or " ", width(), most, hint)):
         yield row(name if n == 0 else "", [line] if isinstance(line, str) else line)
+
+
+def broken(line: str, room: int) -> list[str]:
+    """The line in pieces of at most `room` columns, with all of its spaces."""
+    if line.isascii():
+        return [line[at : at + room] for at in range(0, len(line), room)] or [""]
+    parts, begin, used = [], 0, 0
+    for at, char in enumerate(line):
+        takes = cells(char)
+        if used + takes > room:
+            parts.append(line[begin:at])
+            begin, used = at, 0
+        used += takes
+    return [*parts, line[begin:]]
 
 
 def cut_lines(text: str, room: int, most: int | None, hint: str) -> Iterator[Line]:

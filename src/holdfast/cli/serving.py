@@ -18,6 +18,9 @@ from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunPaused, Run
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.terminal import Line
+    from holdfast.engine.records import LogEvent
+    from holdfast.store.port import OwnerRow, RunRow
 
 FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
@@ -26,31 +29,45 @@ _STOPPED = (RunWaiting, RunPaused)
 
 
 def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: Path | None = None) -> int:
-    """Serve what can go on now; to `follow`, until a signal comes."""
+    """Serve what can go on now; to `follow`, until a signal comes. Where there is no store yet, there is
+    nothing to serve yet: `follow` makes it and waits."""
     from holdfast.cli import access
     from holdfast.cli.foreground import Foreground
     from holdfast.cli.interpreter import Interpreters
-    from holdfast.cli.terminal import say
+    from holdfast.cli.terminal import err, say
     from holdfast.cli.workers import Workers
     from holdfast.engine.serving import Service
 
     stop = threading.Event()
-    with Foreground() as foreground, access.open_to_execute() as (opened, engine):
+    with (
+        Foreground() as foreground,
+        access.open_to_execute(create=follow, on_event=_clear_scan if err.is_live else None) as (
+            opened,
+            engine,
+        ),
+    ):
+        if err.is_live:
+            engine.files.on_progress = access.show_scan
         if not engine.options.resume:
             raise Refused(
                 "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
             )
-        teller = _Teller(opened, as_json=as_json)
+        teller = _Teller(opened, as_json=as_json, follow=follow)
 
         def served(run_id: str, error: BaseException | None) -> None:
             teller.tell(run_id, error)
             wiring.keep_to_quota(opened.place, engine)
 
         engine.location.given, engine.location.only_missing = root, True
+        on_taken = say_taken if follow and not as_json else None
         workers = Workers(
-            opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr if as_json else None
+            opened.place.home,
+            engine.location,
+            Interpreters(python),
+            stdout=sys.stderr if as_json else None,
+            how="execute" if on_taken is None else "say",
         )
-        service = Service(engine, engine.options.recover_limit, served, workers.resume)
+        service = Service(engine, engine.options.recover_limit, served, workers.resume, on_taken)
         if follow:
             # The owner is born here, so that whoever decides sees that somebody is there to go on.
             who = f"process {os.getpid()} (owner {engine.owner_id})"
@@ -75,16 +92,20 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
 class _Teller:
     """Says how each run stands that was served, and keeps the worst exit code. Called from any thread."""
 
-    def __init__(self, opened: Opened, *, as_json: bool) -> None:
+    def __init__(self, opened: Opened, *, as_json: bool, follow: bool) -> None:
         self._opened = opened
         self._as_json = as_json
+        self._follow = follow
         self.code = 0
 
     def tell(self, run_id: str, error: BaseException | None) -> None:
+        from holdfast.cli.access import clear_progress
         from holdfast.cli.detail import Detail
         from holdfast.cli.ending import sentence
-        from holdfast.cli.terminal import complain, out, say
+        from holdfast.cli.moments import between
+        from holdfast.cli.terminal import complain, out
 
+        clear_progress()
         detail = Detail(self._opened, run_id)
         status = detail.info.status
         self.code = max(self.code, _exit_code(status, error), key=_MILD_TO_GRAVE.index)
@@ -94,11 +115,56 @@ class _Teller:
             out.offer_json(fields(detail))
         if status == "completed":
             if not self._as_json:
-                say([("completed", "green"), f" {run_id}"])
+                took = (
+                    f" in {between(detail.info.created_at, detail.info.completed_at)}" if self._follow else ""
+                )
+                self._say([("completed", "green"), f" {run_id}{took}"])
         elif isinstance(error, CodeNotFound):  # which does not know the run
             complain(f"run {run_id} cannot go on: {error}")
         elif not self._as_json:
-            say(sentence(detail, error))
+            self._say(sentence(detail, error))
+
+    def _say(self, line: Line) -> None:
+        from holdfast.cli.terminal import say, typed
+
+        if self._follow:
+            timed(typed(line) if isinstance(line, str) else line)
+        else:
+            say(line)
+
+
+def timed(line: Line) -> None:
+    """One line with the time, for a process that runs for days; what is drawn at the moment goes."""
+    from datetime import UTC, datetime
+
+    from holdfast.cli.access import clear_progress
+    from holdfast.cli.moments import stamp
+    from holdfast.cli.terminal import say
+
+    clear_progress()
+    say([(stamp(datetime.now(UTC)), "dim"), "  ", *([line] if isinstance(line, str) else line)])
+
+
+def say_taken(row: RunRow, held: OwnerRow | None) -> None:
+    """This process has taken a run: who held it before."""
+    from holdfast.cli.terminal import clean
+
+    if held is not None:
+        before = f"process {held.pid} held it, and is gone"
+    elif row.owner:
+        before = f"owner {row.owner} held it, and is gone"
+    else:
+        before = {"waiting": "it waited", "sleeping": "it slept"}.get(row.status, "it was ready")
+        before = f"nobody held it, {before}"
+    timed(f"process {os.getpid()} takes run {row.id} ({clean(row.workflow)}): {before}")
+
+
+def _clear_scan(event: LogEvent) -> None:
+    """What was drawn while the files were looked at goes when they are saved."""
+    from holdfast.cli.access import clear_progress
+
+    if event.type == "FilesSaved":
+        clear_progress()
 
 
 def _exit_code(status: str, error: BaseException | None) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import click
 
-from holdfast.cli import access, target
+from holdfast.cli import access, steering, target
 from holdfast.cli.terminal import out, typed
 
 
@@ -18,10 +18,11 @@ from holdfast.cli.terminal import out, typed
 )
 @click.option("--retry", is_flag=True, help="It did not happen; run it.")
 @click.option("--fail", metavar="[WHY]", is_flag=False, flag_value="", help="It failed.")
+@steering.resume_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def settle_command(
-    run: str, step: str, done: str | None, retry: bool, fail: str | None, as_json: bool
-) -> None:
+    run: str, step: str, done: str | None, retry: bool, fail: str | None, then_resume: bool, as_json: bool
+) -> int:
     """Say what became of STEP of RUN, which was cut off: it may or may not have happened.
 
     The step's name is enough where only one step in doubt has it. The run goes on with `resume`.
@@ -36,8 +37,11 @@ def settle_command(
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
         key = settle(engine, run_id, step, outcome, value, fail or "", user())
-    if as_json:
+        following = steering.to_resume(opened, run_id) if then_resume else None
+    if as_json and not then_resume:
         out.json({"run": run_id, "step": key, "outcome": outcome})
-        return
-    meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
-    out.line(typed(f"step {key} of run {run_id} is settled as {meaning}; `holdfast resume {run_id}` goes on"))
+    elif not as_json:
+        meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
+        going_on = "it goes on here" if following else f"`holdfast resume {run_id}` goes on"
+        steering.report(typed(f"step {key} of run {run_id} is settled as {meaning}; {going_on}"), then_resume)
+    return 0 if following is None else steering.resume_and_follow(following, as_json=as_json)

@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access, moments
 from holdfast.cli.detail import Detail, run_fields, step_fields
 from holdfast.cli.failures import error_rows
-from holdfast.cli.gates import gate_fields, heading, shown_lines
+from holdfast.cli.gates import gate_fields, heading, shown_lines, shown_text
 from holdfast.cli.listing import STYLES
 from holdfast.cli.rows import INDENT, row, rows, width
 from holdfast.cli.scopes import Folding
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _RESULT_CHARS = 4000
 _RESULT_LINES = 8  # on a terminal
+_INPUT_CHARS = 400
+_INPUT_LINES = 2  # on a terminal, of each value
 _WAITS = 3  # so many steps that wait are named above the tree
 _DECIDED = 3  # so many gates that were decided, the last ones
 _SHOWN_LINES = 12  # of what a gate shows
@@ -151,11 +153,15 @@ def describe(
     info = detail.info
     yield row("run", [(info.id, "bold")])
     yield from rows("workflow", clean(f"{info.workflow} ({detail.place})"))
+    yield from _input(detail, whole=folding is None)
     yield row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
     if info.reason:
         yield from rows("", clean(info.reason))
-    yield row("created", [f"{moments.stamp(info.created_at)} ({moments.ago(info.created_at)})"])
-    yield row("changed", [f"{moments.stamp(info.updated_at)} ({moments.ago(info.updated_at)})"])
+    yield row("created", [_when(info.created_at)])
+    if info.completed_at is not None:
+        yield row("ended", [_when(info.completed_at)])
+    if info.completed_at is None or info.updated_at > info.completed_at:
+        yield row("changed", [_when(info.updated_at)])
     if info.parent:
         stray = detail.is_stray()
         yield row(
@@ -170,6 +176,27 @@ def describe(
         yield from rows("steps", _counts(detail) + hint)
         yield from drawn
     yield from _outcome(detail, whole=folding is None)
+
+
+def _when(at: datetime) -> str:
+    """The time, and how long ago that is if there is room for it."""
+    both = f"{moments.stamp(at)} ({moments.ago(at)})"
+    return both if len(both) <= width() else moments.stamp(at)
+
+
+def _input(detail: Detail, *, whole: bool) -> Iterator[Line]:
+    """What a function was called with, a value on a line; a command's words are its name."""
+    given = detail.info.input
+    if given is None or detail.state.code.argv:
+        return
+    values = [("", value) for value in given.args] + [(f"{k}=", v) for k, v in given.kwargs.items()]
+    for n, (name, value) in enumerate(values):
+        text = clean(name + shown_text(value))
+        if not whole:
+            text = fit(
+                text, max(_INPUT_LINES * width(), _INPUT_LINES * 60) if out.is_terminal else _INPUT_CHARS
+            )
+        yield from rows("input" if n == 0 else "", text)
 
 
 def look(*, stopped: bool) -> Look:
@@ -230,7 +257,7 @@ def _since(detail: Detail) -> Iterator[Piece]:
     info = detail.info
     if info.status in ENDED:
         word = "in" if info.status == "completed" else "after"
-        yield f" {word} {moments.between(info.created_at, info.updated_at)}", "dim"
+        yield f" {word} {moments.between(info.created_at, info.completed_at)}", "dim"
     elif info.owner_pid is not None:
         yield f" for {moments.between(info.created_at, datetime.now(UTC))}", "dim"
         yield f" in process {info.owner_pid}", "dim"

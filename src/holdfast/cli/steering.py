@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access, target
 from holdfast.cli.detail import Detail
-from holdfast.cli.terminal import clean, complain, out, typed
+from holdfast.cli.terminal import clean, complain, out, say, typed
 from holdfast.engine import steering
 from holdfast.errors import GateError, NeedsAttention, Refused
 from holdfast.kernel.state import ENDED
@@ -28,9 +28,18 @@ _LOOK_EVERY_S = 0.02
 Decide = Literal["approved", "rejected"]
 
 
+resume_option = click.option(
+    "--resume",
+    "then_resume",
+    is_flag=True,
+    help="Then go on with the run, as `holdfast resume` does, unless a live process does.",
+)
+
+
 def _decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
+        resume_option,
         click.option("--comment", default="", metavar="TEXT", help="Why; the workflow can read it."),
         click.option("--by", metavar="NAME", help="Who decides (default: you)."),
         click.argument("gate", required=False),
@@ -42,26 +51,38 @@ def _decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("approve")
 @_decision_options
-def approve_command(run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+def approve_command(
+    run: str, gate: str | None, by: str | None, comment: str, then_resume: bool, as_json: bool
+) -> int:
     """Approve what RUN shows.
 
     GATE is needed where several are open: its name, or `send#1@ab12cd` as `holdfast show` names it. With
     the digest after the `@`, only that content is approved. The first decision counts, and is the only one.
     """
-    _decide("approved", run, gate, by, comment, as_json)
+    return _decide("approved", run, gate, by, comment, then_resume, as_json)
 
 
 @click.command("reject")
 @_decision_options
-def reject_command(run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+def reject_command(
+    run: str, gate: str | None, by: str | None, comment: str, then_resume: bool, as_json: bool
+) -> int:
     """Reject what RUN shows; what follows from that, its workflow says.
 
     GATE is needed where several are open: its name, or `send#1@ab12cd` as `holdfast show` names it.
     """
-    _decide("rejected", run, gate, by, comment, as_json)
+    return _decide("rejected", run, gate, by, comment, then_resume, as_json)
 
 
-def _decide(outcome: Decide, run: str, gate: str | None, by: str | None, comment: str, as_json: bool) -> None:
+def _decide(
+    outcome: Decide,
+    run: str,
+    gate: str | None,
+    by: str | None,
+    comment: str,
+    then_resume: bool,
+    as_json: bool,
+) -> int:
     by = steering.user() if by is None else by
     with access.open_to_execute() as (opened, engine):
         detail = Detail(opened, run)
@@ -72,13 +93,15 @@ def _decide(outcome: Decide, run: str, gate: str | None, by: str | None, comment
         except GateError as error:
             _point_to_children(detail)
             raise _with_next(error, detail) from None
-        going_on = _going_on(opened, run_id)
-        if as_json:
+        going_on = _going_on(opened, run_id, then_resume)
+        if as_json and not then_resume:
             decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
             fields = {"gate": key, "digest": decided.digest, "outcome": outcome, "by": by, "comment": comment}
             out.json({"run": run_id, **fields, **_standing(opened, run_id)})
-        else:
-            out.line(f"gate {clean(key)} of run {run_id} is {outcome}; {going_on}")
+        elif not as_json:
+            report(f"gate {clean(key)} of run {run_id} is {outcome}; {going_on}", then_resume)
+        following = to_resume(opened, run_id) if then_resume else None
+    return 0 if following is None else resume_and_follow(following, as_json=as_json)
 
 
 def _split(text: str, detail: Detail) -> tuple[str, str]:
@@ -110,8 +133,11 @@ def _with_next(error: GateError, detail: Detail) -> GateError:
 @click.argument("name")
 @click.argument("value", required=False)
 @click.option("--by", metavar="NAME", help="Who sends it (default: you).")
+@resume_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def signal_command(run: str, name: str, value: str | None, by: str | None, as_json: bool) -> None:
+def signal_command(
+    run: str, name: str, value: str | None, by: str | None, then_resume: bool, as_json: bool
+) -> int:
     """Give RUN the VALUE that its `wait_for(NAME)` waits for.
 
     VALUE is JSON if it parses, else text; without it, null. A signal that nobody waits for is kept for the
@@ -122,11 +148,14 @@ def signal_command(run: str, name: str, value: str | None, by: str | None, as_js
         run_id = opened.reading.find(run)
         sent = None if value is None else target.value(value)
         taken = steering.send_signal(engine, run_id, name, sent, by)
-        going_on = _going_on(opened, run_id) if taken else f"it is kept for the next wait_for({name!r})"
-        if as_json:
+        kept = f"it is kept for the next wait_for({name!r})"
+        going_on = _going_on(opened, run_id, then_resume) if taken else kept
+        if as_json and not then_resume:
             out.json({"run": run_id, "name": name, "taken": taken, **_standing(opened, run_id)})
-        else:
-            out.line(f"run {run_id} has received the signal {name}; {going_on}")
+        elif not as_json:
+            report(f"run {run_id} has received the signal {name}; {going_on}", then_resume)
+        following = to_resume(opened, run_id) if then_resume else None
+    return 0 if following is None else resume_and_follow(following, as_json=as_json)
 
 
 _timeout_option = click.option(
@@ -212,8 +241,31 @@ def _not_stopped(opened: Opened, run_id: str, status: str, what: str, patience: 
 # What comes next
 
 
-def _going_on(opened: Opened, run_id: str) -> str:
-    """Who goes on with the run, or which command does. A live process takes it up within a moment."""
+def report(sentence: str, then_resume: bool) -> None:
+    """What was done; before a run is followed it is no part of the output, which is the run's result."""
+    if then_resume:
+        say(sentence)
+    else:
+        out.line(sentence)
+
+
+def to_resume(opened: Opened, run_id: str) -> str | None:
+    """The run to go on with; None if it has ended, or a live process goes on with it."""
+    eldest = _eldest(opened, run_id)
+    info = opened.run(eldest)
+    return None if info.status in ENDED or info.owner_pid is not None else eldest
+
+
+def resume_and_follow(run_id: str, *, as_json: bool) -> int:
+    """As `holdfast resume RUN`, after what was done to it here."""
+    from holdfast.cli.resuming import resume_one
+
+    return resume_one(run_id, as_json=as_json)
+
+
+def _going_on(opened: Opened, run_id: str, here: bool = False) -> str:
+    """Who goes on with the run, or which command does; `here`: this process does, if no other. A live process
+    takes it up within a moment."""
     deadline = time.monotonic() + (_TAKEN_UP_S if _anybody_lives(opened) else 0)
     while True:
         info = opened.run(run_id)
@@ -225,7 +277,9 @@ def _going_on(opened: Opened, run_id: str) -> str:
         if gates:
             return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
         if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
-            return typed(f"`holdfast resume {_eldest(opened, run_id)}` goes on")
+            return (
+                "it goes on here" if here else typed(f"`holdfast resume {_eldest(opened, run_id)}` goes on")
+            )
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -50,7 +50,7 @@ class StepDetail:
 
     args      the arguments by name, as JSON data; None if they were too large to be kept, and then there
               are `preview` and `size` (bytes), or if it takes none
-    output    of a command: (version, piece)
+    output    of a command or a Python step: (version, piece)
     """
 
     def __init__(self, opened: Opened, detail: Detail, step: StepState) -> None:
@@ -67,7 +67,9 @@ class StepDetail:
                 self._take(event, instant(at))
         if self.attempts and step.status == "running" and detail.info.owner_pid is not None:
             self.attempts[-1].status = "running"
-        self.output = list(opened.reading.logs(detail.info.id, step.key)) if step.kind == "command" else []
+        self.output = (
+            list(opened.reading.logs(detail.info.id, step.key)) if step.kind in ("command", "step") else []
+        )
 
     def _take(self, event: e.Event, at: datetime) -> None:
         if isinstance(event, e.StepStarted):

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.cli.terminal import say
+from holdfast.cli.shell_syntax import shell_syntax
 from holdfast.errors import BadInput, CodeNotFound, NotFound, ProgramNotFound
 from holdfast.kernel.events import Code
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE = re.compile(rf"({_DOTTED}):({_DOTTED})")
 _SCRIPT = re.compile(rf"(.+\.py):({_DOTTED})", re.DOTALL)
-_SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1"})
 
 
 class Function(NamedTuple):
@@ -77,11 +76,11 @@ def _command(target: str, rest: list[str]) -> Command:
         raise BadInput(f"{target!r} cannot be split into words: {str(error).lower()}") from None
     if not argv:
         raise BadInput("nothing to run; `holdfast run --help` shows how")
-    if _SHELL & set(argv):
-        sign = next(word for word in argv if word in _SHELL)
-        say(
-            f"note: no shell reads this, {sign!r} is passed on as a word; "
-            "with a shell: holdfast run -- sh -c ..."
+    sign = shell_syntax(target)
+    if sign is not None:
+        raise BadInput(
+            f"no shell reads a command line here, and {sign!r} needs one: "
+            f"`holdfast run -- sh -c {shlex.quote(target.strip())}`; to pass it as it is, put it into quotes"
         )
     return Command(argv, target.strip())
 
@@ -114,16 +113,14 @@ def _hint(command: Command) -> str:
     words = command.argv
     prose = all(re.fullmatch(r"[\w'’.,;:!?()\"-]+", word) and not word.startswith("-") for word in words)
     if len(words) > 1 and prose:
-        return f"; did you mean `holdfast deliver {_quoted(command.line)}`?"
+        return (
+            "; it reads like a sentence: `holdfast run -- PROGRAM ARGS` runs a program, "
+            "`holdfast run FILE.py:NAME` a workflow"
+        )
     from difflib import get_close_matches
 
     near = get_close_matches(words[0], _programs(), n=1, cutoff=0.75)
     return f"; did you mean {near[0]!r}?" if near else "; check its name, or write its path"
-
-
-def _quoted(line: str) -> str:
-    plain = not set(line) & set('"\\$`!')
-    return f'"{line}"' if plain else shlex.quote(line)
 
 
 def _programs() -> list[str]:

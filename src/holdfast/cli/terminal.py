@@ -38,6 +38,13 @@ class ReaderLeft(Exception):
     """Nobody reads our output any more. No OSError: click would make a failure of that."""
 
 
+class OutputLost(Exception):
+    """Standard output cannot be written: its disk is full, for instance. No OSError either."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the output could not be written: {why}")
+
+
 class Stream:
     """Standard output or standard error, looked up at each use: tests and rich replace it."""
 
@@ -101,12 +108,15 @@ class Stream:
         self._offer(f"\r\x1b[K{inert.one_line(text)}")
 
     def _write(self, text: str) -> None:
-        """Write as it is, now. Raises ReaderLeft."""
+        """Write as it is, now. Raises ReaderLeft, OutputLost."""
         try:
             self.file.write(text)
             self.file.flush()
         except BrokenPipeError:
             raise ReaderLeft from None
+        except OSError as error:
+            hush(self._name)  # what is left in the buffer would fail again at the end
+            raise OutputLost(error.strerror or str(error)) from None
 
     def offer(self, text: str) -> None:
         """As `text`, for what may be lost: a reader who left does not stop a run."""
@@ -120,7 +130,7 @@ class Stream:
         if not self._closed:
             try:
                 self._write(text)
-            except (ReaderLeft, ValueError):
+            except (ReaderLeft, OutputLost, ValueError):
                 self._closed = True
 
     def json(self, value: Any) -> None:
@@ -191,7 +201,9 @@ def hear_warnings() -> None:
 
 
 def prepare() -> None:
-    """Before anything is written: a character that the terminal's encoding lacks is no error."""
+    """Before anything is written: a character that the terminal's encoding lacks is no error, nor is a stream
+    that is closed."""
+    stand_in()
     typed.home = None
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -199,18 +211,46 @@ def prepare() -> None:
             reconfigure(errors="replace")
 
 
-def hush() -> None:
+def hush(name: str = "stdout") -> None:
     """The reader of our output left: let what is still buffered go nowhere, without a word."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2 if name == "stderr" else 1)
+    os.close(nowhere)
+
+
+def stand_in() -> None:
+    """Whoever started us closed standard streams: /dev/null stands in for them. Else the next file that is
+    opened has their number, and what is written to standard error goes into that file."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def json_text(value: Any, *, indent: int = 0) -> str:
     """Data as JSON: on one line, or over several."""
     import msgspec
 
-    data = msgspec.json.encode(value)
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a path with bytes that are not UTF-8
+        data = msgspec.json.encode(_text_only(msgspec.to_builtins(value)))
     return (msgspec.json.format(data, indent=indent) if indent else data).decode()
+
+
+def _text_only(value: Any) -> Any:
+    """The data with a mark in the place of each byte that is not UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_text_only(key): _text_only(one) for key, one in value.items()}
+    return [_text_only(one) for one in value] if isinstance(value, list) else value
 
 
 def clean(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,15 +12,24 @@ from holdfast.cli.terminal import Line, out
 
 if TYPE_CHECKING:
     from holdfast.operations.undoing import Undo
+    from holdfast.store.port import Store
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
+        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again."),
+        click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged."),
+        click.option("--no-files", is_flag=True, help="Leave the files as they are."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command("undo")
 @click.argument("operation", required=False)
-@click.option("--no-files", is_flag=True, help="Leave the files as they are.")
-@click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
-@click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_options
 def undo_command(
     operation: str | None, no_files: bool, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -30,13 +39,37 @@ def undo_command(
     What somebody else changed in these since stays, and is named. What the run did since is put aside,
     and another undo brings that back. `holdfast op log` lists operations.
     """
+    _undo(lambda _: operation, no_files, partial, rerun_once, dry_run, as_json)
+
+
+@click.command("redo")
+@_options
+def redo_command(no_files: bool, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
+    """Take back your last undo that still stands: what it took back is done again.
+
+    `holdfast undo OPERATION` does the same for any other undo.
+    """
+    from holdfast.engine.steering import user
+    from holdfast.operations.journal import last_undo_of
+
+    _undo(lambda store: last_undo_of(store, user()).id, no_files, partial, rerun_once, dry_run, as_json)
+
+
+def _undo(
+    choose: Callable[[Store], str | None],
+    no_files: bool,
+    partial: bool,
+    rerun_once: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     from holdfast.engine.steering import user
     from holdfast.operations.undoing import undo
 
-    with access.open_to_execute() as (_, engine):
+    with access.open_to_execute() as (opened, engine):
         done = undo(
-            engine, operation, by=user(), files=not no_files, partial=partial, rerun_once=rerun_once,
-            dry_run=dry_run,
+            engine, choose(opened.store), by=user(), files=not no_files, partial=partial,
+            rerun_once=rerun_once, dry_run=dry_run,
         )  # fmt: skip
     if as_json:
         out.json(_fields(done))

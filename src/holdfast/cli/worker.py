@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.loaded_files import LoadedFiles
+    from holdfast.engine.serving import OnTaken
 
 PROTOCOL = 1
 """Raised when requests or answers change: two that do not agree do not work together."""
@@ -32,7 +33,14 @@ _AT_ONCE = 130
 class Worker:
     """Takes runs until it is told to end, and then ends when the last of them has."""
 
-    def __init__(self, channel: socket.socket, engine: Engine, loaded: LoadedFiles) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        engine: Engine,
+        loaded: LoadedFiles,
+        on_taken: OnTaken | None = None,
+    ) -> None:
+        self._on_taken = on_taken
         self._channel = channel
         self._engine = engine
         self._loaded = loaded
@@ -87,9 +95,15 @@ class Worker:
             thread.start()
 
     def _resume(self, number: int, run_id: str) -> None:
+        from holdfast.engine.serving import take
+        from holdfast.errors import RunNotFound
+
         error: BaseException | None
         try:
-            run = self._engine.resume(run_id, stay=False)
+            row = self._engine.store.run(run_id)
+            if row is None:
+                raise RunNotFound(run_id)
+            run = take(self._engine, row, self._on_taken)
             run.rested.wait()
             error = run.outcome.error
         except BaseException as refused:  # whatever the run's code does: it is answered
@@ -128,12 +142,13 @@ def _fields(error: BaseException | None) -> dict[str, Any] | None:
 
 def main() -> None:
     """`FD HOME DIRECTORY HOW [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, whether to
-    `execute` or to `look`, and what `--root` said."""
+    `execute`, to `say` as well which runs it takes, or to `look`; and what `--root` said."""
     # Ctrl-C reaches every process of the terminal; whoever started this one decides what it means. Before any
     # thread is started: what a thread starts must not inherit blocked signals.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     from holdfast import wiring
+    from holdfast.cli.serving import say_taken
     from holdfast.engine.code import own_process
     from holdfast.engine.loaded_files import LoadedFiles
 
@@ -149,7 +164,7 @@ def main() -> None:
         if sys.argv[5:]:
             engine.location.given, engine.location.only_missing = Path(sys.argv[5]), bool(sys.argv[6:])
         try:
-            worker = Worker(channel, engine, loaded)
+            worker = Worker(channel, engine, loaded, say_taken if sys.argv[4] == "say" else None)
             # In a thread: the one that the signal interrupts may hold what stopping needs.
             signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=worker.dismiss).start())
             worker.serve()

@@ -56,11 +56,11 @@ class Workers:
         interpreters: Interpreters,
         *,
         stdout: Any = None,
-        to_look: bool = False,
+        how: str = "execute",
     ) -> None:
-        """With `to_look` nothing is changed: they only replay."""
+        """`how`: they `execute` runs, or `say` as well which they take, or only `look`, and change nothing."""
         self._home = home
-        self._to_look = to_look
+        self._how = how
         self._location = location
         self._interpreters = interpreters
         self._stdout = stdout
@@ -137,8 +137,7 @@ class Workers:
                     return worker
             given = self._location.given
             root = () if given is None else (str(given), *(("only",) if self._location.only_missing else ()))
-            how = "look" if self._to_look else "execute"
-            worker = _Worker(key, [str(self._home), key.directory, how, *root], self._stdout)
+            worker = _Worker(key, [str(self._home), key.directory, self._how, *root], self._stdout)
             with self._lock:
                 worker.waited_for += 1
                 self._workers[key] = worker

@@ -9,6 +9,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import drive as sync_driver
+from holdfast.engine import step_output
 from holdfast.engine.mailbox import Waiter
 from holdfast.engine.perform import Body, Call, Outcome, completion
 from holdfast.engine.scope import current
@@ -77,6 +78,8 @@ class StraightBody(TaskTurn):
             return
         engine = call.execution.engine
         engine.flusher.unwatch(call)
+        if call.output is not None:
+            step_output.keep(call)
         try:
             self.append = completion(call, self.value, self)
             engine.store.append_soon(self.append, self._acknowledged)
@@ -89,6 +92,8 @@ class StraightBody(TaskTurn):
     def _ended(self, _: object) -> None:
         if self.append is None:
             self._call.execution.engine.flusher.unwatch(self._call)
+            if self._call.output is not None:
+                step_output.keep(self._call)
             self.deliver()
 
     def _acknowledged(self, append: Append) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine import step_output
 from holdfast.engine.execution import OutcomeAppend
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, completion, perform
 from holdfast.engine.scope import current
@@ -116,6 +117,8 @@ def _go_straight(call: Call) -> Any:
         if token is not None:
             current.reset(token)
         flusher.unwatch(call)
+        if call.output is not None:
+            step_output.keep(call)
     if failed is None:
         try:
             commit(run, completion(call, value))

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.engine import code as codes
-from holdfast.engine import launching, recovery
+from holdfast.engine import launching, recovery, step_output
 from holdfast.engine.ancestry import Ancestry
 from holdfast.engine.arguments import own_copies
 from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
@@ -31,7 +31,7 @@ from holdfast.engine.loopthread import LoopThread
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import Owner
 from holdfast.engine.records import LogEvent
-from holdfast.engine.run import Run, in_loop, warn_if_unasked
+from holdfast.engine.run import Run, in_loop, resumable, warn_if_unasked
 from holdfast.engine.teller import Teller
 from holdfast.engine.turns import Turns
 from holdfast.engine.unreleased import Unreleased
@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True):
     checkpoint_every: int = 0
     recover_limit: int = 8
     crash_loop_after: int = 5
+    capture_output: bool = True
 
 
 class Engine:
@@ -78,6 +79,9 @@ class Engine:
         location: Location | None = None,
     ) -> None:
         prepare()
+        self._captures = options.capture_output
+        if self._captures:
+            step_output.begin()
         self.store = store
         self.home = home
         self.clock = clock
@@ -168,7 +172,7 @@ class Engine:
         except RunInterrupted as error:
             # Ctrl-C and sys.exit belong to the caller, in whose thread the workflow ran.
             if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
-                raise error.__cause__ from None
+                raise resumable(error.__cause__, run.id) from None
             raise
 
     def resume(self, run_id: str, *, take_over: bool = False, stay: bool = True) -> Run[Any]:
@@ -357,6 +361,9 @@ class Engine:
         for run in self.unasked:
             warn_if_unasked(run)
         self.unasked.clear()
+        if self._captures:
+            self._captures = False
+            step_output.end()
         self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()

@@ -117,6 +117,9 @@ class Flusher:
         for one in list(self._watched.values()):
             if now - one.since >= self._after_s and not one.taken:
                 self._flush(one)
+            output = getattr(one, "output", None)  # of a step that prints
+            if output is not None:
+                output.tick()
 
     def _flush(self, one: Beginning) -> None:
         try:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.engine import step_output
 from holdfast.engine.arguments import UNCHANGEABLE
 from holdfast.engine.control import Control
 from holdfast.engine.execution import Execution
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.engine.arguments import Digested, OwnArguments, Signature
     from holdfast.engine.atomic import Guard
     from holdfast.engine.delivery import Turn
+    from holdfast.engine.step_output import StepOutput
 
 _NO_KWARGS: dict[str, Any] = {}
 
@@ -114,6 +116,7 @@ class Call(InsideStep):
         "guard",
         "kwargs",
         "ordinal",
+        "output",
         "overdue",
         "since",
         "spec",
@@ -149,9 +152,14 @@ class Call(InsideStep):
         """The thread of an attempt that took too long and has not returned yet."""
         self.guard: Guard | None = None
         """Of a `workspace` step under way: what keeps its files."""
+        self.output: StepOutput | None = None
+        """What its body has printed and the log does not have yet."""
 
     def begin(self) -> None:
-        clock = self.execution.engine.clock
+        engine = self.execution.engine
+        if engine.options.capture_output:
+            step_output.wrap()
+        clock = engine.clock
         self.at = clock.now_us()
         self.since = clock.monotonic()
         self.taken = False
@@ -357,6 +365,8 @@ def _attempt(
                 outcome = yield _body(call)
             finally:
                 run.engine.flusher.unwatch(call)
+                if call.output is not None:
+                    step_output.keep(call)
             if call.guard is not None and outcome is not None:
                 from holdfast.engine.atomic import leave
 

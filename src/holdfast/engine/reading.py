@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import instant, microseconds
+from holdfast.engine.inputs import input_of, title_of
 from holdfast.engine.missing import missing
 from holdfast.engine.ownership import is_alive, lock_path
 from holdfast.engine.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
@@ -18,6 +19,7 @@ from holdfast.kernel.identity import matches
 from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
 if TYPE_CHECKING:
+    from holdfast.kernel.events import RunCreated
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
 
@@ -94,7 +96,7 @@ class Reading:
     def _find(self, which: RunFilter | None, limit: int | None) -> list[RunInfo]:
         if which is None:
             return []
-        found = [self._info(row) for row in self._store.find_runs(which, limit)]
+        found = self._infos(self._store.find_runs(which, limit))
         # An owner that was born since the living were counted is not among them: its runs are not orphans.
         return [
             run for run in found if run.status in which.status or not which.orphaned or run.owner_pid is None
@@ -155,7 +157,7 @@ class Reading:
     def run(self, run_id: str) -> RunInfo | None:
         self._alive.clear()
         row = self._store.run(run_id)
-        return None if row is None else self._info(row)
+        return None if row is None else self._infos([row])[0]
 
     def steps(self, run_id: str) -> list[StepInfo]:
         return [_step_info(row) for row in self._store.steps(run_id)]
@@ -186,12 +188,18 @@ class Reading:
             failing=[replace(one, workflow=self._shown(one.workflow)) for one in found.failing],
         )
 
-    def _info(self, row: RunRow) -> RunInfo:
+    def _infos(self, rows: Sequence[RunRow]) -> list[RunInfo]:
+        created = dict(self._store.creations([row.id for row in rows]))
+        return [self._info(row, created.get(row.id)) for row in rows]
+
+    def _info(self, row: RunRow, created: RunCreated | None) -> RunInfo:
+        given = None if created is None else input_of(created, lambda: self.redactor)
+        workflow = self._shown(row.workflow)
         alive = bool(row.owner) and self._is_alive(row.owner)
         owner = self._store.owner(row.owner) if alive else None
         return RunInfo(
             row.id,
-            self._shown(row.workflow),
+            workflow,
             row.status,
             self._shown(row.reason),
             row.status in UNFINISHED and not alive and not _is_parked(row),
@@ -200,6 +208,9 @@ class Reading:
             row.parent,
             instant(row.created_at),
             instant(row.updated_at),
+            _at(row.ended_at),
+            title_of(workflow, created is not None and bool(created.code.argv), given),
+            given,
         )
 
     def _shown(self, text: str) -> str:

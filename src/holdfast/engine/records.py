@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.inputs import RunInput
+
 
 class LogEvent(msgspec.Struct, frozen=True):
     """One event of a run, as `hf.events()` and the `on_event` callback give it."""
@@ -44,7 +46,13 @@ class StepInfo(msgspec.Struct, frozen=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """A run as the store knows it. `interrupted`: it has begun, has not ended, and nobody executes it."""
+    """A run as the store knows it.
+
+    interrupted   it has begun, has not ended, and nobody executes it
+    completed_at  when it completed, failed or was cancelled; None if it has not ended
+    title         its workflow with what it was started with, on one line
+    input         that as data; None if it is so large that it is stored beside the log
+    """
 
     id: str
     workflow: str
@@ -56,6 +64,9 @@ class RunInfo(msgspec.Struct, frozen=True):
     parent: str
     created_at: datetime
     updated_at: datetime
+    completed_at: datetime | None = None
+    title: str = ""
+    input: RunInput | None = None
 
 
 class RunPage(msgspec.Struct, frozen=True):

@@ -56,10 +56,14 @@ class Run(Generic[R]):
         """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
         refuse_in_loop("run.result() blocks", "await run")
         self.asked = True
-        if timeout is None:
-            while not self._ended.wait(_NOTICE_S) and not say_what_it_waits_for(self._engine, self.id):
-                pass
-        if not self._ended.wait(timeout):
+        try:
+            if timeout is None:
+                while not self._ended.wait(_NOTICE_S) and not say_what_it_waits_for(self._engine, self.id):
+                    pass
+            ended = self._ended.wait(timeout)
+        except KeyboardInterrupt as error:
+            raise resumable(error, self.id) from None
+        if not ended:
             raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
         return self._take()
 
@@ -122,6 +126,14 @@ def warn_if_unasked(run: Run[Any]) -> None:
             "run %s was started and never awaited; it ended with %s: %s (write `await hf.start(...)`)",
             run.id, type(run.outcome.error).__name__, run.outcome.error,
         )  # fmt: skip
+
+
+def resumable(error: BaseException, run_id: str) -> BaseException:
+    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run."""
+    if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
+        error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
+        error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
+    return error
 
 
 def in_loop() -> bool:

@@ -27,7 +27,7 @@ from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.store.port import RunRow
+    from holdfast.store.port import OwnerRow, RunRow
 
 _POLL_S = 0.02
 _ORPHANS_EVERY_S = 1.0
@@ -39,6 +39,8 @@ _NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
 
 OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
+OnTaken = Callable[["RunRow", "OwnerRow | None"], None]
+"""(the run as it was before, who held it then or None), each time that this process has claimed a run."""
 
 
 Elsewhere = Callable[[str, e.Code], BaseException | None]
@@ -73,11 +75,13 @@ class Service:
         limit: int,
         on_served: OnServed | None = None,
         elsewhere: Elsewhere | None = None,
+        on_taken: OnTaken | None = None,
     ) -> None:
         self._elsewhere = elsewhere
         self._engine = engine
         self._limit = limit
         self._on_served = on_served
+        self._on_taken = on_taken
         self._lock = threading.Lock()
         self._active: set[str] = set()
         self._refused: dict[str, _Refusal] = {}
@@ -166,7 +170,7 @@ class Service:
             if self._elsewhere is not None and code is not None and not code.argv:
                 error = self._elsewhere(run_id, code)
             else:
-                run: Run[Any] = self._engine.resume(run_id, stay=False)
+                run = take(self._engine, row, self._on_taken)
                 run.rested.wait()
                 error = run.outcome.error
         except BaseException as refused:  # whatever the run's code does: the place that it has here is free
@@ -206,3 +210,12 @@ class Service:
         it is now, with what was written of the attempt itself."""
         row = self._engine.store.run(tried.id)
         return row.version if row is not None and row.epoch != tried.epoch else tried.version
+
+
+def take(engine: Engine, row: RunRow, on_taken: OnTaken | None) -> Run[Any]:
+    """Resume the run, and report who held it before: once it is claimed, a dead owner may be forgotten."""
+    held = engine.store.owner(row.owner) if row.owner else None
+    run: Run[Any] = engine.resume(row.id, stay=False)
+    if on_taken is not None:
+        on_taken(row, held)
+    return run

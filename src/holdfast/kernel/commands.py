@@ -132,9 +132,12 @@ class RecordValue(Command, frozen=True, gc=False):
 
 
 class CaptureOutput(Command, frozen=True, gc=False):
+    """`attempt` is 0 for the one that runs, as the log has it; a fast step may not be there yet."""
+
     key: str
     source: str
     text: str
+    attempt: int = 0
 
 
 class AttendRun(Command, frozen=True, gc=False):

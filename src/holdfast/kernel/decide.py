@@ -200,8 +200,8 @@ def _record_value(state: RunState, command: c.RecordValue) -> Sequence[e.Event]:
 
 
 def _capture_output(state: RunState, command: c.CaptureOutput) -> Sequence[e.Event]:
-    step = _running(state, command.key)
-    return [e.OutputCaptured(command.key, step.attempt, command.source, command.text, state.generation)]
+    attempt = command.attempt or _running(state, command.key).attempt
+    return [e.OutputCaptured(command.key, attempt, command.source, command.text, state.generation)]
 
 
 def _live(state: RunState) -> None:

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from holdfast.errors import BadInput, not_text
+
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
     "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
@@ -458,7 +460,8 @@ class PatchSeen(Event, frozen=True, gc=False):
 
 
 class OutputCaptured(Event, frozen=True, gc=False):
-    """A piece of a command's output, redacted; `source` is `stdout` or `stderr`."""
+    """A piece of the output of a command or a step, redacted; `source` is `stdout`, `stderr`, or `log` for
+    what a step logged."""
 
     key: str
     attempt: int
@@ -640,8 +643,12 @@ def type_of(event: Event) -> str:
 
 
 def encode(event: Event) -> str:
-    """The event's fields as JSON text."""
-    return event.payload if isinstance(event, Unknown) else _encode(event).decode()
+    """The event's fields as JSON text. Raises `BadInput` for a name that is no text: a path or an argument
+    with bytes that are not UTF-8."""
+    try:
+        return event.payload if isinstance(event, Unknown) else _encode(event).decode()
+    except UnicodeEncodeError as error:
+        raise BadInput(not_text(error.object)) from None
 
 
 def blob_of(event: Event) -> str:

@@ -87,6 +87,7 @@ def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> N
 
 def _reopened(state: RunState, event: e.RunReopened, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.cancel = "running", None, (), None
+    state.ended_at = 0
     state.loose = max(state.loose, version)  # what the code did because of the failure is in the history, too
 
 
@@ -97,14 +98,17 @@ def _needs_attention(state: RunState, event: e.RunNeedsAttention, version: int, 
 
 def _completed(state: RunState, event: e.RunCompleted, version: int, at: int) -> None:
     state.status, state.result, state.blob, state.owner = "completed", event.result, event.blob, ""
+    state.ended_at = at
 
 
 def _failed(state: RunState, event: e.RunFailed, version: int, at: int) -> None:
     state.status, state.error, state.failed_steps, state.owner = "failed", event.error, event.steps, ""
+    state.ended_at = at
 
 
 def _cancelled(state: RunState, event: e.RunCancelled, version: int, at: int) -> None:
     state.status, state.reason, state.owner = "cancelled", event.reason, ""
+    state.ended_at = at
     state.cancel = None
     state.seen_at = state.seen_at or event.seen_at
 

@@ -163,6 +163,7 @@ def _take_up(state: RunState, generation: int, epoch: int) -> None:
     state.reason = state.cause = state.attention_step = ""
     state.pause = state.cancel = None
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
+    state.ended_at = 0
 
 
 def _as_taken(signal: Signal, steps: dict[str, StepState]) -> Signal:

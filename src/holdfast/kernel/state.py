@@ -125,6 +125,7 @@ class Generation(msgspec.Struct):
     blob: str
     error: Failure | None
     failed_steps: tuple[str, ...]
+    ended_at: int
     timers: list[Fired]
     loose: int
 
@@ -167,6 +168,8 @@ class RunState(msgspec.Struct):
     blob: str = ""
     error: Failure | None = None
     failed_steps: tuple[str, ...] = ()
+    ended_at: int = 0
+    """When it completed, failed or was cancelled; 0 if it has not ended."""
     created_at: int = 0
     updated_at: int = 0
     version: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,29 +12,57 @@ from holdfast.clock import instant
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
+    from holdfast.kernel.state import StepState
     from holdfast.redaction import Redactor
     from holdfast.store.port import Store
 
 
 class CheckpointInfo(msgspec.Struct, frozen=True):
-    """A checkpoint as `hf.checkpoints()` gives it; `data` is JSON data, redacted."""
+    """A checkpoint as `hf.checkpoints()` gives it; `data` is JSON data, redacted.
+
+    generation  in which it was taken
+    live        whether it is on the way to where the run is: only then can the run be rewound to it
+    """
 
     name: str
     key: str
     at: datetime
     data: dict[str, Any]
+    generation: int = 0
+    live: bool = True
 
 
-def checkpoints(store: Store, redactor: Redactor, run_id: str) -> list[CheckpointInfo]:
-    """The checkpoints of the run's live history, in the order in which they were taken."""
+def checkpoints(
+    store: Store, redactor: Redactor, run_id: str, *, every: bool = False
+) -> list[CheckpointInfo]:
+    """The checkpoints of the run's live history, in the order in which they were taken; `every` one, also of
+    the generations that were left."""
     state = fold(store.history(run_id))
-    taken = [step for step in state.steps.values() if step.kind == "checkpoint"] if state else []
+    if state is None:
+        return []
+    generations = {**{n: left.steps for n, left in state.past.items()}, state.generation: state.steps}
+    live = {step.version for step in _taken(state.steps)}
+    found: dict[int, tuple[StepState, int]] = {}
+    for generation, steps in sorted(generations.items()):
+        for step in _taken(steps):
+            if every or step.version in live:
+                # What a generation took over from its parent is the same event.
+                found.setdefault(step.version, (step, generation))
     return [
         CheckpointInfo(
-            step.name, step.key, instant(step.ended_at), _data(store, redactor, step.result, step.blob)
+            step.name,
+            step.key,
+            instant(step.ended_at),
+            _data(store, redactor, step.result, step.blob),
+            generation,
+            version in live,
         )
-        for step in sorted(taken, key=lambda step: step.version)
+        for version, (step, generation) in sorted(found.items())
     ]
+
+
+def _taken(steps: Mapping[str, StepState]) -> list[StepState]:
+    return [step for step in steps.values() if step.kind == "checkpoint"]
 
 
 def _data(store: Store, redactor: Redactor, inline: msgspec.Raw, blob: str) -> dict[str, Any]:

@@ -84,4 +84,8 @@ def _moment(engine: Engine, run_id: str, state: RunState, workspace: Workspace, 
     point = points.resolve(engine.store, run_id, state, text)
     refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}")
     saved = files.point_of(run_id, state, point)
-    return saved.snapshot, files.described(saved)
+    taken = files.described(saved)
+    asked = point.name if text != points.START else "the start"
+    if taken in (f"at {asked}", f"after {asked}", asked.replace(points.BEFORE, "before ")):
+        return saved.snapshot, taken
+    return saved.snapshot, f"{asked} (files {taken})"

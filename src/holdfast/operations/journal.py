@@ -85,6 +85,19 @@ def find(store: Store, text: str) -> OperationRow:
     raise NotFound(f"there is no operation {text!r}; `holdfast op log` lists them")
 
 
+def last_undo_of(store: Store, person: str) -> OperationRow:
+    """The last undo of a person that still stands. One that took an undo back is none: it did again what that
+    had taken back."""
+    undoes = {row.id: row.undoes for row in store.operations()}
+    for row in store.operations(by=person):
+        depth, one = 0, row.id
+        while one := undoes.get(one, ""):
+            depth += 1
+        if depth % 2 and stands(store, row):
+            return row
+    raise NotFound(f"no undo of {person} stands; `holdfast op log` lists all operations")
+
+
 def last_of(store: Store, person: str) -> OperationRow:
     """The last operation of a person, an undo too."""
     found = store.operations(by=person, limit=1)

@@ -259,6 +259,16 @@ class OracleStore:
     def owners_named(self, status: Sequence[str]) -> list[str]:
         return sorted({row.owner for row in self.runs() if row.owner and row.status in status})
 
+    def creations(self, run_ids: Sequence[str]) -> list[tuple[str, e.RunCreated]]:
+        with self._lock:
+            self._open("")
+            firsts = [
+                (stream.name, e.decode(stream.log[0].type, stream.log[0].payload))
+                for stream in self.streams.values()
+                if stream.name in run_ids and stream.state is not None
+            ]
+            return [(run_id, event) for run_id, event in firsts if isinstance(event, e.RunCreated)]
+
     def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
         with self._lock:
             self._open("")
@@ -555,7 +565,7 @@ def _operation_row(stream: Stream) -> OperationRow:
 
 
 def _outcome(row: RunRow) -> Outcomes:
-    took = [row.updated_at - row.created_at] if row.status == "completed" else []
+    took = [row.ended_at - row.created_at] if row.status == "completed" else []
     return Outcomes(row.workflow, row.status, 1, took)
 
 
@@ -594,6 +604,7 @@ def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
         created_at=state.created_at,
         updated_at=state.updated_at,
         version=state.version,
+        ended_at=state.ended_at,
     )
 
 

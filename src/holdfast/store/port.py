@@ -158,6 +158,8 @@ class RunRow(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
     version: int
+    ended_at: int = 0
+    """When it completed, failed or was cancelled; 0 if it has not ended."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -322,6 +324,10 @@ class Store(Protocol):
 
     def owners_named(self, status: Sequence[str]) -> list[str]:
         """The ids of the owners that runs of these statuses name, in order, each once."""
+        ...
+
+    def creations(self, run_ids: Sequence[str]) -> list[tuple[str, e.RunCreated]]:
+        """(run, its first event) of each of these runs, the oldest first."""
         ...
 
     def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -388,6 +388,28 @@ class StoreContract(ReadingContract):
         perform(store, "r", c.RestoreGeneration("r", 0, 1))
         assert (store.statistics().steps, counted.by_status) == (counted, {"completed": 3})
 
+    def test_when_a_run_ended_comes_back_with_its_generation(self, store: Store) -> None:
+        """A rewound run has not ended; when that is undone, it ended when it did. So say its durations."""
+        own(store, "r")
+        perform(store, "r", c.RunStep(e.StepRan("a#1", "a", 1)), c.CompleteRun())
+        ended = store.runs()[0]
+        assert ended.ended_at == ended.updated_at > 0
+        took = store.statistics().durations
+        perform(store, "r", c.RewindRun("r", "a#1"), at=10**9)
+        assert store.runs()[0].ended_at == 0
+        perform(store, "r", c.RestoreGeneration("r", 0, 1), at=2 * 10**9)
+        assert store.runs()[0].ended_at == ended.ended_at < store.runs()[0].updated_at
+        assert store.statistics().durations == took
+        assert list(store.verify()) == []
+
+    def test_what_runs_were_created_with(self, store: Store) -> None:
+        """The first events of the runs that are asked for, the oldest first; of others and of none, none."""
+        for run in ("r", "s", "t"):
+            own(store, run)
+        found = store.creations(["t", "r", "unknown"])
+        assert [(run, event.code) for run, event in found] == [("r", CODE), ("t", CODE)]
+        assert store.creations([]) == []
+
     def test_a_family_is_archived_whole_or_not_at_all(self, store: Store) -> None:
         """One whose head is another by now keeps all of its family, and no other."""
         for run in ("r", "s", "t", "u"):

@@ -80,7 +80,7 @@ END;
 CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCreated' BEGIN
     INSERT INTO main.runs VALUES (
         NEW.stream, NEW.payload ->> '$.code.name', 'pending', '', '', '', '', 0, 0,
-        coalesce(NEW.payload ->> '$.parent', ''), NEW.time
+        coalesce(NEW.payload ->> '$.parent', ''), NEW.time, 0
     );
 END;
 
@@ -107,7 +107,7 @@ CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW
 END;
 
 CREATE TEMP TRIGGER project_run_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReopened' BEGIN
-    UPDATE main.runs SET status = 'running' WHERE stream = NEW.stream;
+    UPDATE main.runs SET status = 'running', ended_at = 0 WHERE stream = NEW.stream;
 END;
 
 CREATE TEMP TRIGGER project_run_needs_attention INSTEAD OF INSERT ON projected
@@ -119,15 +119,16 @@ WHEN NEW.type = 'RunNeedsAttention' BEGIN
 END;
 
 CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCompleted' BEGIN
-    UPDATE main.runs SET status = 'completed', owner = '' WHERE stream = NEW.stream;
+    UPDATE main.runs SET status = 'completed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 
 CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunFailed' BEGIN
-    UPDATE main.runs SET status = 'failed', owner = '' WHERE stream = NEW.stream;
+    UPDATE main.runs SET status = 'failed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 
 CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCancelled' BEGIN
-    UPDATE main.runs SET status = 'cancelled', owner = '', reason = coalesce(NEW.payload ->> '$.reason', '')
+    UPDATE main.runs SET
+        status = 'cancelled', owner = '', reason = coalesce(NEW.payload ->> '$.reason', ''), ended_at = NEW.time
     WHERE stream = NEW.stream;
 END;
 
@@ -140,7 +141,7 @@ END;
 
 CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type = 'Rewound' BEGIN
     INSERT OR REPLACE INTO main.generations
-    SELECT stream, generation, status, reason, cause, attention_step FROM main.runs WHERE stream = NEW.stream;
+    SELECT stream, generation, status, reason, cause, attention_step, ended_at FROM main.runs WHERE stream = NEW.stream;
     INSERT INTO main.step_rows
     SELECT run, NEW.payload ->> '$.generation', key, name, kind, effect, status, attempt,
            started_at, ended_at, due_at, child, version
@@ -149,7 +150,7 @@ CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type
       AND version <= NEW.payload ->> '$.version';
     UPDATE main.runs SET
         generation = NEW.payload ->> '$.generation', status = 'paused', reason = 'rewound', owner = '',
-        cause = '', attention_step = '',
+        cause = '', attention_step = '', ended_at = 0,
         sleepers = (SELECT count(*) FROM main.step_rows
                     WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
                       AND status = 'sleeping')
@@ -159,10 +160,10 @@ END;
 CREATE TEMP TRIGGER project_generation_restored INSTEAD OF INSERT ON projected
 WHEN NEW.type = 'GenerationRestored' BEGIN
     INSERT OR REPLACE INTO main.generations
-    SELECT stream, generation, status, reason, cause, attention_step FROM main.runs WHERE stream = NEW.stream;
+    SELECT stream, generation, status, reason, cause, attention_step, ended_at FROM main.runs WHERE stream = NEW.stream;
     UPDATE main.runs SET
         generation = g.generation, status = g.status, reason = g.reason, cause = g.cause,
-        attention_step = g.attention_step, owner = '',
+        attention_step = g.attention_step, owner = '', ended_at = g.ended_at,
         sleepers = (SELECT count(*) FROM main.step_rows AS t
                     WHERE t.run = g.run AND t.generation = g.generation AND t.status = 'sleeping')
     FROM main.generations AS g

@@ -58,9 +58,16 @@ ORDER BY e.version;
 
 -- name: run
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version
+       r.parent, r.created_at, s.time, s.version, r.ended_at
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
+
+-- name: creations
+-- A run's first event.
+SELECT s.name, e.payload
+FROM json_each(?1) AS wanted JOIN streams AS s ON s.name = wanted.value AND s.kind = 'run'
+     JOIN events AS e ON e.stream = s.id AND e.version = 1
+ORDER BY s.id;
 
 -- name: is_stray
 -- Of the run `r` of the query around it: whether it, or one of those above it, is a child that no step of its
@@ -113,7 +120,7 @@ LIMIT 1;
 -- name: find_runs
 -- `chosen` is `runs`, or fewer where these have all that is wanted: `open_runs`, the children of a run.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version
+       r.parent, r.created_at, s.time, s.version, r.ended_at
 FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
@@ -141,7 +148,7 @@ SELECT DISTINCT owner FROM chosen
 WHERE status IN (SELECT value FROM json_each(?1)) AND owner <> '' ORDER BY owner;
 
 -- name: outcomes
-SELECT r.workflow, r.status, count(*), json_group_array(s.time - r.created_at) FILTER (WHERE r.status = 'completed')
+SELECT r.workflow, r.status, count(*), json_group_array(r.ended_at - r.created_at) FILTER (WHERE r.status = 'completed')
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.time >= ?1
 GROUP BY r.workflow, r.status;

@@ -46,7 +46,8 @@ CREATE TABLE runs (
     generation     INTEGER NOT NULL,
     sleepers       INTEGER NOT NULL,
     parent         TEXT    NOT NULL,
-    created_at     INTEGER NOT NULL
+    created_at     INTEGER NOT NULL,
+    ended_at       INTEGER NOT NULL
 ) STRICT;
 
 -- Runs that have not ended for good: what can be resumed is found without a look at all the others. A run
@@ -109,6 +110,7 @@ CREATE TABLE generations (
     reason         TEXT    NOT NULL,
     cause          TEXT    NOT NULL,
     attention_step TEXT    NOT NULL,
+    ended_at       INTEGER NOT NULL,
     PRIMARY KEY (run, generation)
 ) STRICT, WITHOUT ROWID;
 

@@ -476,6 +476,11 @@ class SqliteStore:
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
+    def creations(self, run_ids: Sequence[str]) -> list[tuple[str, e.RunCreated]]:
+        found = self._read("creations", (choice.array(run_ids),))
+        events = ((run_id, e.decode("RunCreated", payload)) for run_id, payload in found)
+        return [(run_id, event) for run_id, event in events if isinstance(event, e.RunCreated)]
+
     def open_gates(self, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
         found = self._read("open_gates", (choice.array(run_ids),))
         return [(run_id, kind, name) for run_id, kind, name in found]

@@ -1,0 +1,40 @@
+-- When a run ended, and when it had in each generation that was left. The tables are made again from the log
+-- by the process that opens the store, before it reads them.
+DELETE FROM meta WHERE key = 'projections';
+DROP VIEW open_runs;
+DROP TABLE runs;
+DROP TABLE generations;
+
+CREATE TABLE runs (
+    stream         INTEGER PRIMARY KEY,
+    workflow       TEXT    NOT NULL,
+    status         TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    cause          TEXT    NOT NULL,
+    attention_step TEXT    NOT NULL,
+    owner          TEXT    NOT NULL,
+    generation     INTEGER NOT NULL,
+    sleepers       INTEGER NOT NULL,
+    parent         TEXT    NOT NULL,
+    created_at     INTEGER NOT NULL,
+    ended_at       INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX runs_open ON runs (stream, status, owner, parent) WHERE status NOT IN ('completed', 'cancelled');
+CREATE VIEW open_runs AS
+SELECT stream, workflow, status, reason, cause, attention_step, owner, generation, sleepers, parent, created_at
+FROM runs INDEXED BY runs_open
+WHERE status NOT IN ('completed', 'cancelled');
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
+CREATE INDEX runs_ready ON runs (stream) WHERE owner = '' AND status IN ('pending', 'running');
+
+CREATE TABLE generations (
+    run            INTEGER NOT NULL,
+    generation     INTEGER NOT NULL,
+    status         TEXT    NOT NULL,
+    reason         TEXT    NOT NULL,
+    cause          TEXT    NOT NULL,
+    attention_step TEXT    NOT NULL,
+    ended_at       INTEGER NOT NULL,
+    PRIMARY KEY (run, generation)
+) STRICT, WITHOUT ROWID;
