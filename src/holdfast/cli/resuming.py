@@ -42,6 +42,11 @@ _STATES = {
     "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
+@click.option(
+    "--keep-files",
+    is_flag=True,
+    help="Keep what a failed or cut-off attempt did to the files and to git.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option(
     "--json",
@@ -50,11 +55,21 @@ _STATES = {
     help="At the end print the run as `show --json` does; with --all each on a line.",
 )
 def resume_command(
-    run: str | None, everything: bool, follow: bool, take_over: bool, quiet: bool, as_json: bool
+    run: str | None,
+    everything: bool,
+    follow: bool,
+    take_over: bool,
+    keep_files: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
+
+    A command or `workspace` step that failed or was cut off begins from the files and the git repository as
+    it first found them: what it did is rolled back before it runs again. With --keep-files it begins from
+    what is there now.
 
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
@@ -64,8 +79,8 @@ def resume_command(
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
     if everything:
-        if run is not None or take_over:
-            raise click.UsageError("--all takes no RUN and no --take-over")
+        if run is not None or take_over or keep_files:
+            raise click.UsageError("--all takes no RUN, no --take-over and no --keep-files")
         from holdfast.cli.serving import resume_all
 
         return resume_all(follow=follow, as_json=as_json)
@@ -78,7 +93,7 @@ def resume_command(
             return _say_done(detail, as_json)
         home = opened.place.home
     progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
-    return _resume(detail, home, progress, take_over, as_json)
+    return _resume(detail, home, progress, as_json, take_over=take_over, keep_files=keep_files)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -116,7 +131,9 @@ def _pass_on(code: Code) -> None:
     os.execv(theirs, [str(theirs), "-m", "holdfast", *sys.argv[1:]])
 
 
-def _resume(detail: Detail, home: Path, progress: Progress, take_over: bool, as_json: bool) -> int:
+def _resume(
+    detail: Detail, home: Path, progress: Progress, as_json: bool, *, take_over: bool, keep_files: bool
+) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
     code = detail.state.code
@@ -131,7 +148,7 @@ def _resume(detail: Detail, home: Path, progress: Progress, take_over: bool, as_
             opened,
             engine,
             progress,
-            lambda: engine.resume(detail.info.id, take_over=take_over),
+            lambda: engine.resume(detail.info.id, take_over=take_over, keep_files=keep_files),
             lambda _: (_title(detail), detail.steps),
             as_json=as_json,
         )

@@ -105,9 +105,10 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
         # One directory per family: a child that is begun by another process is not begun elsewhere.
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
         create = c.CreateRun(call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key)
-        return claim(
+        claimed = claim(
             engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
         )
+        return claimed._replace(keeps=execution.keeps_until > 0)
 
     return make_claim
 
