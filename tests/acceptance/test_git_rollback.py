@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.conftest import wait_until
 from tests.acceptance.test_files import events, kill_half_way
 
 IDENTITY = """
@@ -241,17 +239,11 @@ def test_a_git_that_was_killed_leaves_no_lock(project):
     hook.write_text("#!/bin/sh\ntouch ../half; [ -e ../go ] || sleep 60\n")
     hook.chmod(0o755)
     kill_half_way(cli, "run", "--id", "k", "--", "sh", "-c", "echo agent > a; git commit -qam agent")
-    wait_until(lambda: not _is_running(cli), "the end of git")
     assert (cli.directory / ".git" / "index.lock").exists()
     (cli.directory.parent / "go").touch()
     resumed = cli("resume", "k")
     assert "index.lock" in resumed.err
     assert git(cli.directory, "log", "--format=%s").splitlines() == ["agent", "first"]
-
-
-def _is_running(cli: Any) -> bool:
-    found = subprocess.run(["fuser", "-s", str(cli.directory)], check=False).returncode
-    return found == 0
 
 
 KILLED = """
@@ -330,6 +322,21 @@ def test_a_rollback_that_is_killed_is_begun_again(project, tmp_path):
 
 
 # Somebody else
+
+
+def test_a_git_of_somebody_else_is_waited_for(project):
+    """It has the index locked while the rollback begins: that goes on when it has ended."""
+    cli = project
+    make(cli.directory)
+    kill_half_way(cli, "run", "--id", "k", *script(COMMIT))
+    (cli.directory.parent / "go").touch()
+    held = "touch .git/index.lock; sleep 2; rm .git/index.lock"
+    other = subprocess.Popen(["git", "-c", f"alias.hold=!{held}", "hold"], cwd=cli.directory, env=cli.env)
+    while not (cli.directory / ".git" / "index.lock").exists():
+        time.sleep(0.01)
+    cli("resume", "k")
+    other.wait()
+    assert git(cli.directory, "log", "--format=%s").splitlines() == ["agent", "first"]
 
 
 def person_commits(root: Path) -> str:
@@ -420,9 +427,6 @@ def test_with_writes_the_repository_is_not_the_steps(project):
 
 
 # Rewind
-
-
-Point = Callable[[Any], None]
 
 
 @pytest.mark.parametrize("point", ["start", "before:sh"])

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import RollbackRefused
+from holdfast.errors import GitBusy, RollbackRefused
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
     from holdfast.workspace import Workspace
     from holdfast.workspace.git_plan import GitSteps
+
+
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
 
 
 class Attempt(NamedTuple):
@@ -59,15 +64,23 @@ def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
     from holdfast.workspace.repository import Repository
 
     repository = Repository(workspace.root, workspace.contents)
-    plan = repository.plan(to, left)
-    if plan.steps.blocked:
-        told = [f"{one.ref} ({one.detail or one.why.value})" for one in plan.steps.blocked]
-        raise RollbackRefused(attempt.run_id, attempt.key, told)
-    if not plan.steps.moves_anything:
-        return RolledBack()
-    repository.apply(plan, attempt.operation)
-    had_tips = any(move.before for move in plan.steps.moves) or plan.steps.stash is not None
-    return RolledBack(_names(plan.steps), f"{OURS}{attempt.operation}/" if had_tips else "")
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        steps = (plan := repository.plan(to, left)).steps
+        if steps.blocked:
+            told = [f"{one.ref} ({one.detail or one.why.value})" for one in steps.blocked]
+            raise RollbackRefused(attempt.run_id, attempt.key, told)
+        if not steps.moves_anything:
+            return RolledBack()
+        try:
+            repository.apply(plan, attempt.operation)
+        except GitBusy:  # somebody is at work there: look again at what they did
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+            continue
+        had_tips = any(move.before for move in steps.moves) or steps.stash is not None
+        return RolledBack(_names(steps), f"{OURS}{attempt.operation}/" if had_tips else "")
 
 
 def _names(steps: GitSteps) -> tuple[str, ...]:
