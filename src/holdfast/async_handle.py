@@ -147,5 +147,7 @@ class AsyncHoldfast:
     async def logs(self, run_id: str, step: str | None = None) -> list[LogLine]:
         return await self._call(self._holdfast.logs, run_id, step)
 
-    async def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
-        return await self._call(self._holdfast.backup, path, force=force)
+    async def backup(
+        self, path: str | os.PathLike[str] | None = None, *, force: bool = False, files: bool | None = None
+    ) -> Path:
+        return await self._call(self._holdfast.backup, path, force=force, files=files)

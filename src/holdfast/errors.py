@@ -39,7 +39,8 @@ HoldfastError
 │   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
 │   ├── GitError            the git repository cannot be moved
 │   │   ├── GitFailed       git ended with an error
-│   │   └── GitBusy         somebody else is at work in the repository
+│   │   ├── GitBusy         somebody else is at work in the repository
+│   │   └── RollbackRefused  what an attempt did to the repository cannot be rolled back
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry
 ├── DetachedStep            a step was called outside the run it belongs to (also a warning)
@@ -216,10 +217,17 @@ class CodeClash(CodeNotFound):
 class SnapshotNotFound(NotFound, LookupError):
     code = "snapshot_not_found"
 
-    def __init__(self, snapshot: str) -> None:
+    def __init__(self, snapshot: str, restored_from: str = "") -> None:
         self.snapshot = snapshot
+        self.restored_from = restored_from
+        why = (
+            f"there is no snapshot {snapshot!r}: the store was restored from the backup {restored_from}, "
+            "which holds no files; restore one that does (`holdfast backup list`), or go back with --no-files"
+        )
         super().__init__(
-            f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
+            why
+            if restored_from
+            else f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
             "`holdfast show RUN --events` names those of a run"
         )
 
@@ -467,6 +475,26 @@ class GitBusy(GitError):
 
     code = "git_busy"
     exit_code = 4
+
+
+class RollbackRefused(GitError):
+    """An attempt that was cut off, or failed, changed the repository, and that cannot be rolled back. Nothing
+    was changed."""
+
+    code = "rollback_refused"
+    exit_code = 6
+
+    def __init__(self, run_id: str, step: str, kept: Sequence[str]) -> None:
+        self.run_id = run_id
+        self.step = step
+        self.kept = tuple(kept)
+        some = ", ".join(self.kept[:5]) + (f" and {len(self.kept) - 5} more" if len(self.kept) > 5 else "")
+        super().__init__(
+            f"the earlier attempt of step {step} changed the git repository, and this cannot be rolled back: "
+            f"{some}. Nothing was changed: put the repository right with git if need be, then "
+            f"`holdfast resume {run_id} --keep-files` runs the step again on the files and the repository as "
+            "they are"
+        )
 
 
 class RestoreUndone(WorkspaceError):

@@ -109,12 +109,14 @@ class Holdfast:
         or its error. With other arguments it raises `RunExists`."""
         return WithId(self, check_run_id(run_id))
 
-    def resume(self, run_id: str, take_over: bool = False) -> Run[Any]:
+    def resume(self, run_id: str, take_over: bool = False, keep_files: bool = False) -> Run[Any]:
         """Go on with a run: an interrupted one where it stopped, a failed one with its failed step.
 
-        Raises `RunHeld` if a live process executes it; `take_over` goes past one that hangs.
+        What a failed or cut-off attempt of a `workspace` step did to the files and to the git repository is
+        rolled back before the step runs again; `keep_files` keeps it. Raises `RunHeld` if a live process
+        executes it; `take_over` goes past one that hangs.
         """
-        return self._engine.resume(run_id, take_over=take_over)
+        return self._engine.resume(run_id, take_over=take_over, keep_files=keep_files)
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does.
@@ -338,15 +340,20 @@ class Holdfast:
 
     # Keeping
 
-    def backup(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
-        """Copy the store while runs go on, verify the copy, and return its path.
+    def backup(
+        self, path: str | os.PathLike[str] | None = None, *, force: bool = False, files: bool | None = None
+    ) -> Path:
+        """Copy the store while runs go on, verify the copy, and return its path. The files that runs have
+        saved are in it, unless `files` or the setting `backup_files` says otherwise.
 
         `path` is a directory or a file; without it the backup goes to the backup directory, and the
         oldest ones there are removed. A file that is there and is no backup is overwritten only with
         `force`. Raises `StoreFull` if there is no room; then there is no file.
         """
         refuse_in_loop("hf.backup() copies the store", "await hf.aio.backup(...)")
-        made, _ = wiring.back_up(self._place, self._store, path, force=force, clock=self._engine.clock)
+        made, _ = wiring.back_up(
+            self._place, self._store, path, force=force, files=files, clock=self._engine.clock
+        )
         return made.path
 
     @property

@@ -107,6 +107,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, description="How many backups are kept in the backup directory; older ones are removed."),
     ] = 10
+    backup_files: Annotated[
+        bool, Meta(description="Whether backups hold the files that runs have saved.")
+    ] = True
     backup_dir: Annotated[
         _Text | None,
         Meta(description="Where backups go (none: `backups` in the store's directory).", extra=_PATH),

@@ -9,9 +9,10 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.backup import Backup, Progress
+    from holdfast.store.sqlite.restore import Restored
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -300,12 +302,15 @@ def back_up(
     to: str | os.PathLike[str] | None = None,
     *,
     force: bool = False,
+    files: bool | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> tuple[Backup, list[Path]]:
     """Make a backup at `to`, a directory or a file; without it, in the backup directory, from which those
-    beyond `backup_keep` are removed: the second value."""
+    beyond `backup_keep` are removed: the second value. `files` says whether the saved files go with it;
+    without it, the setting does."""
     from holdfast.store.sqlite import backup
+    from holdfast.workspace.transfer import exporting
 
     store.tail()  # of a store that is closed, or a forked child has, this says so
     directory = backup_directory(place)
@@ -314,14 +319,16 @@ def back_up(
             directory.mkdir(mode=0o700, exist_ok=True)
     elif os.fspath(to).endswith(os.sep) and not Path(to).is_dir():
         raise NotFound(f"there is no directory {os.fspath(to)} for the backup; make it, or name another")
-    made = backup.create(
-        store.path,
-        directory if to is None else Path(to),
-        instant((clock or SystemClock()).now_us()),
-        force=force,
-        incarnation=store.incarnation,
-        progress=progress or backup.silent,
-    )
+    with exporting(saved_files(place)) as export:
+        made = backup.create(
+            store.path,
+            directory if to is None else Path(to),
+            instant((clock or SystemClock()).now_us()),
+            force=force,
+            incarnation=store.incarnation,
+            files=export if _with_files(place, files) else None,
+            progress=progress or backup.silent,
+        )
     keep = place.resolved.settings.backup_keep
     return made, backup.rotate(directory, keep, made.path) if to is None else []
 
@@ -331,5 +338,61 @@ def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None
     from holdfast.store.sqlite import backup
 
     newest = backup.find_of(store.path, backup_directory(place))[:1]
-    if store.tail() and not any(backup.holds(path, store.path) for path in newest):
+    files = _with_files(place)
+    if store.tail() and not any(backup.holds(path, store.path, files=files) for path in newest):
         back_up(place, store, clock=clock)
+
+
+def _with_files(place: Place, files: bool | None = None) -> bool:
+    return place.resolved.settings.backup_files if files is None else files
+
+
+def saved_files(place: Place) -> Path:
+    """Where the files that runs have saved are."""
+    return place.home / "workspace"
+
+
+def restore_backup(
+    place: Place, source: Path, at: datetime, *, refuse: Callable[[], None], progress: Progress
+) -> RestoredBackup:
+    """Make a backup that was inspected the store, with the files that it holds: they are read and compared
+    first, and are there before the store is. Raises as `restore` does; then nothing has changed."""
+    from holdfast.store.sqlite.attachment import read_attachment
+    from holdfast.store.sqlite.backup import explained, partial_progress, refuse_without_room
+    from holdfast.store.sqlite.restore import restore
+    from holdfast.workspace.transfer import importing, note_without_files
+
+    refuse()
+    directory = saved_files(place)
+    with explained(source):
+        attached = None if is_kept_store(source) else read_attachment(source)
+    if attached is None:
+        done = restore(source, place.home, at, refuse=refuse, progress=progress)
+        kept = is_kept_store(source)
+        note_without_files(directory, "" if kept else source.name)
+        return RestoredBackup(done, -1 if kept else None)
+    refuse_without_room(place.home, attached.size + attached.offset)
+    told = partial_progress(progress, "copying files")
+    with source.open("rb") as file:
+        file.seek(attached.offset)
+        with importing(file, directory, told, attached.size) as files:
+            done = restore(source, place.home, at, refuse=refuse, before=files.adopt, progress=progress)
+            damaged = files.damaged
+    note_without_files(directory, "")
+    return RestoredBackup(done, attached.files, damaged)
+
+
+def is_kept_store(source: Path) -> bool:
+    """Whether it is a store that a restore has kept: its files are where they were."""
+    from holdfast.store.sqlite.restore import KEPT
+
+    return source.name == project.DATABASE and source.resolve().parent.name.startswith(KEPT)
+
+
+class RestoredBackup(NamedTuple):
+    """A backup that was made the store, how many files came with it (None if it holds none, -1 if they are
+    still there), and what of these is damaged."""
+
+    store: Restored
+    files: int | None
+    damaged: tuple[str, ...] = ()

@@ -8,10 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import apsw
 import pytest
+from tests.acceptance.conftest import wait_until
 
 WAITING = """
     @step
@@ -50,13 +52,15 @@ def test_there_and_back(ready):
     path = Path(made.out.strip())
     assert re.fullmatch(r"holdfast-\d{8}T\d{6}Z\.db", path.name)
     assert path.parent == cli.home / "backups"
-    assert re.fullmatch(r"\d+ events, \d+ KB, verified\n", made.err)
+    assert re.fullmatch(r"\d+ events, with files, \d+ KB, verified\n", made.err)
     (listed,) = cli("backup", "list", "--json").json()
     assert listed == {
         "path": str(path),
         "at": listed["at"],
         "bytes": path.stat().st_size,
         "events": int(made.err.split()[0]),
+        "files": True,
+        "file_bytes": listed["file_bytes"],
         "ok": True,
         "fault": None,
     }
@@ -414,3 +418,149 @@ def test_doctor_knows_the_newest_backup(ready):
     assert "none yet" in says()
     create(ready)
     assert re.fullmatch(rf"the newest (just now|\d+ s ago), \d+ KB; 1 in {ready.home}/backups", says())
+
+
+# Files
+
+
+COMMITTING = """
+    @workflow
+    def main():
+        command(["sh", "-c", "echo run > a; head -c 3000000 /dev/urandom > large"], name="first")
+        checkpoint("drafted")
+        command(["sh", "-c", "echo BAD > a; rm large"], name="agent")
+        return 1
+"""
+
+
+def worked(cli) -> tuple[str, bytes]:
+    """A run that changed files, small and large; as they were at its checkpoint."""
+    cli.script(COMMITTING)
+    cli("run", "--id", "r", "flow.py:main")
+    cli("rewind", "r", "--to", "drafted")
+    found = (cli.directory / "a").read_text(), (cli.directory / "large").read_bytes()
+    cli("undo")
+    assert not (cli.directory / "large").exists()
+    return found
+
+
+def in_a_new_home(cli, tmp_path: Path) -> None:
+    cli.env["HOLDFAST_HOME"] = str(tmp_path / "another")
+
+
+def test_a_backup_is_whole(cli, tmp_path):
+    """Restored into a new home, files go back, byte for byte; the old home is not needed."""
+    at_checkpoint = worked(cli)
+    made = cli("backup", "create", str(tmp_path / "copy.db"), "--json").json()
+    assert made["files"] is True and made["file_bytes"] > 3_000_000
+    in_a_new_home(cli, tmp_path)
+    cli.home.rename(tmp_path / "gone")
+    restored = cli("backup", "restore", str(tmp_path / "copy.db"))
+    assert "no files" not in restored.err
+    assert not list((tmp_path / "another" / "workspace").glob("import-*"))
+    cli("workspace", "verify")
+    cli("audit", "verify")
+    cli("rewind", "r", "--to", "drafted")
+    assert ((cli.directory / "a").read_text(), (cli.directory / "large").read_bytes()) == at_checkpoint
+
+
+def test_a_backup_without_files_says_so(cli, tmp_path):
+    """When it is made, listed and restored, and where a rewind needs them; a whole one mends that."""
+    worked(cli)
+    made = cli("backup", "create", "--without-files")
+    assert "without files" in made.err
+    assert "without files" in cli("backup", "list").out
+    assert cli("backup", "list", "--json").json()[0]["files"] is False
+    whole = cli("backup", "create", str(tmp_path / "whole.db")).out.strip()
+    in_a_new_home(cli, tmp_path)
+    assert "holds no files" in cli("backup", "restore", made.out.strip()).err
+    refused = cli("rewind", "r", "--to", "drafted", code=3)
+    assert "which holds no files" in refused.err and "--no-files" in refused.err
+    cli("backup", "restore", whole)
+    cli("rewind", "r", "--to", "drafted")
+    assert (cli.directory / "a").read_text() == "run\n"
+
+
+def test_backups_without_files_by_a_setting(cli):
+    worked(cli)
+    assert "without files" in cli("backup", "create", HOLDFAST_BACKUP_FILES="false").err
+
+
+def test_a_kept_store_still_has_its_files(cli):
+    """A store that a restore kept is restored in turn: its files are where they were."""
+    worked(cli)
+    made = create(cli)
+    kept = cli("backup", "restore", made, "--json").json()["kept"]
+    assert "no files" not in cli("backup", "restore", kept).err
+    cli("rewind", "r", "--to", "drafted")
+    assert (cli.directory / "a").read_text() == "run\n"
+
+
+def test_backups_while_commands_save_files(cli, tmp_path):
+    """Each one, made while runs save files and gc sweeps, holds every file that its log names."""
+    cli.script(
+        """
+    @workflow
+    def main(n: int):
+        for i in range(n):
+            command(["sh", "-c", f"head -c 20000 /dev/urandom > f{i % 7}"], key=str(i))
+        return n
+    """
+    )
+    run = cli.start("run", "--id", "r", "flow.py:main", "60")
+    made = []
+    while run.poll() is None and len(made) < 4:
+        wait_until(lambda: run.poll() is not None or (cli.home / "workspace").is_dir(), "files")
+        made.append(create(cli, tmp_path / f"copy-{len(made)}.db"))
+        cli("gc")
+    run.communicate(timeout=60)
+    assert made
+    for number, path in enumerate(made):
+        cli.env["HOLDFAST_HOME"] = str(tmp_path / f"home-{number}")
+        cli("backup", "restore", path)
+        cli("workspace", "verify")
+
+
+def test_a_flipped_bit_in_the_files_is_refused(cli, tmp_path):
+    worked(cli)
+    path = create(cli, tmp_path / "copy.db")
+    with path.open("r+b") as file:
+        file.seek(-1_000_000, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-1_000_000, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+    in_a_new_home(cli, tmp_path)
+    assert "damaged" in cli("backup", "restore", path, code=8).err
+    assert not (tmp_path / "another").exists()
+
+
+def test_a_file_that_was_damaged_before_the_backup_is_named(cli, tmp_path):
+    """It keeps neither the backup nor the restore from being made: all else is there."""
+    worked(cli)
+    (large,) = (cli.home / "workspace" / "large").glob("??/*")
+    large.chmod(0o600)
+    with large.open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"damage")
+    path = create(cli, tmp_path / "copy.db")
+    in_a_new_home(cli, tmp_path)
+    assert "damaged" in cli("backup", "restore", path).err
+    assert cli("workspace", "verify", code=8)
+    cli("rewind", "r", "--to", "drafted", "--partial")
+    assert (cli.directory / "a").read_text() == "run\n"
+
+
+def test_a_restore_with_files_that_is_killed(cli, tmp_path):
+    """At any time: the next one does it all, and nothing of the first is left."""
+    worked(cli)
+    path = create(cli, tmp_path / "copy.db")
+    in_a_new_home(cli, tmp_path)
+    for n in range(8):
+        restoring = cli.start("backup", "restore", path)
+        time.sleep(0.15 + 0.05 * n)
+        restoring.kill()
+        restoring.communicate()
+    cli("backup", "restore", path)
+    assert not list((tmp_path / "another" / "workspace").glob("import-*"))
+    cli("workspace", "verify")
+    cli("rewind", "r", "--to", "drafted")

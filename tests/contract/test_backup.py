@@ -9,9 +9,10 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 import apsw
 import pytest
@@ -30,6 +31,7 @@ from holdfast.errors import (
     StoreVanished,
 )
 from holdfast.store.sqlite import SqliteStore, backup
+from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import create, examine, find, holds, rotate
 from holdfast.store.sqlite.connection import connect, migrate
 from holdfast.store.sqlite.restore import Restored, inspect, restore
@@ -114,7 +116,7 @@ def test_a_backup_is_one_private_file_with_all_of_the_store(home, shelf, tmp_pat
     for at, commands in enumerate(EVERYTHING, 1):
         perform(store, "r", *commands, at=at)
     made = create(store.path, shelf, AT)
-    assert made == (shelf / NAME, AT, made.path.stat().st_size, len(whole_feed(store)), "")
+    assert made == (shelf / NAME, AT, made.path.stat().st_size, len(whole_feed(store)), "", None)
     assert made == examine(made.path)
     assert names(shelf) == {NAME}
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
@@ -127,6 +129,43 @@ def test_a_backup_is_one_private_file_with_all_of_the_store(home, shelf, tmp_pat
     other = SqliteStore(tmp_path / "other")
     assert whole_feed(other) == whole_feed(store)
     assert (other.run("r"), other.steps("r")) == (store.run("r"), store.steps("r"))
+    assert list(other.verify()) == []
+    other.close()
+    store.close()
+
+
+class Attached:
+    """Files of a given size, as a backup has them."""
+
+    size = 3_000_000
+
+    def write(self, file: BinaryIO, told: Callable[[int, int], None]) -> int:
+        file.write(b"file" * (self.size // 4))
+        told(self.size, self.size)
+        return 7
+
+
+def test_files_behind_the_database_do_not_disturb_it(home, shelf, tmp_path):
+    """SQLite finds the same database; used as a store in place, it is written to as any other."""
+    store = SqliteStore(home)
+    for at, commands in enumerate(EVERYTHING, 1):
+        perform(store, "r", *commands, at=at)
+    plain = create(store.path, shelf, AT)
+    told: list[str] = []
+    made = create(store.path, shelf, AT, files=Attached(), progress=lambda what, *_: told.append(what))
+    assert made == examine(made.path) and "copying files" in told
+    assert made.files is not None and (made.files.size, made.files.files) == (3_000_000, 7)
+    assert made.size > plain.size + 3_000_000 and plain.files is None
+    assert read_attachment(made.path) == made.files and read_attachment(plain.path) is None
+    db = sqlite3.connect(made.path)
+    assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
+    (tmp_path / "other").mkdir()
+    shutil.copy(made.path, tmp_path / "other" / "holdfast.db")
+    other = SqliteStore(tmp_path / "other")
+    assert whole_feed(other) == whole_feed(store)
+    for number in range(2000):
+        own(other, f"r-{number}")
     assert list(other.verify()) == []
     other.close()
     store.close()
@@ -298,7 +337,7 @@ def test_a_full_disk_gets_no_backup_and_loses_nothing(store, mounted):
 @pytest.mark.parametrize("room", [0, 4, 16, 32])
 def test_a_disk_that_fills_up_meanwhile(store, mounted, monkeypatch, room):
     """Somebody else takes the room while the backup is written."""
-    monkeypatch.setattr(backup, "_refuse_without_room", lambda directory, needed: None)
+    monkeypatch.setattr(backup, "refuse_without_room", lambda directory, needed: None)
     for n in range(100):
         store.append(step_append("r", f"b#{n}", durable=False))
     (mounted / "filler").write_bytes(b"x" * (os.statvfs(mounted).f_bavail - room // 4 - 1) * 4096)

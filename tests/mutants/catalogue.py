@@ -39,6 +39,8 @@ CRASH = "tests/crash/"
 EXACT = "tests/engine/test_exact.py::"
 DELIVERY = "tests/engine/test_delivery.py::"
 FILES = "tests/acceptance/test_files.py::"
+GIT = "tests/acceptance/test_git_rollback.py::"
+BACKUP = "tests/acceptance/test_backup.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -422,9 +424,24 @@ MUTANTS = (
         FILES + "test_a_command_killed_half_way_is_as_if_it_had_run_once",
         (
             "engine/atomic.py",
-            "        if attempt is None:\n            return None\n",
-            "        return None\n",
+            "<= self._run.keeps_until:\n            return None\n",
+            "<= self._run.keeps_until or True:\n            return None\n",
         ),
+    ),
+    mutant(
+        "an attempt is rolled back without what it did to git",
+        GIT + "test_a_killed_commit_is_one_commit_and_kept",
+        ("engine/git_rollback.py", "or left is None or to == left:", "or left is not None or to == left:"),
+    ),
+    mutant(
+        "a commit on top of an attempt's own is rolled back with it",
+        GIT + "test_somebody_who_commits_on_top_is_never_lost[killed]",
+        ("workspace/git_times.py", "self._changed_ns(ref) > self.until_ns]", "not ref]"),
+    ),
+    mutant(
+        "a backup leaves out the saved files",
+        BACKUP + "test_a_backup_is_whole",
+        ("wiring.py", "files=export if _with_files(place, files) else None,", "files=None,"),
     ),
     mutant(
         "what a person changes after a crash counts as the run's",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +17,10 @@ from tests.workspace.repositories import IDENTITY, Seen, commit, git, look, make
 from holdfast.errors import GitBusy, GitError
 from holdfast.kernel.events import GitPosition
 from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, NoPosition, Repository
+from holdfast.workspace.git_locks import remove_stale
 from holdfast.workspace.git_plan import StashMove
 from holdfast.workspace.refs import Ref
+from holdfast.workspace.repository import NO_REPOSITORY
 
 Act = Callable[[Path], object]
 
@@ -138,26 +142,62 @@ BUSY = {
 }
 
 
+def progress(root: Path) -> dict[str, bytes]:
+    """All files of .git that say what is in progress."""
+    names = ("MERGE_*", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_*", "rebase-*/*", "sequencer/*")
+    found = {path for name in names for path in (root / ".git").glob(name) if path.is_file()}
+    return {str(path): path.read_bytes() for path in found}
+
+
 @pytest.mark.parametrize("kind", BUSY)
-def test_what_is_in_progress(root: Path, repository: Repository, kind: str) -> None:
-    """It is recorded, and while it lasts nothing is moved: what would have been is named."""
+def test_what_a_run_began_and_did_not_end_goes_back(root: Path, repository: Repository, kind: str) -> None:
+    """It is recorded, file by file; undo brings it back, and it can be ended then."""
+    before = look(root)
     found = plan(repository, root, lambda root: (git(root, "tag", "mine"), BUSY[kind](root)))
+    assert (found.now.busy, kept(found), found.steps.progress) == (kind, {}, "back")
+    after, files = look(root), progress(root)
+    assert files
+    moved = repository.apply(found, "op-1")
+    assert (look(root), progress(root), position(repository).busy) == (before, {}, "")
+    undo(repository, moved)
+    assert (look(root), progress(root), position(repository).busy) == (after, files, kind)
+
+
+@pytest.mark.parametrize("kind", BUSY)
+def test_what_somebody_else_has_in_progress(root: Path, repository: Repository, kind: str) -> None:
+    """While it lasts nothing is moved: what would have been is named."""
+    found = plan(repository, root, lambda root: git(root, "tag", "mine"), BUSY[kind])
     assert found.now.busy == kind
     assert (found.steps.moves, found.steps.head, found.steps.stash) == ((), None, None)
     assert kept(found)["refs/tags/mine"] is GitWhy.BUSY
-    before = look(root)
+    before = look(root), progress(root)
     repository.apply(found, "op-1")
-    assert look(root) == before
+    assert (look(root), progress(root)) == before
 
 
-def test_something_in_progress_then_is_named(root: Path, repository: Repository) -> None:
-    """A merge that the run ended cannot be begun again; all else goes back."""
+def test_something_in_progress_then_is_in_progress_again(root: Path, repository: Repository) -> None:
+    """A merge that the run ended; one that somebody ended since is named, and so is one of which an older
+    version has recorded no files."""
     BUSY["merge"](root)
-    before = look(root)
+    before, files = look(root), progress(root)
     found = plan(repository, root, lambda root: git(root, "commit", "-qam", "merged"))
-    assert kept(found) == {"merge": GitWhy.UNFINISHED}
+    assert kept(found) == {}
+    old = repository.plan(msgspec.structs.replace(found.to, progress=""), found.left)
+    assert kept(old) == {"merge": GitWhy.UNFINISHED}
     repository.apply(found, "op-1")
-    assert look(root) == before
+    assert (look(root), progress(root)) == (before, files)
+    found = plan(repository, root, ACTS["tags"], lambda root: git(root, "commit", "-qam", "merged"))
+    assert kept(found)["merge"] is GitWhy.UNFINISHED
+
+
+def test_the_same_in_progress_then_and_now(root: Path, repository: Repository) -> None:
+    """What the run did to the index of a merge goes back; the merge stays."""
+    BUSY["merge"](root)
+    before, files = look(root), progress(root)
+    found = plan(repository, root, lambda root: git(root, "add", "."))
+    assert (kept(found), found.steps.progress) == ({}, "same")
+    repository.apply(found, "op-1")
+    assert (look(root), progress(root)) == (before, files)
 
 
 def test_no_position(tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,6 +614,121 @@ def test_a_name_that_is_taken(root: Path, repository: Repository) -> None:
     repository.apply(found, "op-1")
 
 
+# A run that died
+
+
+def after(repository: Repository, root: Path, run: Act, person: Act) -> GitPlan:
+    """The plan for a run that was last seen alive between the two."""
+    to = position(repository)
+    run(root)
+    time.sleep(0.01)
+    until = time.time_ns()
+    time.sleep(1.1)  # git's own records are to the second
+    person(root)
+    left = repository.left_at(to, until)
+    assert isinstance(left, GitPosition)
+    return repository.plan(to, left)
+
+
+@pytest.mark.parametrize("act", [name for name in ACTS if name != "empty refs"])
+def test_what_a_dead_run_did_is_told_by_its_time(root: Path, repository: Repository, act: str) -> None:
+    """All that it did goes back, though it did not say so itself, and a person has looked since. Only an
+    entry that was taken out of the index and an index that a look has written anew have no time."""
+    before = look(root)
+
+    def looks(root: Path) -> None:
+        for path in root.iterdir():
+            os.utime(path)
+        git(root, "status")
+
+    found = after(repository, root, ACTS[act], looks)
+    if act == "remove":
+        assert kept(found) == {"index": GitWhy.YOURS}
+        return
+    assert kept(found) == {}
+    repository.apply(found, "op-1")
+    assert look(root) == before
+
+
+def test_packed_refs_of_a_dead_run_are_told_by_their_record(root: Path, repository: Repository) -> None:
+    """Packed by a person after it died."""
+    before = look(root)
+    found = after(repository, root, ACTS["branch"], lambda root: git(root, "pack-refs", "--all"))
+    assert kept(found) == {}
+    repository.apply(found, "op-1")
+    assert look(root) == before
+
+
+@pytest.mark.parametrize("act", [name for name in ACTS if name not in ("empty refs", "no index", "pack")])
+def test_what_somebody_did_after_a_run_died_stays(root: Path, repository: Repository, act: str) -> None:
+    """The run had done nothing: nothing moves."""
+    found = after(repository, root, lambda _: None, ACTS[act])
+    seen = look(root)
+    assert set(kept(found).values()) <= {GitWhy.YOURS} or act in ("delete", "rename", "swap", "tags")
+    deleted = {"delete", "rename", "swap", "tags"}  # a deletion has no time: undoing it loses nothing
+    assert not found.steps.moves_anything or act in deleted
+    if act not in deleted:
+        repository.apply(found, "op-1")
+        assert look(root) == seen
+
+
+def test_both_a_dead_run_and_somebody_after_it(root: Path, repository: Repository) -> None:
+    """A commit on top of the run's: what the run had done is told from git's record of the branch."""
+    found = after(repository, root, ACTS["commit"], lambda root: commit(root, "mine"))
+    assert kept(found)["refs/heads/main"] is GitWhy.CONFLICT and found.steps.blocked
+    git(root, "checkout", "-q", "--detach")
+    found = after(repository, root, lambda root: commit(root, "newer"), lambda root: commit(root, "own"))
+    assert kept(found)["HEAD"] is GitWhy.CONFLICT and not found.steps.moves
+    found = after(repository, root, stash_twice, stash_twice)
+    assert kept(found)["refs/stash"] is GitWhy.CONFLICT
+
+
+def test_a_repository_that_was_not_there(root: Path, contents: Contents) -> None:
+    """It becomes an empty one, and all that it had is kept; undo brings it back."""
+    make(root)
+    repository = Repository(root, contents)
+    left = look(root)
+    found = repository.plan(NO_REPOSITORY, position(repository))
+    assert kept(found) == {}
+    moved = repository.apply(found, "op-1")
+    assert look(root).refs == "" and look(root).index == ""
+    assert git(root, "symbolic-ref", "HEAD") == "refs/heads/main"
+    undo(repository, moved)
+    assert look(root) == left
+
+
+# Locks of others
+
+
+def test_locks_of_a_dead_git_are_removed(root: Path, repository: Repository) -> None:
+    """But not young ones, and not while a git is at work here."""
+    lock, inner = root / ".git" / "index.lock", root / ".git" / "refs" / "heads" / "main.lock"
+    for path in (lock, inner):
+        path.touch()
+    working = subprocess.Popen(["git", "-C", root, "cat-file", "--batch"], stdin=subprocess.PIPE)
+    assert remove_stale(root) == [] and lock.exists()
+    assert working.stdin is not None
+    working.stdin.close()
+    working.wait()
+    assert set(remove_stale(root)) == {lock, inner} and not lock.exists() and not inner.exists()
+    assert remove_stale(root) == [] and remove_stale(root.parent) == []
+
+
+def test_our_own_lock_of_another_operation(root: Path, repository: Repository, contents: Contents) -> None:
+    """Of a process that died: whoever comes next removes it. Of one that lives: it is respected."""
+    found = plan(repository, root, ACTS["branch"])
+    own, lock = root / ".git" / "index.holdfast-other", root / ".git" / "index.lock"
+    own.touch()
+    os.link(own, lock)
+    with own.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(GitBusy):
+            repository.apply(found, "op-1")
+        assert lock.exists()
+    repository.apply(found, "op-1")
+    assert [path.name for path in (root / ".git").glob("index*")] == ["index"]
+
+
 # What was pushed
 
 
@@ -780,7 +935,7 @@ plan = repository.plan(decode(to), decode(left))
 acting = {"update-ref", "symbolic-ref", "stash"}
 run = git_program.subprocess.run
 git_program.subprocess.run = counted(run, lambda words: acting & set(map(str, words[0])))
-for name in ("link", "rename", "unlink"):
+for name in ("link", "rename", "unlink", "rmdir"):
     here = lambda words: b".git" in os.fsencode(words[0])
     setattr(os, name, counted(getattr(os, name), here))
 repository.apply(plan, "op-1")
@@ -792,13 +947,19 @@ def test_cut_off_anywhere_it_is_finished(tmp_path: Path, root: Path, repository:
     """Killed before and after everything that it does: going back again gives the same result, no tip is
     lost, and git is not left locked."""
     stash_twice(root)
+    git(root, "checkout", "-qb", "clash", "side")
+    commit(root, "b", "theirs")
+    git(root, "checkout", "-q", "main")
     before, to = look(root), position(repository)
     swap_directory_and_name(root)
     ACTS["branch"](root)
     git(root, "stash", "drop")
     (root / "a").write_text("three")
     git(root, "stash")
+    commit(root, "b", "ours")
+    git(root, "rebase", "clash", ok=False)
     left = position(repository)
+    assert left.busy == "rebase"
     saved = tmp_path / "saved"
     subprocess.run(["cp", "-a", root, saved], check=True)
     tips = git(root, "for-each-ref", "--format=%(objectname)").split()

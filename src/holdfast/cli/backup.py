@@ -33,9 +33,15 @@ def backup_command(ctx: click.Context) -> object:
 @backup_command.command("create", short_help="Copy the store while runs go on, and verify the copy.")
 @click.argument("path", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a file that is no backup.")
+@click.option("--without-files", is_flag=True, help="Leave out the files that runs have saved.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def create(path: str | None = None, force: bool = False, as_json: bool = False) -> None:
+def create(
+    path: str | None = None, force: bool = False, without_files: bool = False, as_json: bool = False
+) -> None:
     """Copy the store while runs go on, verify the copy, and print its path.
+
+    The copy holds all that `rewind`, `undo` and `diff` need: the log, and the files that runs have saved.
+    With --without-files, or the setting `backup_files` off, it holds the log alone.
 
     PATH is a directory or a file; without it the copy goes to the backup directory, where the settings
     `backup_dir` and `backup_keep` say which that is and how many are kept.
@@ -43,13 +49,20 @@ def create(path: str | None = None, force: bool = False, as_json: bool = False) 
     if path == "":
         raise BadInput("the path of the backup is empty; name a directory or a file, or leave it out")
     with access.open_to_read() as opened, _progress_shown() as progress:
-        made, removed = wiring.back_up(opened.place, opened.store, path, force=force, progress=progress)
+        made, removed = wiring.back_up(
+            opened.place,
+            opened.store,
+            path,
+            force=force,
+            files=False if without_files else None,
+            progress=progress,
+        )
     if as_json:
         out.json({**_fields(made), "removed": [str(one) for one in removed]})
         return
     out.line(clean(str(made.path)))
     older = f"; removed {len(removed)} older" if removed else ""
-    say(f"{counted(made.events, 'event')}, {amount(made.size)}, verified{older}")
+    say(f"{counted(made.events, 'event')}, {_files(made)}, {amount(made.size)}, verified{older}")
 
 
 @backup_command.command("list")
@@ -90,24 +103,31 @@ def restore_backup(file: str, as_json: bool) -> None:
     executes runs of the store. Runs that were executing when the backup was made are interrupted:
     `holdfast resume` goes on with them.
     """
-    from holdfast.store.sqlite.restore import inspect, restore
+    from holdfast.store.sqlite.restore import inspect
 
     source = _source(file)
     inspect(source)  # before a directory is made for a store that is not there yet
     place = wiring.find_place({"home": app.home()})
     with _progress_shown() as progress:
-        done = restore(
+        restored = wiring.restore_backup(
+            place,
             source,
-            place.home,
             datetime.now(UTC),
             refuse=lambda: _refuse_live(place.home),
             progress=progress,
         )
+    done = restored.store
     if as_json:
         kept = str(done.kept) if done.kept else None
-        out.json({"path": str(source), "home": str(place.home), "events": done.events, "kept": kept})
+        fields = {"path": str(source), "home": str(place.home), "events": done.events, "kept": kept}
+        out.json({**fields, "files": restored.files is not None, "damaged": list(restored.damaged)})
         return
     out.line(f"restored {counted(done.events, 'event')} from {clean(str(source))}")
+    if restored.files is None:
+        say("this backup holds no files: `rewind` and `undo` of its runs work with --no-files only")
+    if restored.damaged:
+        some = ", ".join(one[:12] for one in restored.damaged[:3])
+        say(f"{counted(len(restored.damaged), 'saved content')} was damaged when it was made ({some})")
     if done.kept:
         out.line(f"the store that was there is kept in {clean(str(done.kept))}")
     from holdfast.cli.listing import point_out_interrupted
@@ -202,8 +222,9 @@ def _progress_shown() -> Iterator[Progress]:
 
     def show(what: str, done: int, total: int) -> None:
         nonlocal shown
-        far = f"{100 * done // total} %" if what == "copying" and total else f"{done} of {total}"
-        line = f"{what} {far if done else counted(total, 'event')} ..."
+        copies = what.startswith("copying")
+        far = f"{100 * done // total} %" if copies and total else f"{done} of {total}"
+        line = f"{what} {far if done or copies else counted(total, 'event')} ..."
         if line != shown and err.is_live:
             shown = line
             err.draw(line)
@@ -215,12 +236,18 @@ def _progress_shown() -> Iterator[Progress]:
             err.draw()
 
 
+def _files(backup: Backup) -> str:
+    return "without files" if backup.files is None else "with files"
+
+
 def _fields(backup: Backup) -> dict[str, object]:
     return {
         "path": str(backup.path),
         "at": moments.utc(backup.at),
         "bytes": backup.size,
         "events": backup.events,
+        "files": backup.files is not None,
+        "file_bytes": 0 if backup.files is None else backup.files.size,
         "ok": not backup.fault,
         "fault": backup.fault or None,
     }
@@ -228,12 +255,13 @@ def _fields(backup: Backup) -> dict[str, object]:
 
 def _table(found: Sequence[Backup]) -> Iterator[Line]:
     stamp = moments.stamp if out.is_terminal else moments.utc
-    rows = [(stamp(one.at), amount(one.size), counted(one.events, "event")) for one in found]
-    widths = [max(len(row[n]) for row in rows) for n in range(3)]
-    for one, (at, size, events) in zip(found, rows, strict=True):
+    rows = [(stamp(one.at), amount(one.size), counted(one.events, "event"), _files(one)) for one in found]
+    widths = [max(len(row[n]) for row in rows) for n in range(4)]
+    for one, (at, size, events, files) in zip(found, rows, strict=True):
         fault: list[Piece] = [("  " + clean(one.fault), "red")] if one.fault else []
         yield [
             f"{at.ljust(widths[0])}  {size.rjust(widths[1])}  {events.rjust(widths[2])}  ",
+            f"{files.ljust(widths[3])}  ",
             clean(one.path.name),
             *fault,
         ]

@@ -75,6 +75,7 @@ def git(back: GitBack | None) -> Iterator[Line]:
     told = [counted(len(back.moves), "ref")] if back.moves else []
     told += ["the index"] if back.index == "back" else []
     told += [counted(back.stash, "stash entry", "stash entries")] if back.stash else []
+    told += ["what is in progress"] if back.progress == "back" else []
     go = "goes" if len(told) == 1 and (back.index == "back" or told[0].startswith("1 ")) else "go"
     yield from row("git", f"{', '.join(told)} {go} back" if told else "nothing to change")
     for one in back.moves[:_MOST]:
@@ -82,6 +83,18 @@ def git(back: GitBack | None) -> Iterator[Line]:
         yield [" " * _INDENT, (clean(one.ref), "yellow"), (f"  {before} → {after}", "dim")]
     for kept in back.kept[:_MOST]:
         yield [" " * _INDENT, (clean(kept.ref), "cyan"), (f"  stays: {clean(kept.why)}", "dim")]
+
+
+def git_stays(back: GitBack | None) -> Iterator[Line]:
+    """What the run did to the repository, which stays without `--git`."""
+    if back is None:
+        return
+    yield from row(
+        "git", "the run's commits stay, and what else it did to git; --git takes that back", "yellow"
+    )
+    for one in back.moves[:_MOST]:
+        now, then = (_commit(text) for text in (one.before, one.after))
+        yield [" " * _INDENT, (clean(one.ref), "cyan"), (f"  stays at {now}; was {then} then", "dim")]
 
 
 def _commit(text: str) -> str:

@@ -99,6 +99,7 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: int) -> None:
 def put_back(data: dict[str, Any]) -> Iterator[str]:
     """What was done to the files around a step, beside what it did itself."""
     changed, kept, rescued = data.get("changes", 0), data.get("kept", ()), data.get("rescued", "")
+    refs, tips = data.get("refs", ()), data.get("tips", "")
     if data["place"] == "taken_back" and (changed or kept):
         text = (
             f"{data['key']}: {counted(changed, 'change')} of the earlier attempt taken back; "
@@ -106,6 +107,9 @@ def put_back(data: dict[str, Any]) -> Iterator[str]:
         )
         whose = f"; kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}"
         yield text + (whose if kept else "")
+    if refs:
+        where = f"; `git for-each-ref {tips}` lists what they were" if tips else ""
+        yield f"{data['key']}: the earlier attempt's changes to git rolled back: {', '.join(refs)}{where}"
     if rescued:
         yield (
             f"{data['key']}: somebody wrote into files while they were put back; "

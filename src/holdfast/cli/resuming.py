@@ -55,6 +55,11 @@ _STATES = {
     metavar="DIR",
     help="Where its project is now, if it was moved; with --all, for runs whose project is gone.",
 )
+@click.option(
+    "--keep-files",
+    is_flag=True,
+    help="Keep what a failed or cut-off attempt did to the files and to git.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option(
     "--json",
@@ -69,12 +74,17 @@ def resume_command(
     take_over: bool,
     python: str | None,
     root: Path | None,
+    keep_files: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Go on with RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
+
+    A command or `workspace` step that failed or was cut off begins from the files and the git repository as
+    it first found them: what it did is rolled back before it runs again. With --keep-files it begins from
+    what is there now.
 
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
@@ -87,18 +97,27 @@ def resume_command(
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
     if everything:
-        if run is not None or take_over:
-            raise click.UsageError("--all takes no RUN and no --take-over")
+        if run is not None or take_over or keep_files:
+            raise click.UsageError("--all takes no RUN, no --take-over and no --keep-files")
         from holdfast.cli.serving import resume_all
 
         return resume_all(follow=follow, as_json=as_json, python=python, root=root)
-    return resume_one(run, take_over=take_over, quiet=quiet, as_json=as_json, python=python, root=root)
+    return resume_one(
+        run,
+        take_over=take_over,
+        keep_files=keep_files,
+        quiet=quiet,
+        as_json=as_json,
+        python=python,
+        root=root,
+    )
 
 
 def resume_one(
     run: str | None,
     *,
     take_over: bool = False,
+    keep_files: bool = False,
     quiet: bool = False,
     as_json: bool = False,
     python: str | None = None,
@@ -118,7 +137,15 @@ def resume_one(
 
     location = wiring.find_location(place)
     location.given = root
-    return _resume(detail, location, Interpreters(python), progress, take_over, as_json)
+    return _resume(
+        detail,
+        location,
+        Interpreters(python),
+        progress,
+        as_json,
+        take_over=take_over,
+        keep_files=keep_files,
+    )
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -162,8 +189,10 @@ def _resume(
     location: Location,
     interpreters: Interpreters,
     progress: Progress,
-    take_over: bool,
     as_json: bool,
+    *,
+    take_over: bool,
+    keep_files: bool,
 ) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
@@ -184,7 +213,7 @@ def _resume(
             opened,
             engine,
             progress,
-            lambda: engine.resume(detail.info.id, take_over=take_over),
+            lambda: engine.resume(detail.info.id, take_over=take_over, keep_files=keep_files),
             lambda _: (_title(detail), detail.steps),
             as_json=as_json,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def rewind_command(
     if as_json:
         out.json(_fields(done))
     else:
-        effects.show(_describe_files(done) if only else _describe(done, rerun_once))
+        effects.show(_describe_files(done) if only else _describe(done, rerun_once, step))
 
 
 def _fields(done: Rewind) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def _fields(done: Rewind) -> dict[str, Any]:
         "operation": done.operation or None,
         "files": effects.files_fields(done.files),
         "git": effects.git_fields(done.git),
+        "git_stays": effects.git_fields(done.git_stays),
     }
 
 
@@ -101,7 +103,7 @@ def _describe_files(done: Rewind) -> Iterator[Line]:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
 
 
-def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
+def _describe(done: Rewind, rerun_once: bool, step: str) -> Iterator[Line]:
     verb = "was rewound" if done.operation else "would be rewound"
     yield [
         "run ",
@@ -122,8 +124,14 @@ def _describe(done: Rewind, rerun_once: bool) -> Iterator[Line]:
     yield from effects.names("children", done.children, "begin anew, under other ids")
     yield from effects.files(done.files, _OF_BOTH)
     yield from effects.git(done.git)
+    yield from effects.git_stays(done.git_stays)
+    with_git = (f"holdfast rewind {done.run_id} --to {shlex.quote(step)} --git", "takes back git, too")
+    ways = [with_git] if done.git_stays is not None else []
     if done.operation:
-        yield from effects.ways(
+        ways = [
             (f"holdfast resume {done.run_id}", "goes on from there"),
             (f"holdfast undo {done.operation}", "takes this back"),
-        )
+            *ways,
+        ]
+    if ways:
+        yield from effects.ways(*ways)

@@ -58,7 +58,7 @@ class Workers:
         stdout: Any = None,
         how: str = "execute",
     ) -> None:
-        """`how`: they `execute` runs, or `say` as well which they take, or only `look`, and change nothing."""
+        """`how`: they `execute` runs, `say` as well which they take, or only `look` and change nothing."""
         self._home = home
         self._how = how
         self._location = location

@@ -1,7 +1,8 @@
 """`workspace` steps: alone on their files, and each attempt from the same files.
 
-    lock ─▶ take back an earlier attempt ─▶ `before` ─▶ BODY ─▶ `after` ─▶ record ─▶ unlock
+    lock ─▶ roll back an earlier attempt ─▶ `before` ─▶ BODY ─▶ `after` ─▶ record ─▶ unlock
 
+An attempt is rolled back with what it did to the git repository (`git_rollback`), if that counts as its own.
 The intent goes to the log with `before`, the result with `after`. An isolated step works in a copy instead;
 only to bring its changes into the root does it need the lock.
 """
@@ -21,19 +22,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.engine import windows
+from holdfast.engine import git_rollback, windows
 from holdfast.engine.control import Control
 from holdfast.engine.copied_links import CopiedLinks
+from holdfast.engine.git_rollback import Attempt, RolledBack
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request
 from holdfast.engine.scope import current
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
-from holdfast.kernel.files import last
+from holdfast.kernel.files import last, last_git
 from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
+    from holdfast.kernel.events import GitPosition
     from holdfast.kernel.state import Saved
-    from holdfast.workspace import Restored, Workspace
+    from holdfast.workspace import Workspace
 
 INSIDE = "HOLDFAST_STEP_ROOT"
 """Set for a command that works on that root: another such step in there would wait for it for ever."""
@@ -99,6 +102,7 @@ class Guard:
                 "isolate it, or give it the effect idempotent"
             )
         self._before = ""
+        self._git: GitPosition | None = None
         self._copy: Workspace | None = None
         self._links: CopiedLinks | None = None
         self._lock = ExitStack()
@@ -179,38 +183,75 @@ class Guard:
         """What goes to the log with the intent. Raises `HoldfastError`: then the body must not run."""
         self._hold.enter_context(self._workspace.contents.hold())
         state, key = self._run.state, self._call.key
-        now = windows.take(self._run, self._workspace)
+        self._tidy_git()
+        now, git = windows.take(self._run, self._workspace), windows.position_of(self._workspace)
         commands: list[c.Command] = []
         known = last(state.files)
-        if known is not None and known.snapshot != now and not self._run.unsaved:
+        if known is not None and not self._run.unsaved and (known.snapshot != now or self._moved_on(git)):
             # Nothing of this run was at work meanwhile: it was somebody else.
-            commands.append(windows.save(self._workspace, now, "start"))
-        done = self._take_back()
-        if done is not None:
-            kept = tuple(shown(one.path) for one in done.kept[: windows.NAMED])
-            taken = windows.save(self._workspace, done.after, "taken_back", key)
-            self._rescued = done.rescued
-            commands.append(
-                replace(
-                    taken, instead_of=done.before, changes=len(done.actions), kept=kept,
-                    rescued=done.rescued or "",
-                )
-            )  # fmt: skip
-        self._before = now if done is None else done.after
+            commands.append(windows.save(self._workspace, now, "start", git=git))
+        attempt = self._earlier_attempt()
+        if attempt is not None:
+            taken = self._take_back(attempt)
+            commands.append(taken)
+            now, git = taken.snapshot, taken.git
+        self._before, self._git = now, git
         if self.isolated:
             self._make_copy()
-        commands.append(windows.save(self._workspace, self._before, "before", key))
+        commands.append(windows.save(self._workspace, self._before, "before", key, git))
         self._run.engine.heart.beat_for(self._run)
         return commands
 
-    def _take_back(self) -> Restored | None:
-        """Roll back what the last attempt did: what differs between its `before` and how it left the files,
-        where the step says that it writes. What changed since then, by whomever, stays."""
-        attempt = _last_attempt(self._run.state.files, self._call.key, self.isolated)
-        if attempt is None:
+    def _tidy_git(self) -> None:
+        """A git that was killed with an earlier attempt has left its locks: the next one would fail at them
+        for ever."""
+        if not self.isolated and any(one.key == self._call.key for one in self._run.state.files):
+            git_rollback.remove_locks(self._workspace)
+
+    def _moved_on(self, git: GitPosition | None) -> bool:
+        """Whether the repository is elsewhere than the run knows it to be. The index is not compared: it
+        changes when somebody looks."""
+        known = last_git(self._run.state.files)
+        if git is None or known is None:
+            return False
+        return replace(git, index="", index_time=0) != replace(known, index="", index_time=0)
+
+    @property
+    def _owns_git(self) -> bool:
+        """Whether what happens to the repository counts as the step's: not in a copy, where there is none,
+        and not if the step says that it writes something else."""
+        if self.isolated or not self._spec.writes:
+            return not self.isolated
+        from holdfast.workspace.plan import selects
+
+        return selects(self._spec.writes)(b".git/HEAD")
+
+    def _earlier_attempt(self) -> Attempt | None:
+        """The attempt to roll back, if there is one and nobody said that its changes are to be kept."""
+        key = self._call.key
+        attempt = _last_attempt(self._run.state.files, key, self.isolated)
+        if attempt is None or attempt[0].version <= self._run.keeps_until:
             return None
-        before, left = attempt
-        return self._workspace.apply(self._workspace.plan(before, left, self._spec.writes))
+        return Attempt(self._run.id, key, *attempt)
+
+    def _take_back(self, attempt: Attempt) -> c.SaveFiles:
+        """Roll back what the last attempt did: what differs between its `before` and how it left the files,
+        where the step says that it writes. What changed since then, by whomever, stays.
+
+        The repository comes first: what cannot be rolled back there leaves the files as they are."""
+        git = RolledBack()
+        if self._owns_git:
+            git = git_rollback.roll_back(self._workspace, attempt)
+        plan = self._workspace.plan(attempt.before.snapshot, attempt.left.snapshot, self._spec.writes)
+        done = self._workspace.apply(plan)
+        self._rescued = done.rescued
+        position = windows.position_of(self._workspace)
+        taken = windows.save(self._workspace, done.after, "taken_back", attempt.key, position)
+        kept = tuple(shown(one.path) for one in done.kept[: windows.NAMED])
+        return replace(
+            taken, instead_of=done.before, changes=len(done.actions), kept=kept,
+            rescued=done.rescued or "", refs=git.names[: windows.NAMED], tips=git.tips,
+        )  # fmt: skip
 
     def _make_copy(self) -> None:
         from holdfast.workspace import Tree, Workspace
@@ -280,15 +321,17 @@ class Guard:
         return self._saved(brought.after, brought.after)
 
     def _saved(self, ours: str, now: str) -> list[c.Command]:
-        after = windows.save(self._workspace, ours, "after", self._call.key)
+        git = windows.position_of(self._workspace)
+        own = git if self._owns_git or self.isolated else self._git
+        after = windows.save(self._workspace, ours, "after", self._call.key, own)
         saved: list[c.Command] = [replace(after, rescued=self._rescued or "")]
-        if now != ours:  # the rest is somebody else's
-            saved.append(windows.save(self._workspace, now, "start"))
+        if now != ours or git != own:  # the rest is somebody else's
+            saved.append(windows.save(self._workspace, now, "start", git=git))
         windows.saved(self._run, self._call)
         return saved
 
 
-def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[str, str] | None:
+def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[Saved, Saved] | None:
     """The files before the last attempt of a step, and as it left them; None if there is nothing of it.
 
     An isolated one has changed files only if its changes were being brought into the root.
@@ -299,7 +342,7 @@ def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[str
     for one in saved[own[-1] :]:
         ended = one.key == key and one.place in ("brought", "after")
         if ended or (one.place == "stop" and not isolated):
-            return saved[own[-1]].snapshot, one.snapshot
+            return saved[own[-1]], one
     return None
 
 

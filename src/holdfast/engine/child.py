@@ -112,9 +112,10 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
             call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key,
             tuple(call.older_digests()),
         )  # fmt: skip
-        return claim(
+        claimed = claim(
             engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
         )
+        return claimed._replace(keeps=execution.keeps_until > 0)
 
     return make_claim
 

@@ -39,6 +39,8 @@ class Claimed(NamedTuple):
     """The claim may take the run, and so its children, from a live owner."""
     robbed: bool = False
     """It did: until a moment ago somebody worked in it."""
+    keeps: bool = False
+    """What earlier attempts did to the files is kept: the next one begins from the files as they are."""
 
 
 def claim(

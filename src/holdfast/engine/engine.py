@@ -175,16 +175,21 @@ class Engine:
                 raise resumable(error.__cause__, run.id) from None
             raise
 
-    def resume(self, run_id: str, *, take_over: bool = False, stay: bool = True) -> Run[Any]:
-        """Go on with a run; a failed one tries its failed step again. Without `stay` it is left to others
-        when it is parked: its handle raises `RunWaiting`."""
+    def resume(
+        self, run_id: str, *, take_over: bool = False, keep_files: bool = False, stay: bool = True
+    ) -> Run[Any]:
+        """Go on with a run; a failed one tries its failed step again. `keep_files` keeps what earlier
+        attempts of its `workspace` steps did. Without `stay` it is left to others when it is parked: its
+        handle raises `RunWaiting`."""
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
         workflow: list[Any] = []
 
         def claim_it() -> Claimed:
-            return recovery.claim_to_resume(self, run_id, workflow, take_over=take_over)
+            return recovery.claim_to_resume(
+                self, run_id, workflow, take_over=take_over, keep_files=keep_files
+            )
 
         return launching.launch(self, run, workflow, None, claim_it, stay=stay)
 

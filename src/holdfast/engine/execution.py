@@ -113,6 +113,8 @@ class Execution:
         """Taken from a live owner by force: what it left half done is taken the same way."""
         self.robbed = False
         """Taken from a live owner, which worked in it until a moment ago."""
+        self.keeps_until = 0
+        """Attempts of `workspace` steps up to this version of the log are not rolled back."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()

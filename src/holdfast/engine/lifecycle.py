@@ -159,6 +159,7 @@ def _enlist(
 ) -> Execution:
     execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
     execution.forced, execution.robbed = claimed.forced, claimed.robbed
+    execution.keeps_until = claimed.state.version if claimed.keeps else 0
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing

@@ -20,6 +20,7 @@ from holdfast.errors import (
     ContentsDamaged,
     HoldfastError,
     NeedsAttention,
+    RollbackRefused,
     SnapshotNotFound,
     StoreError,
     StoreFull,
@@ -50,13 +51,13 @@ def begin(run: Execution) -> None:
             until = run.engine.clock.now_us() if run.robbed else run.state.seen_at
             if until:
                 divided = divide(workspace, known.snapshot, until)
-                now = divided.now
-                if divided.left != known.snapshot:
-                    commands.append(save(workspace, divided.left, "stop"))
+                now, base = divided.now, last_git(run.state.files)
+                left = left_at(workspace, base, until)
+                if divided.left != known.snapshot or left != base:
+                    commands.append(save(workspace, divided.left, "stop", git=left))
             else:
                 now = take(run, workspace)
-            git = position_of(workspace) if last_git(run.state.files) is not None else None
-            write(run, [*commands, save(workspace, now, "start", git=git)])
+            write(run, [*commands, save(workspace, now, "start", git=position_of(workspace))])
     except HoldfastError as error:
         raise unusable(run, error) from None
     run.engine.heart.beat_for(run)
@@ -103,6 +104,9 @@ def unusable(run: Execution, error: HoldfastError) -> Control:
     is let go as it is, and goes on when there is room."""
     if isinstance(error, StoreFull):
         return run.lose(error)
+    if isinstance(error, RollbackRefused):
+        reason = str(error)
+        return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)]))
     lost = isinstance(error, (ContentsDamaged, SnapshotNotFound))
     way = f"; `holdfast fork {run.id} --at STEP` makes a run that does without" if lost else ""
     reason = f"its files cannot be looked at: {error}{way}"
@@ -131,8 +135,8 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
     """What is to be written with the end of a window; the snapshot is held until that is done. One that
     cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
     silent = run.control is not None and run.control.silent
-    known, in_git = last(run.state.files), last_git(run.state.files) is not None
-    if silent or not run.state.owner or known is None or not (run.unsaved or in_git):
+    known = last(run.state.files)
+    if silent or not run.state.owner or known is None or not run.unsaved:
         yield ()
         return
     with ExitStack() as held:
@@ -140,8 +144,7 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
         try:
             workspace = run.engine.files.of_run(run.state)
             held.enter_context(workspace.contents.hold())
-            snapshot = take(run, workspace) if run.unsaved else known.snapshot
-            git = position_of(workspace) if in_git else None
+            snapshot, git = take(run, workspace), position_of(workspace)
             saved = (save(workspace, snapshot, "stop", git=git),)
         except HoldfastError as error:
             log = logging.getLogger("holdfast")
@@ -169,14 +172,32 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
 
 
 def position_of(workspace: Workspace) -> GitPosition | None:
-    """Where the repository stands that the workspace is in; None if it is in none that git can read."""
-    root = workspace.root
-    if not any((path / ".git").exists() for path in (root, *root.parents)):
-        return None
-    from holdfast.workspace.repository import NoPosition, Repository
+    """Where the repository stands that the workspace is in, also if there is none; None if there is one that
+    git cannot read."""
+    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
 
-    found = Repository(root, workspace.contents).position()
+    if not _is_in_git(workspace):
+        return NO_REPOSITORY
+    found = Repository(workspace.root, workspace.contents).position()
     return None if isinstance(found, NoPosition) else found
+
+
+def left_at(workspace: Workspace, base: GitPosition | None, until_us: int) -> GitPosition | None:
+    """Where a run that was last seen alive then, and had found the repository at `base`, has left it; None if
+    that is not known."""
+    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
+
+    if base is None:
+        return None
+    if not _is_in_git(workspace):
+        return NO_REPOSITORY
+    found = Repository(workspace.root, workspace.contents).left_at(base, until_us * 1000)
+    return None if isinstance(found, NoPosition) else found
+
+
+def _is_in_git(workspace: Workspace) -> bool:
+    root = workspace.root
+    return any((path / ".git").exists() for path in (root, *root.parents))
 
 
 def saved(run: Execution, call: Call | None = None) -> None:

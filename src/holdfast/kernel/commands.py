@@ -282,6 +282,8 @@ class SaveFiles(Command, frozen=True, gc=False):
     git: GitPosition | None = None
     mark: str = ""
     rescued: str = ""
+    refs: tuple[str, ...] = ()
+    tips: str = ""
 
 
 class Emit(Command, frozen=True, gc=False):

@@ -417,6 +417,8 @@ def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
             command.git,
             command.mark,
             command.rescued,
+            command.refs,
+            command.tips,
         )
     ]
 

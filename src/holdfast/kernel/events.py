@@ -93,7 +93,8 @@ class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     `refs` (all refs and the stash) and `index` (the index file, "" if there was none) are contents of the
     workspace's content store: a repository can have thousands of refs, and an event names them all in 64
     characters. `index_time` is when the index file was written (nanoseconds): git judges by it whether the
-    times inside can be trusted.
+    times inside can be trusted. `progress` is a content, too: the files in which git keeps what is in
+    progress; "" if there are none, or if they were not recorded. Without `refs` there was no repository.
     """
 
     refs: str
@@ -102,11 +103,12 @@ class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     index: str = ""
     index_time: int = 0
     busy: str = ""
+    progress: str = ""
 
     @property
     def contents(self) -> tuple[str, ...]:
         """What must stay in the content store as long as this position can be gone back to."""
-        return (self.refs, self.index) if self.index else (self.refs,)
+        return tuple(one for one in (self.refs, self.index, self.progress) if one)
 
 
 # The store's own stream
@@ -432,6 +434,9 @@ class FilesSaved(Event, frozen=True, gc=False):
     """Which directory the root is, wherever it is moved."""
     rescued: str = ""
     """A snapshot of what somebody wrote while files were put back for this one."""
+    refs: tuple[str, ...] = ()
+    """What of the repository was rolled back with the files of an attempt; old tips are under `tips`."""
+    tips: str = ""
 
 
 class FilesForgotten(Event, frozen=True, gc=False):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.engine.files import mark_of
-from holdfast.engine.windows import divide
+from holdfast.engine.windows import divide, left_at, position_of
 from holdfast.errors import BadInput, Refused
 from holdfast.kernel import events as e
-from holdfast.kernel.files import at_point, gaps, last, since
+from holdfast.kernel.files import at_point, gaps, last, last_git, since
 from holdfast.kernel.operation import OperationState
 from holdfast.kernel.state import Saved
 from holdfast.operations import repositories
 from holdfast.operations.holding import Dead
-from holdfast.operations.repositories import GitGoing
+from holdfast.operations.repositories import GitBack, GitGoing
 from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class Going(msgspec.Struct):
     """The snapshot of the point itself, without what somebody else did since; empty for none."""
     left_out: tuple[bytes, ...] = ()
     """Paths that stay because others would have to go for them."""
+    git_stays: GitBack | None = None
+    """What the run did to the repository and stays, because nobody asked for it to go back."""
+    point_git: e.GitPosition | None = None
+    """Where the repository stood at the point."""
+    left_git: e.GitPosition | None = None
+    """Where the run left a repository that stays: a later `--git` still takes that back."""
+    now_git: e.GitPosition | None = None
+    """Where that repository is now."""
 
     @property
     def is_idle(self) -> bool:
@@ -107,6 +115,12 @@ class Going(msgspec.Struct):
             self.stop is not None,
             mark_of(self.workspace.root),
         )
+
+    def note_git(self, point: e.GitPosition | None, left: e.GitPosition | None) -> None:
+        """Where the repository stood at the point, and where the run left it."""
+        self.point_git = point
+        if self.git is None:
+            self.left_git, self.now_git = left, position_of(self.workspace)
 
     def applied(self, before: str, after: str, rescued: str = "") -> e.FilesApplied:
         root = self.workspace.root
@@ -224,12 +238,16 @@ def to_point(
     workspace = engine.files.of(target.root, target.mark)
     with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = _left(state, dead, workspace)
-        yours = workspace.edits(gaps(since(state.files, target.version)))
-        plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=yours)
-        back = None
+        later = since(state.files, target.version)
+        plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=workspace.edits(gaps(later)))
+        going = Going(workspace, plan, described(target), state.version, stop, partial, None, target.snapshot)
+        left_git = last_git(later) if stop is None else stop.git
         if git:
-            back = repositories.to_position(workspace, target, since(state.files, target.version), dead)
-        yield Going(workspace, plan, described(target), state.version, stop, partial, back, target.snapshot)
+            going.git = repositories.to_position(workspace, target, later, left_git)
+        going.note_git(target.git, left_git)
+        if not git and not only:
+            going.git_stays = repositories.stays(workspace, target, later, left_git)
+        yield going
 
 
 @contextmanager
@@ -264,11 +282,13 @@ def _after(
 ) -> list[Saved]:
     """The files as an operation left them, and what the run has recorded of them since.
 
-    A rewind begins its generation with two snapshots of its own (`came_back`): what lies between them was
-    somebody else's before it, and is no reason to keep anything from going back to that.
+    A rewind begins its generation with snapshots of its own, up to a `start` (`came_back`): what lies between
+    them was somebody else's before it, and is no reason to keep anything from going back to that.
     """
-    own = 2 if operation.opened >= 0 and planned.point else 0
     later = [one for one in saved if one.version > planned.version]
+    own = 0
+    if operation.opened >= 0 and planned.point:
+        own = next(n for n, one in enumerate(later, 1) if one.place == "start")
     git = None if operation.git_applied is None else operation.git_applied.after
     return [Saved(planned.version, done.after, done.root, "stop", git=git), *later[own:]]
 
@@ -280,19 +300,26 @@ def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.Fil
     if not dead.seen_at:
         return known.snapshot, None
     left = divide(workspace, known.snapshot, dead.seen_at).left
-    return left, stopped(workspace, left, state.generation)
+    git = left_at(workspace, last_git(state.files), dead.seen_at)
+    return left, stopped(workspace, left, state.generation, git)
 
 
-def stopped(workspace: Workspace, snapshot: str, generation: int) -> e.FilesSaved:
+def stopped(
+    workspace: Workspace, snapshot: str, generation: int, git: e.GitPosition | None = None
+) -> e.FilesSaved:
     root = workspace.root
-    return e.FilesSaved(snapshot, "stop", str(root), generation=generation, mark=mark_of(root))
+    return e.FilesSaved(snapshot, "stop", str(root), generation=generation, git=git, mark=mark_of(root))
 
 
-def came_back(workspace: Workspace, point: str, after: str, generation: int) -> list[e.Event]:
+def came_back(going: Going, after: str, generation: int, git: e.GitPosition | None = None) -> list[e.Event]:
     """For the generation that a rewind opens: its files are those of the point, and what differs from that is
-    somebody else's."""
-    start = msgspec.structs.replace(stopped(workspace, after, generation), place="start")
-    return [stopped(workspace, point, generation), start]
+    somebody else's. `git` is where the repository went; if it stays, what the run did to it comes between."""
+    workspace, point = going.workspace, going.point
+    found = [stopped(workspace, point, generation, going.point_git)]
+    if going.left_git is not None:
+        found.append(stopped(workspace, point, generation, going.left_git))
+    start = stopped(workspace, after, generation, going.now_git if git is None else git)
+    return [*found, msgspec.structs.replace(start, place="start")]
 
 
 @contextmanager

@@ -288,6 +288,6 @@ def _copied(
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):
                 root, mark = (directory, mark_of(Path(directory))) if copy.snapshot else ("", "")
-                copy = msgspec.structs.replace(copy, root=root, mark=mark)
+                copy = msgspec.structs.replace(copy, root=root, mark=mark, git=None)
             version += 1
             yield new_event(copy, at)

@@ -197,7 +197,8 @@ def complete(
             found: list[e.Event] = []
             if going is not None and going.point and isinstance(moved, e.Rewound):
                 after = next(one.after for one in stages if isinstance(one, e.FilesApplied))
-                found = files.came_back(going.workspace, going.point, after, moved.generation)
+                git = next((one.after for one in stages if isinstance(one, e.GitApplied)), None)
+                found = files.came_back(going, after, moved.generation, git)
             events[:] = [new_event(one, at) for one in (*left, moved, *found)]
             ends.append(e.StateApplied(state.generation, moved.generation))
             epoch = moved.epoch

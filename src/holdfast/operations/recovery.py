@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError, NotTrusted, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.files import last_git
 from holdfast.kernel.operation import OperationState, stream_of
 from holdfast.kernel.operation import fold as fold_operation
 from holdfast.operations import files, journal, marks, points, repositories
@@ -162,8 +163,12 @@ def _moved(
 ) -> Moving:
     plan = workspace.plan(planned.to, planned.left, planned.only, theirs=planned.theirs)
     git = None if begun.git_planned is None else repositories.again(workspace, begun.git_planned)
-    stop = files.stopped(workspace, planned.left, state.generation) if planned.died else None
+    left = None if begun.git_planned is None else begun.git_planned.left
+    stop = files.stopped(workspace, planned.left, state.generation, left) if planned.died else None
     going = Going(workspace, plan, "", planned.version, stop, planned.partial, git, planned.point)
+    if begun.kind == "rewind":
+        target = files.saved_at(state, points.resolve(engine.store, begun.run, state, begun.to))
+        going.note_git(None if target is None else target.git, None if stop else last_git(state.files))
     moving = Moving(engine, operation, going)
     moving.move(begun, before)
     return moving

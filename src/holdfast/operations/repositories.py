@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.errors import Pushed, Refused
+from holdfast.errors import Pushed, Refused, WorkspaceError
 from holdfast.kernel import events as e
 from holdfast.kernel.files import git_gaps, last_git
 from holdfast.kernel.operation import OperationState
@@ -42,12 +42,14 @@ class GitBack(msgspec.Struct, frozen=True):
     kept   what differs and stays, with the reason
     index  `back`, `kept` or `same`
     stash  how many entries leave the stash and come back to it
+    progress  `back`, `kept` or `same`: a merge, rebase or the like that is or was in progress
     """
 
     moves: tuple[GitMove, ...]
     kept: tuple[GitKept, ...]
     index: str
     stash: int = 0
+    progress: str = "same"
 
 
 class GitGoing(msgspec.Struct):
@@ -59,8 +61,7 @@ class GitGoing(msgspec.Struct):
 
     @property
     def moves(self) -> bool:
-        steps = self.plan.steps
-        return bool(steps.moves or steps.head or steps.stash or steps.index == "back")
+        return self.plan.steps.moves_anything
 
     @property
     def planned(self) -> e.GitPlanned:
@@ -82,30 +83,55 @@ class GitGoing(msgspec.Struct):
             kept=tuple(GitKept(one.ref, one.detail or one.why.value) for one in steps.kept),
             index=steps.index,
             stash=0 if steps.stash is None else len(steps.stash.drop) + len(steps.stash.store),
+            progress=steps.progress,
         )
 
 
-def to_position(workspace: Workspace, target: Saved, since: Sequence[Saved], dead: Dead) -> GitGoing:
-    """Raises `Refused` if the point has no position; `Pushed`."""
+def to_position(
+    workspace: Workspace, target: Saved, since: Sequence[Saved], left: e.GitPosition | None
+) -> GitGoing:
+    """Raises `Refused` if the point has no position, or there is no repository; `Pushed`."""
+    from holdfast.engine.windows import position_of
+
     if target.git is None:
-        raise Refused("--git goes back to a checkpoint, taken in a git repository; this point is none")
+        raise Refused(
+            "--git is not possible to this point: where the git repository stood then was not recorded, "
+            "because git could not read it, or by an older holdfast; leave --git out"
+        )
+    now = position_of(workspace)
+    if now is not None and not now.refs:
+        raise Refused(f"--git is not possible: there is no git repository around {workspace.root}")
     repository = _repository(workspace)
-    # A run that died has not said where it left the repository: all that differs counts as its own.
-    left = None if dead.seen_at else last_git(since)
     to = repository.with_edits(target.git, git_gaps(since))
     return _going(workspace, repository, to, left)
+
+
+def stays(
+    workspace: Workspace, target: Saved, since: Sequence[Saved], left: e.GitPosition | None
+) -> GitBack | None:
+    """What the run did to the repository since a point, and what would go back with `--git`; None if there is
+    nothing of it, or if it cannot be known."""
+    try:
+        going = to_position(workspace, target, since, left)
+    except (Refused, WorkspaceError):
+        return None
+    return going.report() if going.moves else None
 
 
 def to_before(
     workspace: Workspace, operation: OperationState, since: Sequence[Saved], dead: Dead
 ) -> GitGoing | None:
     """None if the operation moved no repository."""
+    from holdfast.engine.windows import left_at
+
     done = operation.git_applied
     if done is None:
         return None
     repository = _repository(workspace)
     gone_on = last_git(since[1:])
-    left = None if dead.seen_at else gone_on or done.after
+    left = gone_on or done.after
+    if dead.seen_at:
+        left = left_at(workspace, left, dead.seen_at) or left
     to = repository.with_edits(done.before, git_gaps(since)) if gone_on else done.before
     return _going(workspace, repository, to, left)
 

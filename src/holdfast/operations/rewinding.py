@@ -42,6 +42,7 @@ class Rewind(msgspec.Struct, frozen=True):
     operation   what `undo` takes back; empty in a dry run
     files       what becomes of the files; None if the run has no snapshot of that point
     git         what becomes of the repository; None unless that was asked for
+    git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back
     """
 
     run_id: str
@@ -54,6 +55,7 @@ class Rewind(msgspec.Struct, frozen=True):
     operation: str = ""
     files: FilesBack | None = None
     git: GitBack | None = None
+    git_stays: GitBack | None = None
 
 
 def rewind(
@@ -116,7 +118,8 @@ def rewind(
             if dry_run:
                 report = None if going is None else going.report()
                 back = None if going is None or going.git is None else going.git.report()
-                return msgspec.structs.replace(plan.rewind, files=report, git=back)
+                stays = None if going is None else going.git_stays
+                return msgspec.structs.replace(plan.rewind, files=report, git=back, git_stays=stays)
             kind: e.OperationKind = "restore" if only else "rewind"
             begun = e.OperationBegun(kind, run_id, by, point.name)
             command = point.rewind(run_id, dead.owner, rerun_once)
@@ -125,7 +128,13 @@ def rewind(
             if dead.owner and not only:
                 bury(engine.home, engine.store, dead.owner)
             operation, files_back, git_back = performed
-            return msgspec.structs.replace(plan.rewind, operation=operation, files=files_back, git=git_back)
+            return msgspec.structs.replace(
+                plan.rewind,
+                operation=operation,
+                files=files_back,
+                git=git_back,
+                git_stays=None if going is None else going.git_stays,
+            )
 
 
 class _Plan(NamedTuple):

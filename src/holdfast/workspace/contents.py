@@ -30,6 +30,8 @@ from holdfast.workspace.refs import Ref, ref_of
 
 LARGE = 1024 * 1024
 """From this size on a content has a file of its own."""
+WITHOUT_FILES = "restored-without-files"
+"""Which backup without files the store was restored from, if it was."""
 _THOROUGH = 9
 _MERGE = 16
 _CACHED_GROUPS = 4
@@ -109,6 +111,14 @@ class Contents:
         token = secrets.token_hex(16)
         storage.replace_file(self._directory / "generation", token.encode())
         return token
+
+    @property
+    def restored_without_files(self) -> str:
+        """The backup without files that the store was restored from; "" if there is none."""
+        try:
+            return (self._directory / WITHOUT_FILES).read_text(errors="replace")
+        except OSError:
+            return ""
 
     # Writing
 

@@ -29,14 +29,16 @@ class GitHead:
     busy: str
     index: bytes
     """Where the index file is."""
+    directory: bytes
+    """Where git keeps what belongs to this worktree."""
 
 
 def read_head(top: bytes) -> GitHead:
     """Raises GitFailed, also where there is no working tree."""
-    asked = ["--is-inside-work-tree", "--git-path", "index"]
+    asked = ["--is-inside-work-tree", "--absolute-git-dir", "--git-path", "index"]
     for name in _FILES:
         asked += ["--git-path", name]
-    expected = 2 + len(_FILES)
+    expected = 3 + len(_FILES)
     try:
         lines = run(top, "rev-parse", *asked, "HEAD", "--symbolic-full-name", "HEAD").splitlines()
     except GitFailed as exc:
@@ -45,10 +47,16 @@ def read_head(top: bytes) -> GitHead:
             raise
     if lines[0] != b"true":
         raise GitFailed("rev-parse", "there is no working tree here")
-    index, *files = (os.path.join(top, line) for line in lines[1:expected])
-    busy = next((kind for path, kind in zip(files, _FILES.values(), strict=True) if os.path.exists(path)), "")
+    directory, index, *files = (os.path.join(top, line) for line in lines[1:expected])
+    busy = next((kind for path, kind in zip(files, _FILES.values(), strict=True) if _is_there(path)), "")
     commit, branch = (os.fsdecode(line) for line in lines[expected:] or (b"", _unborn_branch(top)))
-    return GitHead(commit, "" if branch == "HEAD" else _text(branch), busy or _interrupted(top), index)
+    branch = "" if branch == "HEAD" else _text(branch)
+    return GitHead(commit, branch, busy or _interrupted(top), index, directory)
+
+
+def _is_there(path: bytes) -> bool:
+    """A directory without files is what a replacement that was cut off has left: `Repository` removes it."""
+    return bool(os.listdir(path)) if os.path.isdir(path) else os.path.exists(path)
 
 
 def _unborn_branch(top: bytes) -> bytes:

@@ -6,6 +6,7 @@ because a mere `git status` writes new times into the file.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -22,6 +23,7 @@ from holdfast.workspace.refs import Ref
 from holdfast.workspace.storage import sync_directory
 
 _LINK = "160000"
+_OURS = b".holdfast-"
 
 
 class GitIndex:
@@ -29,13 +31,13 @@ class GitIndex:
 
     def __init__(self, top: bytes, path: bytes, contents: Contents) -> None:
         self._top = top
-        self._path = path
+        self.path = path
         self._contents = contents
 
     def save(self, batch: Batch) -> tuple[str, int]:
         """Keep the file as it is → its content, "" if there is none, and when it was written."""
         try:
-            with open(self._path, "rb", buffering=0) as file:
+            with open(self.path, "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
                 ref = Ref(hashlib.file_digest(file, "sha256").digest())
                 if ref not in self._contents:
@@ -46,7 +48,7 @@ class GitIndex:
         except FileNotFoundError:
             return "", 0
         except OSError as exc:
-            raise GitFailed("index", f"{os.fsdecode(self._path)} cannot be read ({exc.strerror})") from exc
+            raise GitFailed("index", f"{os.fsdecode(self.path)} cannot be read ({exc.strerror})") from exc
 
     def same(self, one: str, other: str) -> bool:
         """Whether two kept indexes say the same. One that cannot be read is like none but itself."""
@@ -57,11 +59,21 @@ class GitIndex:
 
     def is_whole(self, index: str) -> bool:
         """Whether a kept index can be read, and all that it names is in the repository."""
-        entries = self._entries(index)
-        if entries is None:
-            return False
+        return self._entries(index) is not None and not missing(self._top, self.objects(index))
+
+    def objects(self, index: str) -> set[str]:
+        """The objects that a kept index names."""
+        entries = self._entries(index) or b""
         words = [entry.split(b"\t")[0].decode().split(" ") for entry in entries.split(b"\0") if entry]
-        return not missing(self._top, {name for _, mode, name, _ in words if mode != _LINK})
+        return {name for _, mode, name, _ in words if mode != _LINK}
+
+    def says_what_is_in(self, commit: str) -> bool:
+        """Whether nothing is staged upon this commit."""
+        try:
+            run(self._top, "diff-index", "--cached", "--quiet", commit, "--")
+        except GitFailed:
+            return False
+        return True
 
     def _entries(self, index: str) -> bytes | None:
         """Tag, mode, object, stage and path of each; None if it cannot be read."""
@@ -81,14 +93,15 @@ class GitIndex:
         """Keep every other git from the index, and so from committing and from switching branches.
 
         `replacement` is the content that `put_back` puts in its place, "" for none. The lock is a second
-        name of a file of ours: whoever comes after a crash, with the same `owner`, can tell it for its own.
-        Raises GitBusy if somebody else has the lock.
+        name of a file of ours that its process holds a flock on: whoever comes after a crash can tell that
+        it is ours, and that nobody holds it any more. Raises GitBusy if somebody else has the lock.
         """
-        own = self._path + b".holdfast-" + owner.encode()
-        lock = self._path + b".lock"
+        own = self.path + _OURS + owner.encode()
+        lock = self.path + b".lock"
+        held = -1
         try:
-            _tidy(own, lock)
-            self._stage(own, replacement, written_at)
+            self.unlock()
+            held = self._stage(own, replacement, written_at)
             os.link(own, lock)
         except FileExistsError as exc:
             raise GitBusy(
@@ -98,17 +111,49 @@ class GitIndex:
         except OSError as exc:
             raise GitError(f"the index of the repository cannot be locked ({exc.strerror})") from exc
         else:
-            yield IndexLock(self._path, lock, replacement)
+            yield IndexLock(self.path, lock, replacement)
         finally:
-            _tidy(own, lock)
+            if held >= 0:
+                _tidy(own, lock)
+                os.close(held)
 
-    def _stage(self, own: bytes, replacement: str | None, written_at: int) -> None:
+    def unlock(self) -> None:
+        """Remove the locks of processes of ours that died."""
+        directory, name = os.path.split(self.path + _OURS)
+        for found in os.listdir(directory):
+            if not found.startswith(name):
+                continue
+            path = os.path.join(directory, found)
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _tidy(path, self.path + b".lock")
+            except BlockingIOError:
+                continue  # its process lives
+            finally:
+                os.close(fd)
+
+    def _stage(self, own: bytes, replacement: str | None, written_at: int) -> int:
+        """Returns a descriptor that has the flock."""
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with open(fd, "wb") as file:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            self._fill(fd, replacement, written_at)
+        except BaseException:
+            os.unlink(own)
+            os.close(fd)
+            raise
+        return fd
+
+    def _fill(self, fd: int, replacement: str | None, written_at: int) -> None:
+        with open(fd, "wb", closefd=False) as file:
             if replacement:
                 file.writelines(self._contents.pieces(Ref(bytes.fromhex(replacement))))
-            if os.path.exists(self._path):
-                os.fchmod(fd, os.stat(self._path).st_mode & 0o777)
+            if os.path.exists(self.path):
+                os.fchmod(fd, os.stat(self.path).st_mode & 0o777)
             file.flush()
             os.utime(fd, ns=(written_at, written_at))
             os.fsync(fd)

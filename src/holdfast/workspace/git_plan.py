@@ -4,8 +4,9 @@ As with files, three positions decide about each ref: `to`, the one to go back t
 repository; `now`. What is now as the run left it goes back; what somebody else moved since stays, named.
 
 HEAD goes back only to where it was, commit included, and the index only with it: otherwise the index of one
-commit would lie upon another, and the next commit would take back somebody's work. Nothing at all is moved
-while a merge or a rebase is in progress, and no ref goes back over commits that a remote has.
+commit would lie upon another, and the next commit would take back somebody's work. The files of a merge or a
+rebase in progress go back as one, with HEAD. Nothing at all is moved while somebody else has begun one, and
+no ref goes back over commits that a remote has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, TypeAlias
 from holdfast.kernel.events import GitPosition
 from holdfast.workspace.git_index import GitIndex
 from holdfast.workspace.git_program import run
+from holdfast.workspace.git_progress import GitProgress, is_on_the_way
 from holdfast.workspace.git_refs import (
     STASH,
     GitRefs,
@@ -50,6 +52,10 @@ class GitWhy(Enum):
     HEAD = "HEAD stays on it"
     BUSY = "something is in progress; end it and go back again"
     UNFINISHED = "was in progress then, which cannot be brought back"
+
+
+_HARMLESS = (GitWhy.YOURS, GitWhy.REMOTE, GitWhy.SYMBOLIC)
+"""What the run did not change, or what nobody's next command depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,17 @@ class GitSteps:
     index: IndexFate
     kept: tuple[GitKept, ...]
     refused: tuple[Refusal, ...]
+    progress: IndexFate = "same"
+    """What becomes of a merge, rebase, cherry-pick, revert or bisect that is or was in progress."""
+
+    @property
+    def blocked(self) -> tuple[GitKept, ...]:
+        """What the run changed and cannot go back: without it the rest would be a half of what was."""
+        return tuple(one for one in self.kept if one.why not in _HARMLESS)
+
+    @property
+    def moves_anything(self) -> bool:
+        return bool(self.moves or self.head or self.stash or "back" in (self.index, self.progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +144,13 @@ class GitPlanner:
         self,
         top: bytes,
         index: GitIndex,
+        progress: GitProgress,
         positions: tuple[GitPosition, GitPosition | None, GitPosition],
         refs: tuple[GitRefs, GitRefs, GitRefs],
     ) -> None:
         self._top = top
         self._index = index
+        self._progress = progress
         self._to, self._left, self._now = positions
         self._to_refs, self._left_refs, self._now_refs = refs
         self._moves: dict[str, GitMove] = {}
@@ -143,7 +162,8 @@ class GitPlanner:
         head = self._head()
         stash = self._stash()
         index = self._fate_of_index()
-        if self._now.busy:
+        progress = self._fate_of_progress()
+        if progress == "kept" and self._now.busy:
             return self._nothing(head, stash, index)
         self._keep_what_cannot_be()
         self._keep_pushed(head)
@@ -151,8 +171,11 @@ class GitPlanner:
         if index == "back" and not self._is_back(head):
             self._keep(INDEX, GitWhy.AWAY)
             index = "kept"
+        if progress == "back" and not self._is_back(head):
+            self._keep(self._now.busy or self._to.busy, GitWhy.AWAY)
+            progress = "kept"
         moves = tuple(self._moves[ref] for ref in sorted(self._moves))
-        return GitSteps(moves, head, stash, index, self._kept_in_order(), tuple(self._refused))
+        return GitSteps(moves, head, stash, index, self._kept_in_order(), tuple(self._refused), progress)
 
     # What the three positions say
 
@@ -162,8 +185,6 @@ class GitPlanner:
             self._compare(ref, to.get(ref, ""), left.get(ref, ""), now.get(ref, ""))
         for ref in self._to_refs.remote.keys() - self._now_refs.remote.keys():
             self._keep(ref, GitWhy.REMOTE)
-        if self._to.busy not in ("", self._now.busy):
-            self._keep(self._to.busy, GitWhy.UNFINISHED)
 
     def _compare(self, ref: str, to: str, left: str, now: str) -> None:
         if to == now:
@@ -215,6 +236,19 @@ class GitPlanner:
             return "back"
         return "kept"
 
+    def _fate_of_progress(self) -> IndexFate:
+        """`kept` if somebody else began, continued or ended it, or if its files were not recorded."""
+        to, now = self._to, self._now
+        if (to.progress, to.busy) == (now.progress, now.busy) and _is_recorded(now):
+            return "same"
+        left = self._progress.kept(self._left.progress if self._left else "")
+        files = (left, self._progress.kept(to.progress), self._progress.kept(now.progress))
+        if _is_recorded(to) and _is_recorded(now) and is_on_the_way(*files):
+            return "back"
+        if to.busy not in ("", now.busy):
+            self._keep(to.busy, GitWhy.UNFINISHED)
+        return "kept"
+
     # What stands against it
 
     def _nothing(self, head: GitMove | None, stash: StashMove | None, index: IndexFate) -> GitSteps:
@@ -224,7 +258,8 @@ class GitPlanner:
         would += [INDEX] if index == "back" else []
         for ref in would:
             self._keep(ref, GitWhy.BUSY, self._now.busy)
-        return GitSteps((), None, None, "same" if index == "same" else "kept", self._kept_in_order(), ())
+        fate: IndexFate = "same" if index == "same" else "kept"
+        return GitSteps((), None, None, fate, self._kept_in_order(), (), "kept")
 
     def _keep_what_cannot_be(self) -> None:
         gone = missing(self._top, {move.after for move in self._moves.values() if move.after})
@@ -322,6 +357,11 @@ class GitPlanner:
 def _place(position: GitPosition) -> str:
     """Where HEAD is: a branch, or a commit if it is detached."""
     return position.branch or position.head
+
+
+def _is_recorded(position: GitPosition) -> bool:
+    """Whether the files of what is in progress are known, if something is."""
+    return not position.busy or bool(position.progress)
 
 
 def _shared(one: Sequence[Stashed], other: Sequence[Stashed]) -> int:

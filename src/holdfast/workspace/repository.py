@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,20 @@ import msgspec
 
 from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace.contents import Contents
+from holdfast.workspace.batch import Batch
+from holdfast.workspace.contents import LARGE, Contents
 from holdfast.workspace.git_head import read_head
 from holdfast.workspace.git_index import GitIndex
 from holdfast.workspace.git_plan import HEAD, GitMove, GitPlan, GitPlanner, GitSteps, StashMove
 from holdfast.workspace.git_program import run
+from holdfast.workspace.git_progress import GitProgress
 from holdfast.workspace.git_refs import OURS, GitRefs, parents, read_refs
+from holdfast.workspace.git_times import GitTimes
 from holdfast.workspace.refs import Ref
 
+NO_REPOSITORY = GitPosition("")
+"""The position where there is none."""
+_FIRST_BRANCH = "refs/heads/main"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -43,6 +50,16 @@ class GitMoved:
     before: GitPosition
     after: GitPosition
     steps: GitSteps
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A position, with what it was made of."""
+
+    position: GitPosition
+    refs: GitRefs
+    index: GitIndex
+    progress: GitProgress
 
 
 class Repository:
@@ -66,20 +83,66 @@ class Repository:
             return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
 
     def _position(self) -> GitPosition:
-        return self._look()[0]
+        return self._look().position
 
-    def _look(self) -> tuple[GitPosition, GitIndex]:
+    def _look(self) -> _Look:
         head = read_head(self._top)
         refs = read_refs(self._top)
         index = GitIndex(self._top, head.index, self._contents)
+        progress = GitProgress(head.directory, self._contents)
         with self._contents.writing() as batch:
             kept_index, written_at = index.save(batch)
-            kept_refs = batch.put(_encode(refs))
-        position = GitPosition(kept_refs.hex(), head.commit, head.branch, kept_index, written_at, head.busy)
-        return position, index
+            kept_refs, kept_progress = self._keep_refs(batch, refs), progress.save(batch)
+        position = GitPosition(
+            kept_refs, head.commit, head.branch, kept_index, written_at, head.busy, kept_progress
+        )
+        return _Look(position, refs, index, progress)
+
+    def _keep_refs(self, batch: Batch, refs: GitRefs) -> str:
+        """A repository can have so many that they are a large content."""
+        data = _encode(refs)
+        if len(data) < LARGE:
+            return batch.put(data).hex()
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            return batch.put_file(file.fileno()).hex()
+
+    def left_at(self, base: GitPosition, until_ns: int) -> GitPosition | NoPosition:
+        """Where a run that was at `base`, and was last seen alive at `until_ns`, left the repository.
+
+        What was changed later is somebody else's, and is as at `base`, or as git's own record of the ref has
+        it for that time. A deletion has no time and counts as the run's: undoing it loses nothing.
+        """
+        try:
+            return self._left_at(base, GitTimes(self._top, until_ns))
+        except GitFailed as exc:
+            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
+
+    def _left_at(self, base: GitPosition, times: GitTimes) -> GitPosition:
+        seen = self._look()
+        now, before = seen.position, self.refs(base)
+        refs = GitRefs(times.refs(before, seen.refs), seen.refs.remote, times.stash(before, seen.refs))
+        branch, head = now.branch, now.head
+        if (base.branch or base.head) != (now.branch or now.head) and times.is_later([HEAD]):
+            branch, head = base.branch, base.head if base.branch else times.then(HEAD) or base.head
+        head = refs.refs.get(branch, "") if branch else head
+        left = msgspec.structs.replace(now, head=head, branch=branch)
+        if now.progress != base.progress and seen.progress.changed_ns() > times.until_ns:
+            left = msgspec.structs.replace(left, busy=base.busy, progress=base.progress)
+        if times.is_later_file(seen.index.path) and not (
+            seen.index.same(base.index, now.index)
+            or seen.index.says_what_is_in(head)
+            or ((branch, head) == (now.branch, now.head) and _is_staged_before(seen, base, times))
+        ):
+            left = msgspec.structs.replace(left, index=base.index, index_time=base.index_time)
+        with self._contents.writing() as batch:
+            return msgspec.structs.replace(left, refs=self._keep_refs(batch, refs))
 
     def refs(self, position: GitPosition) -> GitRefs:
         """The refs of a position. Raises ContentsDamaged."""
+        if not position.refs:
+            return GitRefs()
         try:
             return msgspec.json.decode(self._contents.read(Ref(bytes.fromhex(position.refs))), type=GitRefs)
         except msgspec.MsgspecError as exc:
@@ -99,8 +162,10 @@ class Repository:
                 branch, head = after.branch, after.head
             if not index.same(before.index, after.index):
                 to = msgspec.structs.replace(to, index=after.index, index_time=after.index_time)
+            if (before.busy, before.progress) != (after.busy, after.progress):
+                to = msgspec.structs.replace(to, busy=after.busy, progress=after.progress)
         with self._contents.writing() as batch:
-            kept = batch.put(_encode(refs)).hex()
+            kept = self._keep_refs(batch, refs)
         head = refs.refs.get(branch, "") if branch else head
         return msgspec.structs.replace(to, refs=kept, branch=branch, head=head)
 
@@ -117,16 +182,20 @@ class Repository:
             return self._plan(to, left)
 
     def _plan(self, to: GitPosition, left: GitPosition | None) -> GitPlan:
-        now, index = self._look()
-        refs = (self.refs(to), self.refs(left) if left else GitRefs(), self.refs(now))
-        planner = GitPlanner(self._top, index, (to, left, now), refs)
+        seen = self._look()
+        now = seen.position
+        if not to.refs:  # there was none: the one that is there now becomes an empty one
+            to = msgspec.structs.replace(to, branch=to.branch or now.branch or _FIRST_BRANCH)
+        refs = (self.refs(to), self.refs(left) if left else GitRefs(), seen.refs)
+        planner = GitPlanner(self._top, seen.index, seen.progress, (to, left, now), refs)
         return GitPlan(to, left, now, planner.run())
 
     def apply(self, plan: GitPlan, operation: str) -> GitMoved:
         """Do what a plan says; old tips stay reachable, as `refs/holdfast/<operation>/...`.
 
         Raises GitBusy, and changes nothing, if another git is at work or the plan would be another one now.
-        The refs move together or not at all, by compare-and-swap; then HEAD, the stash, the index. After a
+        The refs move together or not at all, by compare-and-swap; then HEAD, the stash, what is in progress,
+        the index. After a
         crash, or a GitError on the way, a new plan to the same position has what is left to do, and applying
         it as the same operation finishes it: each stage is seen from what is there. To take all of it back
         then, keep the `now` of the first plan, which is the `before` of the whole.
@@ -147,6 +216,9 @@ class Repository:
                 self._move_head(fresh, steps.head, message)
             if steps.stash is not None:
                 self._move_stash(steps.stash)
+            if steps.progress == "back":
+                progress = GitProgress(read_head(self._top).directory, self._contents)
+                progress.put(progress.kept(plan.to.progress))
             if replacement is not None:
                 lock.put_back()
             return GitMoved(fresh.now, self._position(), steps)
@@ -198,10 +270,22 @@ class Repository:
         return GitIndex(self._top, read_head(self._top).index, self._contents)
 
     def _mend(self) -> None:
-        """Git takes a directory without `refs` for no repository at all; an empty one has no refs in it."""
+        """Git takes a directory without `refs` for no repository at all; an empty one has no refs in it. And
+        it takes an empty directory of something in progress for that. A lock of ours whose process died goes,
+        too: perhaps nothing else is left to do."""
         own = os.path.join(self._top, b".git")
         if os.path.isfile(os.path.join(own, b"HEAD")) and os.path.isdir(os.path.join(own, b"objects")):
             os.makedirs(os.path.join(own, b"refs"), exist_ok=True)
+        head = read_head(self._top)
+        GitProgress(head.directory, self._contents).prune()
+        GitIndex(self._top, head.index, self._contents).unlock()
+
+
+def _is_staged_before(seen: _Look, base: GitPosition, times: GitTimes) -> bool:
+    """Whether all that is staged and was not at `base` was staged before that time: a look at the repository
+    writes the index anew, and not the objects that are staged."""
+    staged = seen.index.objects(seen.position.index) - seen.index.objects(base.index)
+    return bool(staged) and not times.is_later_object(staged)
 
 
 def _line(move: GitMove) -> str:

@@ -116,7 +116,7 @@ class Tree:
             data = contents.read(ref)
             manifest = msgspec.msgpack.decode(data, type=Manifest)
         except (ValueError, msgspec.MsgspecError, ContentsDamaged) as exc:
-            raise SnapshotNotFound(snapshot) from exc
+            raise SnapshotNotFound(snapshot, contents.restored_without_files) from exc
         if len(ref) != SIZE or manifest.format != _FORMAT:
             raise SnapshotNotFound(snapshot)
         self._listings: dict[bytes, Listing | Hidden] = {}

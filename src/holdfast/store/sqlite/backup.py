@@ -1,6 +1,7 @@
 """Backups: copies of a live store, read back from the disk and checked before they get their name.
 
-A backup is one SQLite file with nothing beside it and a seal at its end (`seal.py`).
+A backup is one SQLite file with nothing beside it, the files that runs have saved attached to it
+(`attachment.py`), and a seal at its end (`seal.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple, Protocol
 
 import apsw
 
@@ -29,6 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
+from holdfast.store.sqlite.attachment import Attachment, attach, read_attachment
 from holdfast.store.sqlite.connection import connect, translate
 from holdfast.store.sqlite.seal import is_whole, read_seal, seal
 
@@ -54,6 +56,21 @@ class Backup(NamedTuple):
     size: int
     events: int
     fault: str = ""
+    files: Attachment | None = None
+    """What it holds of files; None if it was made without them."""
+
+
+class Files(Protocol):
+    """What is attached to a backup. It must hold all that the log names, until it is written."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes, about."""
+        ...
+
+    def write(self, file: BinaryIO, told: Callable[[int, int], None]) -> int:
+        """Append it to the file → how many files it is; `told` hears how far it is."""
+        ...
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -70,9 +87,13 @@ def create(
     *,
     force: bool = False,
     incarnation: str = "",
+    files: Files | None = None,
     progress: Progress = silent,
 ) -> Backup:
     """Copy the database `store` as it is at one moment, while others go on writing to it.
+
+    `files` are attached to the copy, as they are after the moment that is copied: none of those that the
+    log names then is missing.
 
     `to` is a directory, where the backup is named by its time, or a file; one that is there is
     overwritten only if it is a backup, or by `force`. The backup appears under its name with mode 0600,
@@ -92,7 +113,10 @@ def create(
         partial = directory / f".holdfast-{_tag(store)}.partial"
         remove(partial)
         try:
-            events = _copy_store(store, partial, incarnation, progress)
+            room = 0 if files is None else files.size
+            events = _copy_store(store, partial, incarnation, progress, room)
+            if files is not None:
+                attach(partial, lambda file: files.write(file, partial_progress(progress, "copying files")))
             seal(partial, events)
             _check(partial, store, events, progress)
             if directory is to:
@@ -104,7 +128,7 @@ def create(
             sync_directory(directory)
         finally:
             remove(partial)
-        return Backup(target, at, target.stat().st_size, events)
+        return Backup(target, at, target.stat().st_size, events, files=read_attachment(target))
 
 
 def _refuse_target(store: Path, target: Path, force: bool) -> None:
@@ -124,26 +148,33 @@ def _refuse_target(store: Path, target: Path, force: bool) -> None:
         raise BadInput(f"{target} exists and is no backup; name another file{way_out}")
 
 
-def _copy_store(store: Path, partial: Path, incarnation: str, progress: Progress) -> int:
+def partial_progress(progress: Progress, what: str) -> Callable[[int, int], None]:
+    """The progress of one thing."""
+    return lambda done, total: progress(what, done, total)
+
+
+def _copy_store(store: Path, partial: Path, incarnation: str, progress: Progress, room: int) -> int:
     source = connect(store)
     try:
         if incarnation and source.execute(sql.query("incarnation")).get != incarnation:
             raise StoreVanished(f"the store {store} was replaced while it was open; nothing was copied")
-        return copy(source, partial, progress)
+        return copy(source, partial, progress, room)
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise translate(error, store) from None
     finally:
         source.close()
 
 
-def copy(source: apsw.Connection, target: Path, progress: Progress = silent) -> int:
+def copy(source: apsw.Connection, target: Path, progress: Progress = silent, room: int = 0) -> int:
     """Put one snapshot of `source` into a new file of mode 0600 that needs no file beside it; how many
-    events it has. Writers of the source go on; its log does not begin anew until this has ended."""
+    events it has. Writers of the source go on; its log does not begin anew until this has ended. Nothing is
+    written if there are not `room` bytes for what comes after it."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     source.execute("BEGIN")
     try:
         events = count_events(source)
-        _refuse_without_room(target.parent, source.pragma("page_count") * source.pragma("page_size"))
+        size = source.pragma("page_count") * source.pragma("page_size")
+        refuse_without_room(target.parent, size + room)
         db = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             # Nobody else knows the file, and after a crash it is thrown away.
@@ -168,7 +199,7 @@ def count_events(db: apsw.Connection) -> int:
     return count
 
 
-def _refuse_without_room(directory: Path, needed: int) -> None:
+def refuse_without_room(directory: Path, needed: int) -> None:
     """Before the first byte: a disk that is filled up to the last one stops the runs on it."""
     found = os.statvfs(directory)
     free = found.f_bavail * found.f_frsize
@@ -239,7 +270,7 @@ def _begins(path: Path, event: object) -> bool:
 
 def examine(path: Path) -> Backup:
     """Read the whole file: is it what was written?"""
-    size, events, fault = 0, 0, ""
+    size, events, fault, files = 0, 0, "", None
     try:
         size = path.stat().st_size
         found = read_seal(path)
@@ -248,9 +279,10 @@ def examine(path: Path) -> Backup:
         else:
             events = found.events
             fault = "" if is_whole(path) else "damaged: it is not what was written"
+            files = read_attachment(path)
     except OSError as error:
         fault = f"cannot be read: {error.strerror}"
-    return Backup(path, time_of(path), size, events, fault)
+    return Backup(path, time_of(path), size, events, fault, files)
 
 
 def rotate(directory: Path, keep: int, made: Path) -> list[Path]:
@@ -264,9 +296,10 @@ def rotate(directory: Path, keep: int, made: Path) -> list[Path]:
     return old
 
 
-def holds(path: Path, store: Path) -> bool:
-    """Whether this backup is whole and has all of the store's log."""
-    if examine(path).fault:
+def holds(path: Path, store: Path, *, files: bool = False) -> bool:
+    """Whether this backup is whole and has all of the store's log, and with `files` those too."""
+    found = examine(path)
+    if found.fault or (files and found.files is None):
         return False
     try:
         return _end(path, "DESC") == _end(store, "DESC")

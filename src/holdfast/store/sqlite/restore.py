@@ -65,12 +65,14 @@ def restore(
     at: datetime,
     *,
     refuse: Callable[[], None] = lambda: None,
+    before: Callable[[], None] = lambda: None,
     progress: Progress = silent,
 ) -> Restored:
     """Make the backup `source` the store of `home`. The store gets a fresh incarnation, so that cursors
     of the feed say Resync; whoever has the old one open is told StoreVanished at the next commit.
 
-    `refuse` raises if the store is in use; it is asked again when nobody else can commit. Raises NotFound,
+    `refuse` raises if the store is in use; it is asked again when nobody else can commit. `before` is called
+    when the new store is verified, and before it takes its place. Raises NotFound,
     StoreForeign, StoreNewer, StoreCorrupt, StoreFull, StoreHeld; nothing has changed then.
     """
     path = (home / DATABASE).resolve()
@@ -87,6 +89,7 @@ def restore(
         remove(partial)
         try:
             events = _bring(source, partial, progress)
+            before()
             return Restored(events, _put(partial, path, home, at, refuse))
         finally:
             remove(partial)

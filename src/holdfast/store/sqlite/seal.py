@@ -1,4 +1,4 @@
-"""The seal of a backup: 56 bytes behind the last page, which SQLite does not look at.
+"""The seal of a backup: 56 bytes at its end, which SQLite does not look at.
 
 A mark, the number of events, and the SHA-256 of all that stands before: one pass over the file tells
 whether it is whole, without opening it as a database.
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 _MARK: Final = b"holdfast backup\0"
 _HEAD: Final = struct.Struct(">16sQ")
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
-_SEAL_BYTES: Final = _HEAD.size + _DIGEST_BYTES
+SEAL_BYTES: Final = _HEAD.size + _DIGEST_BYTES
 _CHUNK: Final = 1 << 20
 
 
@@ -76,8 +76,8 @@ def sync(fd: int) -> None:
 
 
 def _read(fd: int, size: int) -> Seal | None:
-    tail = os.pread(fd, _SEAL_BYTES, max(size - _SEAL_BYTES, 0))
-    if len(tail) < _SEAL_BYTES or not tail.startswith(_MARK):
+    tail = os.pread(fd, SEAL_BYTES, max(size - SEAL_BYTES, 0))
+    if len(tail) < SEAL_BYTES or not tail.startswith(_MARK):
         return None
     return Seal(_HEAD.unpack_from(tail)[1], tail[_HEAD.size :])
 

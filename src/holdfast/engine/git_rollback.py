@@ -1,0 +1,91 @@
+"""The repository of an attempt that is rolled back: its commits, branches, tags, stash and index.
+
+An attempt's files alone would be half of it: its commit would stay, and the next attempt would find nothing
+to commit. Refs move only from what the attempt left (compare-and-swap); old tips stay under `refs/holdfast/`.
+Killed anywhere, it is begun again by the next attempt: what has moved already is seen from what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.errors import GitBusy, RollbackRefused
+
+if TYPE_CHECKING:
+    from holdfast.kernel.state import Saved
+    from holdfast.workspace import Workspace
+    from holdfast.workspace.git_plan import GitSteps
+
+
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
+
+
+class Attempt(NamedTuple):
+    """An attempt of a step that is rolled back: files and repository before it, and as it left them."""
+
+    run_id: str
+    key: str
+    before: Saved
+    left: Saved
+
+    @property
+    def operation(self) -> str:
+        """The name under which its old tips are kept: the same however often the rollback is begun."""
+        text = f"{self.run_id}/{self.key}/{self.before.version}"
+        return f"attempt-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+class RolledBack(NamedTuple):
+    """What went back, by name, and where the old tips are; "" if no ref had one."""
+
+    names: tuple[str, ...] = ()
+    tips: str = ""
+
+
+def remove_locks(workspace: Workspace) -> None:
+    """Remove the lock files that an attempt which was killed has left in the repository."""
+    from holdfast.workspace.git_locks import remove_stale
+
+    for lock in remove_stale(workspace.root):
+        logging.getLogger("holdfast").warning("removed %s, which a git that was killed has left", lock)
+
+
+def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
+    """Raises `RollbackRefused` with nothing changed if somebody else has changed the same since, or a remote
+    has its commits; `GitBusy`, `GitError`."""
+    to, left = attempt.before.git, attempt.left.git
+    if to is None or left is None or to == left:
+        return RolledBack()
+    from holdfast.workspace.git_refs import OURS
+    from holdfast.workspace.repository import Repository
+
+    repository = Repository(workspace.root, workspace.contents)
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        steps = (plan := repository.plan(to, left)).steps
+        if steps.blocked:
+            told = [f"{one.ref} ({one.detail or one.why.value})" for one in steps.blocked]
+            raise RollbackRefused(attempt.run_id, attempt.key, told)
+        if not steps.moves_anything:
+            return RolledBack()
+        try:
+            repository.apply(plan, attempt.operation)
+        except GitBusy:  # somebody is at work there: look again at what they did
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+            continue
+        had_tips = any(move.before for move in steps.moves) or steps.stash is not None
+        return RolledBack(_names(steps), f"{OURS}{attempt.operation}/" if had_tips else "")
+
+
+def _names(steps: GitSteps) -> tuple[str, ...]:
+    names = ["HEAD"] if steps.head is not None else []
+    names += [move.ref for move in steps.moves]
+    names += ["the stash"] if steps.stash is not None else []
+    names += ["the index"] if steps.index == "back" else []
+    return (*names, *(["what was in progress"] if steps.progress == "back" else []))
