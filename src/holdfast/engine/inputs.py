@@ -30,8 +30,11 @@ def input_of(
 ) -> RunInput | None:
     """Redacted; `redactor` is asked for only if there is something to redact. None for one that is stored
     beside the log, unless `blob` reads it from there."""
-    if created.code.argv:
-        return RunInput([redactor().redact(word) for word in created.code.argv])
+    argv = created.code.argv
+    if len(argv) == 1 and argv[0].isidentifier():  # the name of a program holds no secret
+        return RunInput([*argv])
+    if argv:
+        return RunInput([redactor().redact(word) for word in argv])
     data = bytes(created.args)
     if created.blob:
         if blob is None:
@@ -40,8 +43,8 @@ def input_of(
     if not data:
         return RunInput()
     args, kwargs = _pair(msgspec.json.decode(data))
-    if not args and not kwargs:
-        return RunInput()
+    if not kwargs and all(isinstance(value, int | float | None) for value in args):
+        return RunInput(args)
     shown = redactor().redact_value([args, kwargs])
     return RunInput(*shown)
 
