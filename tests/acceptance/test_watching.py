@@ -187,7 +187,7 @@ def test_following_waits_for_the_first_run(flow, wait_until):
     assert serving.returncode == 0
     at = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
     assert re.search(
-        rf"^{at}process {serving.pid} takes run gate \(asks\): nobody held it, it was ready$",
+        rf"^{at}process \d+ takes run gate \(asks\): nobody held it, it was ready$",
         err,
         re.MULTILINE,
     )
@@ -218,7 +218,6 @@ def test_following_says_who_held_a_run(flow, wait_until):
     for run_id in ("here", "there"):
         (line,) = [line.rstrip() for line in told if f"takes run {run_id} (talks_and_asks)" in line]
         assert line.endswith(f"process {pids[run_id]} held it, and is gone")
-        assert (f"process {serving.pid} " in line) == (run_id == "here")
         assert any(re.match(rf"\d{{4}}-.*  run {run_id} waits for a decision: on", line) for line in told)
 
 

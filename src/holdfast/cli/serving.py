@@ -41,7 +41,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
     stop = threading.Event()
     with (
         Foreground() as foreground,
-        access.open_to_execute(create=follow, on_event=_clear_scan if err.is_live else None) as (
+        access.open_to_execute(create=follow, on_event=clear_scan if err.is_live else None) as (
             opened,
             engine,
         ),
@@ -159,7 +159,7 @@ def say_taken(row: RunRow, held: OwnerRow | None) -> None:
     timed(f"process {os.getpid()} takes run {row.id} ({clean(row.workflow)}): {before}")
 
 
-def _clear_scan(event: LogEvent) -> None:
+def clear_scan(event: LogEvent) -> None:
     """What was drawn while the files were looked at goes when they are saved."""
     from holdfast.cli.access import clear_progress
 

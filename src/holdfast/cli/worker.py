@@ -148,11 +148,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     from holdfast import wiring
-    from holdfast.cli.serving import say_taken
+    from holdfast.cli import access
+    from holdfast.cli.serving import clear_scan, say_taken
+    from holdfast.cli.terminal import err
     from holdfast.engine.code import own_process
     from holdfast.engine.loaded_files import LoadedFiles
 
     descriptor, home, directory = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    says = sys.argv[4] == "say"
     loaded = LoadedFiles(directory)
     os.set_inheritable(descriptor, False)
     channel = socket.socket(fileno=descriptor)
@@ -160,11 +163,15 @@ def main() -> None:
     place = wiring.find_place({"home": home}, create=False)
     store = wiring.open_store(place)
     try:
-        engine = wiring.open_engine(place, store, to_look=sys.argv[4] == "look")
+        live = says and err.is_live
+        on_event = clear_scan if live else None
+        engine = wiring.open_engine(place, store, on_event=on_event, to_look=sys.argv[4] == "look")
+        if live:
+            engine.files.on_progress = access.show_scan
         if sys.argv[5:]:
             engine.location.given, engine.location.only_missing = Path(sys.argv[5]), bool(sys.argv[6:])
         try:
-            worker = Worker(channel, engine, loaded, say_taken if sys.argv[4] == "say" else None)
+            worker = Worker(channel, engine, loaded, say_taken if says else None)
             # In a thread: the one that the signal interrupts may hold what stopping needs.
             signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=worker.dismiss).start())
             worker.serve()
