@@ -260,7 +260,7 @@ def test_bad_input(ready, tmp_path):
         (["restore", tmp_path / "notes.txt"], 8, "no backup of holdfast"),
         (["restore", tmp_path / "theirs.db"], 8, "no backup of holdfast"),
         (["restore", tmp_path / "newer.db"], 8, "newer holdfast"),
-        (["destroy"], 2, "no such command"),
+        (["destroy"], 2, "there is no command"),
     ]:
         result = ready("backup", *words, code=code)
         assert says in result.err, words
