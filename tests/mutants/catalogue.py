@@ -268,7 +268,10 @@ MUTANTS = (
         ENGINE + "test_scopes.py::test_identity_is_fixed_when_a_step_is_called",
         (
             "engine/step.py",
-            "    return aio.perform_call(step.call(scope, args, kwargs))\n",
+            "    call = step.call(scope, args, kwargs)\n"
+            "    performing = aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)\n"
+            '    call.execution.unawaited.expect(f"step {step.name}", performing)\n'
+            "    return performing\n",
             "    async def later() -> Any:\n"
             "        return await aio.perform_call(step.call(scope, args, kwargs))\n\n"
             "    return later()\n",
@@ -583,7 +586,7 @@ MUTANTS = (
         EXACT + "test_the_clock_of_the_code_stands_still_between_deliveries",
         (
             "engine/code_clock.py",
-            "        if self._readings > _READINGS:\n",
+            "        if not self._stands or self._readings > _READINGS:\n",
             "        if True:\n",
         ),
     ),

@@ -10,6 +10,7 @@ replayed one, because a replay does not run it.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import warnings
@@ -21,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import ArgumentChanged, BadArguments, HoldfastError, NotStorable
+from holdfast.errors import ArgumentChanged, BadArguments, NotStorable
 from holdfast.kernel import codec
 from holdfast.kernel.events import NOTHING
 
@@ -169,12 +170,19 @@ def is_unchangeable(value: Any) -> bool:
 
 
 def _copy(value: Any) -> Any:
+    """Plain data goes by way of its JSON, several times as fast; objects keep their very class."""
     try:
-        return codec.decode(codec.encode(value))
-    except HoldfastError:  # a Secret in it counts by its name, and is never stored
+        data = codec.encode(value)
+    except NotStorable:  # a Secret in it counts by its name, and is never stored
         if type(value) is dict:
             return {key: _copy(one) for key, one in value.items()}
         return type(value)(map(_copy, value)) if type(value) in (list, tuple) else value
+    if b'"$' not in data:
+        return codec.decode(data)
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a class with its own idea of copies
+        return codec.decode(data)
 
 
 def _is_changed(copied: Any, data: bytes) -> bool:
