@@ -142,8 +142,7 @@ def test_lost_errors(twice, ran):
 
 
 def test_lost_errors_that_cannot_be_rebuilt(twice, ran):
-    """One that no data can carry is recorded too: both times the same class, with a stand-in for what is lost,
-    and run once."""
+    """One that no data can carry is recorded too: the same class both times, with a stand-in, and run once."""
 
     @step
     def call() -> None:
