@@ -142,7 +142,7 @@ def test_lost_errors(twice, ran):
 
 
 def test_lost_errors_that_cannot_be_rebuilt(twice, ran):
-    """One that no data can carry is recorded too: the same class both times, with a stand-in, and run once."""
+    """One that no data can carry is recorded too: the same class both times, with a stand-in; run once."""
 
     @step
     def call() -> None:
