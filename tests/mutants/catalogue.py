@@ -272,7 +272,7 @@ MUTANTS = (
             "engine/step.py",
             "    call = step.call(scope, args, kwargs)\n"
             "    performing = aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)\n"
-            '    call.execution.unawaited.expect(f"step {step.name}", performing)\n'
+            '    call.execution.unawaited.expect("step", step.name, performing)\n'
             "    return performing\n",
             "    async def later() -> Any:\n"
             "        return await aio.perform_call(step.call(scope, args, kwargs))\n\n"

@@ -146,7 +146,7 @@ class OwnArguments:
         return copied
 
     def warn_of_changes(self) -> None:
-        """The body has ended: what it changed is gone, and it may not know."""
+        """Warn of each copy that the body has changed: its changes are lost."""
         for name, copied, data in self._copies:
             if _is_changed(copied, data):
                 warnings.warn(

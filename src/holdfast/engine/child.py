@@ -58,7 +58,7 @@ def run_async(
         return await _run_child_async(call, workflow, args, kwargs, make_claim)
 
     call.spec.body, call.spec.is_async = body, True
-    return scope.execution.unawaited.expect(f"workflow {workflow.name}", aio.perform_call(call))
+    return scope.execution.unawaited.expect("workflow", workflow.name, aio.perform_call(call))
 
 
 def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:

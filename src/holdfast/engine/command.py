@@ -187,7 +187,7 @@ class CommandStep:
         call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
-        return call.execution.unawaited.expect(f"command {call.spec.name}", aio.perform_call(call))
+        return call.execution.unawaited.expect("command", call.spec.name, aio.perform_call(call))
 
     def _call(
         self,

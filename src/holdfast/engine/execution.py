@@ -409,8 +409,8 @@ class Execution:
         kind: str = "step",
         older: Callable[[], Iterable[str]] = tuple,
     ) -> StepState | None:
-        """What the history has of this call; a call that does not match it stops the run. `older` gives the
-        other digests that it may have."""
+        """The record of this call, if there is one. A call that does not match it stops the run. `older`
+        gives the other digests that it may have."""
         if self.control is not None:
             raise self.control
         unwinding = sys.exception()

@@ -63,7 +63,7 @@ class Approval:
     ) -> Coroutine[Any, Any, Decision]:
         """The same for async workflows."""
         gate = _approval(title, show, timeout, _scope("approval"))
-        return gate.run.unawaited.expect(f"approval {title!r}", self._decide(gate))
+        return gate.run.unawaited.expect("approval", repr(title), self._decide(gate))
 
     @staticmethod
     async def _decide(gate: _Gate) -> Decision:
@@ -84,7 +84,7 @@ class WaitFor:
     def aio(self, name: str, *, timeout: Seconds | None = None) -> Coroutine[Any, Any, Any]:
         """The same for async workflows."""
         gate = _signal(name, timeout, _scope("wait_for"))
-        return gate.run.unawaited.expect(f"wait_for {name!r}", self._receive(gate))
+        return gate.run.unawaited.expect("wait_for", repr(name), self._receive(gate))
 
     @staticmethod
     async def _receive(gate: _Gate) -> Any:

@@ -50,7 +50,7 @@ class Checkpoint:
         if scope is None:
             return _nothing()
         writing = self._write(scope.execution, *_take(scope, name, data))
-        return scope.execution.unawaited.expect(f"checkpoint {name!r}", writing)
+        return scope.execution.unawaited.expect("checkpoint", repr(name), writing)
 
     @staticmethod
     async def _write(run: Execution, key: str, taken: _Taken | None) -> None:

@@ -1,4 +1,4 @@
-"""A word to whoever waits for a run that waits for a person: a script that stands still looks hung."""
+"""A notice for the caller of a run that waits at a gate: a script that blocks there looks hung."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ logger = logging.getLogger("holdfast")
 
 
 def say_what_it_waits_for(engine: Engine, run_id: str) -> bool:
-    """Log what the run waits for and the command that ends it, which goes to stderr unless the program says
-    otherwise. Whether there was something to say."""
+    """Log the open gates of the run and the commands that answer them. The log record goes to stderr unless
+    the program has configured logging. Returns whether there was an open gate."""
     try:
         row = engine.store.run(run_id)
         lines = list(_lines(engine, run_id)) if row is not None and row.status == "waiting" else []
     except HoldfastError:
-        return False  # whoever waits for the run hears of that
+        return False  # the caller gets this error from the run itself
     for line in lines:
         logger.warning(line)
     return bool(lines)

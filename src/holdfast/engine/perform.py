@@ -189,7 +189,7 @@ class Call(InsideStep):
                 run.engine.store.append_soon(run.append(events, durable=False), done)
 
     def own(self) -> Call | OwnArguments:
-        """What the body gets: copies of what it could change."""
+        """The arguments for the body: copies of those that it could change."""
         for arg in self.args:
             if type(arg) not in UNCHANGEABLE:
                 break

@@ -20,7 +20,7 @@ R = TypeVar("R")
 logger = logging.getLogger("holdfast")
 
 _NOTICE_S = 1.0
-"""A caller that waits for longer is told if the run waits for a person."""
+"""A caller that blocks for longer gets a notice if the run waits at a gate."""
 
 
 class Run(Generic[R]):
@@ -33,7 +33,7 @@ class Run(Generic[R]):
         self.rested = threading.Event()
         """Set once the run has ended here, or was parked: nobody works on it at that moment."""
         self.asked = False
-        """Whether anybody wants to know how it ends."""
+        """Whether `result()` or `await` was called."""
         self._outcome = Outcome()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
@@ -120,7 +120,7 @@ class Run(Generic[R]):
 
 
 def warn_if_unasked(run: Run[Any]) -> None:
-    """Nobody awaited it before its Holdfast was closed."""
+    """Warn of an error that was never read: the run was not awaited before its Holdfast was closed."""
     if not run.asked and run.outcome.error is not None:
         logger.warning(
             "run %s was started and never awaited; it ended with %s: %s (write `await hf.start(...)`)",

@@ -56,7 +56,7 @@ class Sleep:
         run = scope.execution
         key, ordinal, past = _recall(scope)
         wait = partial(_sleep_async, run, duration, scope.deadline, key, ordinal, past)
-        return run.unawaited.expect("sleep.aio()", abandonable(run, key, wait))
+        return run.unawaited.expect("sleep.aio()", "", abandonable(run, key, wait))
 
     @staticmethod
     def _scope() -> Scope | None:

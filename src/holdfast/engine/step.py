@@ -231,7 +231,7 @@ def _call_async(step: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Corou
         )
     call = step.call(scope, args, kwargs)
     performing = aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)
-    call.execution.unawaited.expect(f"step {step.name}", performing)
+    call.execution.unawaited.expect("step", step.name, performing)
     return performing
 
 

@@ -1,4 +1,4 @@
-"""Calls of an async workflow that nobody awaited.
+"""Calls of an async workflow that were never awaited.
 
 `ask(x)` without `await` does nothing, and Python says so, if at all, with the name of an inner function. The
 run would end as if the step had not been there. So its function must have awaited what it called.
@@ -22,24 +22,23 @@ class Unawaited:
     """One per async run."""
 
     def __init__(self) -> None:
-        self._calls: list[tuple[str, Coroutine[Any, Any, Any]]] = []
+        self._calls: list[tuple[str, str, Coroutine[Any, Any, Any]]] = []
 
-    def expect(self, what: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        self._calls.append((what, call))
+    def expect(self, kind: str, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        self._calls.append((kind, name, call))
         if len(self._calls) > _KEPT:
-            left = [one for one in self._calls if _is_new(one[1])]
-            self._calls = left
+            self._calls = [one for one in self._calls if _is_new(one[2])]
         return call
 
     def forgotten(self, tasks: Iterable[asyncio.Task[Any]]) -> list[str]:
-        """The calls that nobody awaits, now that the function has ended. They are closed: Python need not
-        warn of them. What was given to a task is that task's."""
+        """The calls that are still not awaited when the function has ended, by kind and name. Closes them,
+        so that Python does not warn. A call that was given to a task belongs to that task."""
         given = {id(task.get_coro()) for task in tasks}
-        left = [(what, call) for what, call in self._calls if _is_new(call) and id(call) not in given]
+        left = [one for one in self._calls if _is_new(one[2]) and id(one[2]) not in given]
         self._calls = []
-        for _, call in left:
+        for _, _, call in left:
             call.close()
-        return [what for what, _ in left]
+        return [f"{kind} {name}".strip() for kind, name, _ in left]
 
 
 def _is_new(call: Any) -> bool:

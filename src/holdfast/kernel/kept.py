@@ -1,4 +1,4 @@
-"""What is left of an object that cannot be stored: the name of its class, its text, and plain attributes.
+"""Stand-ins for objects that cannot be stored: the name of the class, its text, and plain attributes.
 
 Errors of SDKs carry the response that they came from, and workflows ask that for its status or a header.
 Such an object is not made again: its class may hold sockets and locks, and no class is trusted to be built
@@ -20,7 +20,7 @@ _DEPTH: Final = 6
 _HEADERS: Final = 100
 
 _ATTRIBUTES: Final = ("status_code", "status", "reason_phrase", "reason", "code", "method", "url")
-"""What HTTP clients call it. Reading it does no I/O in any of them."""
+"""Names that HTTP clients use. Reading them does no I/O in any of these clients."""
 _PRIVATE_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 
 Encode = Callable[[object], object]
