@@ -34,7 +34,7 @@ from holdfast.errors import (
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Decision, Source, new_event
-from holdfast.store.sqlite import SqliteStore, audit, sql
+from holdfast.store.sqlite import SqliteStore, projections, sql
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
@@ -187,7 +187,7 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
         newer = SqliteStore(place)
         assert (newer.steps("r"), list(newer.verify())) == (before, [])
         newer.close()
-    monkeypatch.setattr(audit, "rebuild", lambda db: pytest.fail("it was right"))
+    monkeypatch.setattr(projections, "rebuild", lambda db: pytest.fail("it was right"))
     SqliteStore(home).close()
 
 

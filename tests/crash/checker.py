@@ -58,12 +58,12 @@ APPLICATION_ID = 0x686F6C64
 LOG_OF_STREAMS = "@store"
 
 RUN_COLUMNS = (
-    "workflow status reason cause attention_step owner generation sleepers parent created_at".split()
+    "workflow status reason cause attention_step owner generation sleepers parent created_at ended_at".split()
 )
 STEP_COLUMNS = (
     "generation key name kind effect status attempt started_at ended_at due_at child version".split()
 )
-GENERATION_COLUMNS = "status reason cause attention_step".split()
+GENERATION_COLUMNS = "status reason cause attention_step ended_at".split()
 OPERATION_COLUMNS = "kind run person target undoes left_generation opened_generation status begun_at".split()
 _ARCHIVED = "archived"
 

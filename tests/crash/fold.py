@@ -170,7 +170,7 @@ class Fold:
 
     def on_RunReopened(self, payload: dict[str, Any]) -> None:
         self.require(self.run.status in ("failed", "cancelled"), f"the run is {self.run.status}")
-        self.run.status, self.run.error = "running", ""
+        self.run.status, self.run.error, self.run.ended_at = "running", "", 0
 
     def on_RunNeedsAttention(self, payload: dict[str, Any]) -> None:
         run = self.run
@@ -181,15 +181,16 @@ class Fold:
         open_ones = [step.key for step in self.run.live_steps() if step.status == "in_doubt"]
         self.require(not open_ones, f"it completed with steps in doubt: {open_ones}")
         self.run.status, self.run.owner, self.run.result_json = "completed", "", self.value(payload)
+        self.run.ended_at = self.event.time
 
     def on_RunFailed(self, payload: dict[str, Any]) -> None:
         error = payload["error"]
-        self.run.status, self.run.owner = "failed", ""
+        self.run.status, self.run.owner, self.run.ended_at = "failed", "", self.event.time
         self.run.error = f"{error['type']}: {error.get('message', '')}"
 
     def on_RunCancelled(self, payload: dict[str, Any]) -> None:
         self.run.status, self.run.owner, self.run.reason = "cancelled", "", payload.get("reason", "")
-        self.run.cancel = False
+        self.run.cancel, self.run.ended_at = False, self.event.time
 
     def on_CancelRequested(self, payload: dict[str, Any]) -> None:
         self.require(not self.run.cancel, "it was asked for already")
@@ -207,16 +208,15 @@ class Fold:
     def leave(self) -> None:
         """Whoever executed the run in the present generation is fenced off."""
         run = self.run
-        run.left[run.generation] = Stand(
-            run.status, run.reason, run.cause, run.attention_step, run.result_json, run.error, run.cancel
-        )
+        run.left[run.generation] = Stand(*(getattr(run, name) for name in Stand._fields))
         self.fence(self.event.payload)
         run.owner = ""
 
     def enter(self, generation: int, stand: Stand) -> None:
         run = self.run
         run.generation = generation
-        run.status, run.reason, run.cause, run.attention_step, run.result_json, run.error, run.cancel = stand
+        for name, value in stand._asdict().items():
+            setattr(run, name, value)
         run.sleepers = sum(step.status == "sleeping" for step in run.live_steps())
 
     def on_Rewound(self, payload: dict[str, Any]) -> None:
@@ -238,7 +238,7 @@ class Fold:
             if generation == parent and version <= upto:
                 kept = (opened, signal.taken_by) in run.steps
                 run.signals[opened, version] = signal if kept else signal._replace(taken_by="")
-        self.enter(opened, Stand("paused", "rewound", "", "", "", "", False))
+        self.enter(opened, Stand("paused", "rewound", "", "", 0, "", "", False))
 
     def on_GenerationRestored(self, payload: dict[str, Any]) -> None:
         run, restored = self.run, payload["generation"]

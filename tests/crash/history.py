@@ -87,12 +87,13 @@ class Signal(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """How a run stood when it left a generation. The first four are its row in the tables."""
+    """How a run stood when it left a generation. The first five are its row in the tables."""
 
     status: str
     reason: str
     cause: str
     attention_step: str
+    ended_at: int
     result_json: str
     error: str
     cancel: bool
@@ -113,6 +114,7 @@ class RunHistory:
     sleepers: int = 0
     parent: str = ""
     created_at: int = 0
+    ended_at: int = 0
     result_json: str = ""
     error: str = ""
     steps: dict[tuple[int, str], StepHistory] = field(default_factory=dict)

@@ -16,33 +16,8 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
-from holdfast.store.sqlite import sql
+from holdfast.store.sqlite import projections, sql
 from holdfast.store.sqlite.connection import connect, translate
-
-PROJECTIONS = ("runs", "step_rows", "generations", "operations")
-
-
-def rebuild(db: apsw.Connection) -> None:
-    """Make the projections again from the log, and note by which code. The caller holds the transaction."""
-    for table in PROJECTIONS:
-        db.execute(f"DELETE FROM {table}")
-    db.execute(sql.query("replay_projections"))
-    db.execute(sql.query("set_projections"), (sql.digest("projections.sql"),))
-
-
-def is_current(db: apsw.Connection) -> bool:
-    """Whether the projections were made by the code that reads them now. One that projects an event otherwise
-    needs no migration: the tables of a store that another one wrote are made again."""
-    made_by: object = db.execute(sql.query("projections")).get
-    return made_by == sql.digest("projections.sql")
-
-
-def renew(db: apsw.Connection) -> None:
-    """Make the projections again if other code made them. The caller holds the write gate, and the connection
-    is prepared to write."""
-    with db:
-        if not is_current(db):
-            rebuild(db)
 
 
 def verify(path: Path) -> Iterator[Fault]:
@@ -209,7 +184,7 @@ def _verify_projections(path: Path) -> Iterator[Fault]:
         except apsw.Error as error:
             yield Fault("", 0, f"the log cannot be projected: {error}")
             return
-        for table in PROJECTIONS:
+        for table in projections.TABLES:
             yield from _compare(fresh, table)
     finally:
         fresh.close(True)

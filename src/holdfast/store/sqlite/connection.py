@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreReadOnly,
 )
 from holdfast.project import explained
-from holdfast.store.sqlite import sql
+from holdfast.store.sqlite import projections, sql
 from holdfast.store.sqlite.forked import refuse_inherited
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
@@ -71,26 +71,34 @@ def check_ours(db: apsw.Connection, path: Path) -> None:
 
 
 def migrate(db: apsw.Connection, upto: int | None = None) -> None:
-    """Bring the schema to this version, keeping the data. The caller holds the write gate."""
+    """Bring the schema and the projections to this version, keeping the log. The caller holds the gate."""
     if db.pragma("journal_mode") != "wal":
         db.pragma("page_size", PAGE_BYTES)  # has no effect on a database that has a page
     if db.pragma("journal_mode", "wal") != "wal":
         raise StoreError(
             "the database cannot use write-ahead logging here; choose a local directory with --home"
         )
-    version = db.pragma("user_version")
-    for number, _, text in sql.migrations():
-        if number <= version or (upto is not None and number > upto):
-            continue
-        db.execute(
-            f"BEGIN IMMEDIATE; {text}; PRAGMA application_id={APPLICATION_ID}; "
-            f"PRAGMA user_version={number}; COMMIT"
-        )
+    # One transaction: nobody sees tables that a migration has emptied.
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = db.pragma("user_version")
+        for number, _, text in sql.migrations():
+            if version < number and (upto is None or number <= upto):
+                db.execute(f"{text}; PRAGMA user_version={number}")
+        db.pragma("application_id", APPLICATION_ID)
+        if upto is None:
+            prepare_to_write(db)
+            projections.renew(db)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
 
 
 def prepare_to_write(db: apsw.Connection) -> None:
-    """Give a connection the views and triggers through which everything is written."""
-    db.execute(sql.script("projections.sql"))
+    """Give a connection the views and triggers through which everything is written, unless it has them."""
+    if not db.execute("SELECT 1 FROM temp.sqlite_schema WHERE name = 'projected'").get:
+        db.execute(sql.script("projections.sql"))
     db.execute("PRAGMA cache_size=-16000")
     # A commit into a log that still grows waits twice as long for the disk (decision 0006): the sooner
     # the log is full and begins anew, the better. Below this, checkpoints cost more than that saves.

@@ -23,7 +23,7 @@ import apsw
 
 from holdfast.errors import BadInput, NotFound, StoreCorrupt, StoreForeign, StoreHeld, StoreNewer
 from holdfast.project import DATABASE
-from holdfast.store.sqlite import audit, sql
+from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.backup import (
     BESIDE,
     Progress,
@@ -42,7 +42,6 @@ from holdfast.store.sqlite.connection import (
     APPLICATION_ID,
     BUSY_MS,
     migrate,
-    prepare_to_write,
     refuse_network,
     translate,
 )
@@ -156,8 +155,6 @@ def _bring(source: Path, partial: Path, progress: Progress) -> int:
         db = apsw.Connection(str(partial), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             migrate(db)
-            prepare_to_write(db)
-            audit.renew(db)
             db.execute("DELETE FROM meta WHERE key = 'incarnation'")
             db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             _empty_log(db, partial)  # closing does it too, but does not say if it could not

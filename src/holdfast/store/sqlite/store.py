@@ -51,7 +51,7 @@ from holdfast.store.port import (
     chain,
     new_event,
 )
-from holdfast.store.sqlite import audit, choice, forked, sql, sweeping
+from holdfast.store.sqlite import audit, choice, forked, projections, sql, sweeping
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.gate import WriteGate
@@ -315,10 +315,10 @@ class SqliteStore:
             elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
                 with self._gate:
                     self._db.pragma("journal_mode", "wal")
-            if not audit.is_current(self._db):
+            if not projections.is_current(self._db):
                 with self._gate:
                     self._writer()
-                    audit.renew(self._db)
+                    projections.renew(self._db)
             if self._db.execute(sql.query("incarnation")).get is None:
                 with self._gate:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
@@ -593,7 +593,7 @@ class SqliteStore:
     def rebuild(self) -> None:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
-            audit.rebuild(self._db)
+            projections.rebuild(self._db)
             return _NO_EVENTS
 
         self.command("", write)

@@ -1,5 +1,5 @@
 -- When a run ended, and when it had in each generation that was left. The tables are made again from the log
--- by the process that opens the store, before it reads them.
+-- by whoever migrates, in the same transaction.
 DELETE FROM meta WHERE key = 'projections';
 DROP VIEW open_runs;
 DROP TABLE runs;
