@@ -26,8 +26,18 @@ NOT_TRUSTED = 9
 NOBODY = 65534
 
 CHANGES = {
-    *("run", "resume", "approve", "reject", "signal", "pause", "cancel", "settle", "rewind", "undo", "fork"),
-    *("repair", "workspace restore", "gc", "backup create", "backup restore", "archive", "trust", "untrust"),
+    *("run", "resume", "approve", "reject", "signal", "pause", "cancel", "settle", "rewind", "undo", "redo"),
+    *(
+        "fork",
+        "repair",
+        "workspace restore",
+        "gc",
+        "backup create",
+        "backup restore",
+        "archive",
+        "trust",
+        "untrust",
+    ),
     "demo",
 }
 """The commands that change something. All others only look: a new command does, until it is put here."""

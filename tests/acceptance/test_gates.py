@@ -433,7 +433,7 @@ def test_wide_lines_are_wrapped_not_cut(flow):
     text = terminal.expect("\napprove (a)")
     body = text.partition("line 1 ")[2].replace("\r\n  ", "")
     assert body.startswith("of the diff " + "w" * 300 + ".line 2 of the diff " + "w" * 300 + ".")
-    assert max(map(len, text.partition("apply the diff")[2].replace("\r", "").split("\n"))) <= 60
+    assert max(map(len, text.partition("\r\napply the diff")[2].replace("\r", "").split("\n"))) <= 60
     terminal.type("l\n")
     terminal.end()
     terminal = flow.at_a_terminal("run", "--id", "y", "flow.py:long", "1", "9000", columns=60, NO_COLOR="1")

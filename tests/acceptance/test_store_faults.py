@@ -143,7 +143,7 @@ def test_store_that_nobody_may_look_at(cli):
 
 def in_a_mount(cli, script: str) -> subprocess.CompletedProcess[str]:
     """Run a shell script in which the home is a small disk of its own; skips where that is not allowed."""
-    prologue = f"mount -t tmpfs -o size=1m small {cli.home} || exit 99\n"
+    prologue = f"mount -t tmpfs -o size=1m,mode=0700 small {cli.home} || exit 99\n"
     program = " ".join(cli.argv())
     cli.home.mkdir(exist_ok=True)
     try:

@@ -310,8 +310,9 @@ def _check_epochs(db: sqlite3.Connection, history: History) -> None:
 
 def _check_tables(db: sqlite3.Connection, history: History, ids: dict[int, str]) -> None:
     """The projections are what the log says, row for row."""
-    runs = {run.id: _columns(run, RUN_COLUMNS) for run in history.runs.values()}
-    _compare("runs", _rows(db, "runs", ("stream",), RUN_COLUMNS, ids), runs, RUN_COLUMNS)
+    columns = RUN_COLUMNS if history.schema >= 8 else RUN_COLUMNS[:-1]
+    runs = {run.id: _columns(run, columns) for run in history.runs.values()}
+    _compare("runs", _rows(db, "runs", ("stream",), columns, ids), runs, columns)
     steps = [(run.id, step) for run in history.runs.values() for step in run.steps.values()]
     all_steps = {(id, step.generation, step.key): _columns(step, STEP_COLUMNS) for id, step in steps}
     at = ("run", "generation", "key")
@@ -320,7 +321,7 @@ def _check_tables(db: sqlite3.Connection, history: History, ids: dict[int, str])
         rows = {place: row for place, row in all_steps.items() if place not in ran}
         _compare("step_rows", _rows(db, "step_rows", at, STEP_COLUMNS, ids), rows, STEP_COLUMNS)
     _compare("steps", _rows(db, "steps", at, STEP_COLUMNS, ids), all_steps, STEP_COLUMNS)
-    if history.schema < 5:
+    if history.schema < 8:
         return
     left = {
         (run.id, generation): _columns(stand, GENERATION_COLUMNS)

@@ -323,8 +323,7 @@ def _write_tables(db: sqlite3.Connection, id: int, name: str, kind: str, events:
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)", head)
     if run is None:
         return
-    first = [column for column in RUN_COLUMNS if column != "ended_at"]
-    row = (id, *(getattr(run, column) for column in first))
+    row = (id, *(getattr(run, column) for column in RUN_COLUMNS[:-1]))
     db.execute(f"INSERT INTO runs VALUES ({','.join('?' * len(row))})", row)
     for one in run.steps.values():
         row = (id, *(getattr(one, column) for column in STEP_COLUMNS))
