@@ -185,6 +185,17 @@ def play_command(console: Console) -> None:
     assert console.text("notes.txt") == "teh kelp\n"
 
 
+@plays("guide-files.md: Commands are atomic 2")
+def play_keep_files(console: Console) -> None:
+    console.save("notes.txt", "kelp\n")
+    console.save("tidy.sh", "echo more >> notes.txt; grep mended notes.txt\n")
+    console.shell("holdfast run --id tidy sh tidy.sh", 1)
+    console.save("notes.txt", "kelp\nmore\nmended\n")
+    console.next(
+        "holdfast resume tidy", then=lambda: console.text("notes.txt") == "kelp\nmore\nmended\nmore\n"
+    )
+
+
 @plays("guide-files.md: Rewind 1")
 def play_rewinding_files(console: Console) -> None:
     play_release(console)
@@ -197,6 +208,24 @@ def play_rewinding_files(console: Console) -> None:
 
 
 @plays("guide-files.md: Rewind 2")
+def play_git(console: Console) -> None:
+    console.env |= {
+        f"GIT_{who}_{what}": "kelp@example.com"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
+    console.save("notes.txt", "kelp\n")
+    console.shell("git init -q . && git add notes.txt && git commit -qm first")
+    console.save("edit.sh", "echo more >> notes.txt; git commit -qam second\n")
+    console.shell("holdfast run --id r1 sh edit.sh")
+    subjects = "git log --format=%s"
+    console.next("holdfast rewind r1", then=lambda: console.shell(subjects) == "first\n")
+    assert console.text("notes.txt") == "kelp\n"
+    console.next("holdfast undo", then=lambda: console.shell(subjects) == "second\nfirst\n")
+    assert console.text("notes.txt") == "kelp\nmore\n"
+
+
+@plays("guide-files.md: Rewind 3")
 def play_fork_with_files(console: Console) -> None:
     play_release(console)
     console.shell("holdfast run --id r1 release.py:release 1.2")
@@ -205,7 +234,7 @@ def play_fork_with_files(console: Console) -> None:
     assert not (other / "CHANGES").exists()
 
 
-@plays("guide-files.md: Rewind 3")
+@plays("guide-files.md: Rewind 4")
 def play_diff_of_a_step(console: Console) -> None:
     play_release(console)
     console.shell("holdfast run --id r1 release.py:release 1.2")
@@ -224,6 +253,25 @@ def play_kept(console: Console) -> None:
     console.next("holdfast workspace restore", then=lambda: console.text("CHANGES") == "version 1.2\n")
     console.next("holdfast du", r"^files .* contents of \d snapshots")
     console.next("holdfast gc", "0 contents removed")
+
+
+# Code that was moved
+
+
+@plays("guide-resuming.md: A project that was moved or copied 1")
+def play_moved(console: Console) -> None:
+    moved = console.directory.parent / "moved"
+    console.env["HOLDFAST_HOME"] = str(console.directory.parent / "shared")
+    console.save("letter.py", python_blocks("guide-approvals.md")[0])
+    for name in ("kelp-1", "kelp-2"):
+        console.shell(f"holdfast run --id {name} letter.py:letter kelp", 5)
+        console.shell(f"holdfast approve {name}")
+    shutil.copytree(console.directory, moved)
+    shutil.rmtree(console.directory)
+    console.directory = console.directory.parent
+    console.where("/srv/moved", str(moved))
+    console.next("holdfast resume kelp-1", "waits for the signal address", code=5)
+    console.next("holdfast resume --all", "run kelp-2 waits for the signal address")
 
 
 # Going back
@@ -293,6 +341,7 @@ def play_archive(console: Console) -> None:
 def play_backup(console: Console) -> None:
     play_report(console)
     path = console.next("holdfast backup create", r"backups/holdfast-\w+\.db").split()[0]
+    console.next("holdfast backup create", "without files")
     console.next("holdfast backup list", Path(path).name)
     console.shell("holdfast run --id later 'echo later'")
     console.where("FILE", path)
