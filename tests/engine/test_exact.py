@@ -23,6 +23,7 @@ from holdfast import (
     wait_for,
 )
 from holdfast.engine import delivery
+from holdfast.engine.execution import Execution
 from holdfast.engine.watched_loop import watched
 from holdfast.errors import BadInput
 from holdfast.operations.replaying import replay
@@ -741,6 +742,37 @@ def test_a_task_that_outlives_its_workflow_is_let_end(hf, act, ask, ran, slow):
     assert hf.with_id("x").run(act(plot)) == "done"
     assert ran == ["a"]
     assert "StepCompleted" in types(hf) or "StepRan" in types(hf)
+    assert replay(hf._engine, "x").verdict == "matches"
+
+
+def test_a_gate_that_is_being_opened_when_the_function_ends(hf, act, monkeypatch):
+    """The end of the run is recorded after it."""
+    transact, entry = Execution.transact, Execution.entry
+    ended, opened = threading.Event(), threading.Event()
+
+    def slow_transact(*args, **kwargs):
+        ended.wait(0.2)
+        try:
+            return transact(*args, **kwargs)
+        finally:
+            opened.set()
+
+    def slow_entry(*args, **kwargs):
+        made = entry(*args, **kwargs)
+        ended.set()
+        opened.wait(0.2)
+        return made
+
+    monkeypatch.setattr(Execution, "transact", slow_transact)
+    monkeypatch.setattr(Execution, "entry", slow_entry)
+
+    async def plot():
+        asyncio.create_task(approval.aio("go"))  # noqa: RUF006
+        await asyncio.sleep(0)
+        return "done"
+
+    assert hf.with_id("x").run(act(plot)) == "done"
+    assert types(hf)[-1] == "RunCompleted"
     assert replay(hf._engine, "x").verdict == "matches"
 
 

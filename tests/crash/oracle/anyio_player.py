@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
-from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act
+from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act, branch
 from tests.crash.oracle.programs import Node
 from tests.crash.oracle.witness import brief, described, see
 
@@ -58,4 +59,23 @@ async def _stream(node: Node, shared: Shared) -> Any:
     return found
 
 
-BLOCKS.update(any_group=_group, any_move_on=_move_on, any_fail_after=_fail_after, any_stream=_stream)
+async def _gather_all(node: Node, shared: Shared) -> Any:
+    """Without `return_exceptions`: with it, asyncio forgets the text of a cancel if its last branch has
+    ended. anyio knows its own cancels by that text: a scope around it would let the cancel through."""
+
+    async def outcome(one: Node) -> Any:
+        try:
+            return await branch(one, shared, node)
+        except FAILURES as error:
+            return described(error)
+
+    return list(await asyncio.gather(*map(outcome, node.body)))
+
+
+BLOCKS.update(
+    any_group=_group,
+    any_move_on=_move_on,
+    any_fail_after=_fail_after,
+    any_stream=_stream,
+    gather_all=_gather_all,
+)
