@@ -245,12 +245,16 @@ async def in_store_to_the_end(run: Execution, work: Callable[[], T]) -> T:
 
 
 async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
-    """The same, with the cancel that came meanwhile."""
+    """The same, with the cancel that came meanwhile. The end of the run is recorded after it."""
     loop = asyncio.get_running_loop()
     waiter = Waiter(loop)
-    doing = loop.run_in_executor(run.engine.claimers(), work)
-    doing.add_done_callback(waiter.finish)
-    cancelled = await waiter.wait()
+    run.under_way += 1
+    try:
+        doing = loop.run_in_executor(run.engine.claimers(), work)
+        doing.add_done_callback(waiter.finish)
+        cancelled = await waiter.wait()
+    finally:
+        run.end_call()
     return doing.result(), cancelled
 
 
@@ -337,7 +341,7 @@ async def settle_down(run: Execution) -> None:
     run.over = True
     if run.tasks_delivery is not None:
         run.tasks_delivery.end()
-    if run.under_way:
+    while run.under_way:  # a call that waited for the history to be delivered begins only now
         run.all_ended = Waiter(asyncio.get_running_loop())
         await run.all_ended.wait()
 

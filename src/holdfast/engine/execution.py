@@ -417,11 +417,7 @@ class Execution:
         if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
             # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
             raise self.interrupted(unwinding)
-        if self.over:
-            error = RunInterrupted(
-                self.id, f"its function has ended, and {key} is called by a task it left behind"
-            )
-            raise Control(error, silent=True)
+        self.refuse_after_end(key)
         past = self.state.steps.get(key)
         if past is None:
             if not ordinal:
@@ -471,6 +467,12 @@ class Execution:
                     past.key,
                     past.key,
                 )
+
+    def refuse_after_end(self, key: str) -> None:
+        """The function has ended, and a task that it left behind calls this, or still waits for it."""
+        if self.over:
+            why = f"its function has ended, and {key} is called by a task it left behind"
+            raise Control(RunInterrupted(self.id, why), silent=True)
 
     def refuse_twin(self, key: str, name: str, digest: str) -> None:
         """A new call that is the same as a recorded one which the code has not made: that one was renamed."""

@@ -213,9 +213,11 @@ async def _pass_async(gate: _Gate) -> StepState:
     step = run.state.steps[gate.key]
     while run.hearing.is_open(gate.key):
         await run.waiting.wait_async(_wait(gate, step))
+        run.refuse_after_end(gate.key)
         if step.status == "waiting":
             await in_store(run, partial(_expire, gate))
     held = await _read_ahead(gate, step)
+    run.refuse_after_end(gate.key)
     if not step.delivered:
         held = await delivery.noted(c.DeliverOutcome(gate.key), gate.key) or held
     if held is not None:
@@ -230,6 +232,7 @@ async def _recorded(gate: _Gate, delivery: TaskDelivery) -> StepState:
     cancelled = await _read_ahead(gate, step)
     turn.acknowledge()
     cancelled = await delivery.received(turn) or cancelled
+    run.refuse_after_end(gate.key)
     run.deliver_gate(gate.key)
     if cancelled is not None:
         raise cancelled

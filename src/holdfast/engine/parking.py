@@ -174,7 +174,7 @@ class Waiting:
 
     def _park_unless_soon(self) -> None:
         run = self._run
-        if run.tasks_delivery is not None and run.tasks_delivery.is_busy():
+        if run.over or (run.tasks_delivery is not None and run.tasks_delivery.is_busy()):
             return
         gates = run.hearing.open_gates()  # first: what is decided from here on shows when the run is released
         if any(wait.is_over() for wait in self._waits):
