@@ -435,7 +435,7 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
         run.interrupted(error)
         raise error
     deserves_retry = _deserves_retry(call, error)
-    failure, error = as_recorded(error, run.engine.redactor.redact)
+    failure, error = as_recorded(error, run.engine.redactor)
     mark_step(error, call.key)
     return Failed(failure, deserves_retry), Outcome(None, error)
 
