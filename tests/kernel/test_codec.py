@@ -570,7 +570,7 @@ class Replacing:
 
 
 def test_redacted_text_leaves_fields_and_classes_alone() -> None:
-    """Each text in the value is redacted, keys and bytes too; fields, names of classes and other values stay."""
+    """Each text in the value is redacted, keys and bytes too; fields, classes and other values stay."""
     value = [
         {"k": "key", "key": 1},
         ("key", b"key", b"\xff"),
