@@ -28,7 +28,7 @@ LISTED = 100_000
 SHOWN = 10_000
 PATIENCE_S = 30.0
 _WAITING = RunFilter(status=("waiting",))
-_FAILURE = capture(ValueError("no"), str)
+_FAILURE = capture(ValueError("no"))
 
 
 class Steering:

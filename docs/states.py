@@ -16,7 +16,7 @@ from holdfast.kernel.failure import capture
 from holdfast.kernel.state import RunState
 
 _NEVER = 1 << 60
-_FAILURE = capture(ValueError("no"), str)
+_FAILURE = capture(ValueError("no"))
 _COMMANDS: Sequence[c.Command] = (
     c.ClaimRun("r", "me"),
     c.ReleaseRun("r", "me"),

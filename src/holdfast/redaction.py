@@ -9,10 +9,13 @@ nobody registered looks like any other text.
 from __future__ import annotations
 
 import codecs
+import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 from holdfast import errors
 
@@ -152,7 +155,8 @@ _NAMED = _by_anchor(
 
 @cache
 def _secret_key() -> re.Pattern[str]:
-    return re.compile(rf"(?:.*[\W_a-z]|){_NAME}|(?i:authorization)", re.DOTALL)
+    names = r"(?i:(?:proxy[_-])?authorization|(?:set[_-])?cookie)"
+    return re.compile(rf"(?:.*[\W_a-z]|){_NAME}|{names}", re.DOTALL)
 
 
 class Redactor:
@@ -186,8 +190,7 @@ class Redactor:
     @property
     def longest(self) -> int:
         """The length of the longest value."""
-        own = len(self._values[0]) if self._values else 0
-        return max(own, *(len(forms[0]) for forms in _known.values())) if _known else own
+        return max(map(len, (*self._values[:1], *_known.forms())), default=0)
 
     def redact(self, text: str) -> str:
         spans = self.spans(text)
@@ -205,17 +208,26 @@ class Redactor:
             return tuple(self.redact_value(item) for item in value)
         return value
 
+    def redact_under(self, name: str, text: str) -> str:
+        """The text that stands under a name: nothing is left of it if that is one like `password`."""
+        if text and _secret_key().fullmatch(name):
+            return text if text.startswith("[redacted") else "[redacted:secret]"
+        return self.redact(text)
+
     def _redact_under(self, key: object, value: Any) -> Any:
-        if key == "$secret":  # the codec's tag: a Secret by its name
-            return self.redact_value(value)
-        if isinstance(key, str) and isinstance(value, str) and value and _secret_key().fullmatch(key):
-            return value if value.startswith("[redacted") else "[redacted:secret]"
+        if isinstance(key, str) and key != "$secret":  # the codec's tag: a Secret by its name
+            if isinstance(value, str):
+                return self.redact_under(key, value)
+            if isinstance(value, list):
+                return [self._redact_under(key, item) for item in value]
+            if type(value) is tuple:
+                return tuple(self._redact_under(key, item) for item in value)
         return self.redact_value(value)
 
     def spans(self, text: str) -> list[_Span]:
         """Where secrets are, in order of their start; they may overlap."""
         spans: list[_Span] = []
-        for value in (*self._values, *(form for forms in _known.values() for form in forms)):
+        for value in (*self._values, *_known.forms()):
             if value in text:
                 spans.extend(
                     _Span(*match.span(), "[redacted]", match.start())
@@ -317,21 +329,71 @@ class StreamRedactor:
         return self._redactor.redact(text)
 
 
-_MOST_KNOWN = 1000
-_known: dict[str, tuple[str, ...]] = {}
-"""The values of the Secrets that this process has made, the newest last, with the forms in which they are
-looked for. Whoever uses one may fail with it in a message, or start a program that prints it."""
+class _KnownValue:
+    """The value of Secrets: each of them refers to it, so it lives as long as one of them."""
+
+    __slots__ = ("__weakref__", "forms", "text")
+
+    def __init__(self, text: str, forms: tuple[str, ...]) -> None:
+        self.text = text
+        self.forms = forms
 
 
-def _remember(value: str) -> None:
-    """Every redactor of this process hides the value from now on."""
-    global _known
-    if value in _known:
-        return
-    forms = _forms(value)
-    if forms:
-        newest = [*_known.items(), (value, forms)][-_MOST_KNOWN:]
-        _known = dict(newest)  # a new one: other threads may be reading the old one
+class _KnownValues:
+    """The values of the Secrets of this process, with the forms in which they are looked for.
+
+    Whoever uses one may fail with it in a message, or start a program that prints it. A value is known as
+    long as there is a Secret that has it. A revealed value outlives its Secret: those that were made or
+    revealed last are known for longer.
+    """
+
+    MOST_RECENT = 1000
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may use a Secret
+        self._living: WeakValueDictionary[str, _KnownValue] = WeakValueDictionary()
+        self._recent: dict[str, _KnownValue] = {}
+        self._forms: tuple[str, ...] | None = ()
+        """None where it must be worked out again."""
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def add(self, text: str) -> _KnownValue | None:
+        """Every redactor of this process hides the value from now on, if it is long enough."""
+        forms = _forms(text)
+        if not forms:
+            return None
+        with self._lock:
+            known = self._living.get(text)
+            if known is None:
+                known = self._living[text] = _KnownValue(text, forms)
+                self._forms = None
+            self._renew(known)
+        return known
+
+    def renew(self, known: _KnownValue) -> None:
+        """It is in use."""
+        with self._lock:
+            self._renew(known)
+
+    def _renew(self, known: _KnownValue) -> None:
+        self._recent.pop(known.text, None)
+        self._recent[known.text] = known
+        if len(self._recent) > self.MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def forms(self) -> tuple[str, ...]:
+        forms = self._forms
+        if forms is None:
+            with self._lock:
+                living = [known for one in self._living.valuerefs() if (known := one()) is not None]
+                forms = self._forms = tuple(form for known in living for form in known.forms)
+        return forms
+
+    def _in_child(self) -> None:
+        self._lock = threading.RLock()  # another thread of the parent may have had it
+
+
+_known = _KnownValues()
 
 
 def revealed(word: str | Secret) -> str:
@@ -342,11 +404,12 @@ def revealed(word: str | Secret) -> str:
 class Secret:
     """A value that is used but not shown: it prints, digests and compares by its name.
 
-    It is neither pickled nor stored; `reveal` gives the value to the code that needs it. From then on the
-    value is hidden where text of this process is stored or shown: in errors and in the output of commands.
+    It is neither pickled nor stored; `reveal` gives the value to the code that needs it. As long as there is
+    a Secret with it, the value is hidden where text of this process is stored or shown: in errors, and in the
+    output of steps and commands. The 1000 values that were made or revealed last are hidden in any case.
     """
 
-    __slots__ = ("_name", "_value")
+    __slots__ = ("_known", "_name", "_value")
 
     def __init__(self, name: str, value: str) -> None:
         given: tuple[object, object] = (name, value)
@@ -354,13 +417,15 @@ class Secret:
             raise errors.BadArguments("a Secret takes a name and a value, both text: Secret('name', 'value')")
         self._name = name
         self._value = value
-        _remember(value)
+        self._known = _known.add(value)
 
     @property
     def name(self) -> str:
         return self._name
 
     def reveal(self) -> str:
+        if self._known is not None:
+            _known.renew(self._known)
         return self._value
 
     def __repr__(self) -> str:

@@ -65,6 +65,10 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
+    def mode(self) -> list[Any]:
+        """How the terminal treats what is typed."""
+        return termios.tcgetattr(self._fd)
+
     def end(self) -> tuple[int, str]:
         """Wait until it has ended: its exit code, and all of its text."""
         deadline = time.monotonic() + PATIENCE_S

@@ -468,6 +468,48 @@ def test_ctrl_c_in_the_pager_is_not_for_the_run(flow):
     assert code == 0 and "stopping" not in text
 
 
+def test_ctrl_z_in_the_pager_leaves_it(flow):
+    """No shell would continue it: it ends, the terminal has its mode back, the question stands."""
+    flow.script(LONG)
+    pager = flow.directory / "pager.py"
+    pager.write_text(
+        "import sys, tty\n"
+        "sys.stdin.read()\n"
+        "terminal = open('/dev/tty', 'rb+', 0)\n"
+        "tty.setcbreak(terminal)\n"
+        "terminal.write(b'PAGER HERE\\n')\n"
+        "terminal.read(1)\n"
+    )
+    terminal = flow.at_a_terminal(
+        "run", "--id", "x", "flow.py:long", "99", PAGER=f"{flow.python} {pager}", NO_COLOR="1"
+    )
+    terminal.expect("not shown")
+    before = terminal.mode()
+    for _ in range(2):
+        terminal.type("s\n")
+        terminal.expect("PAGER HERE")
+        assert terminal.mode() != before
+        terminal.type("\x1a")
+        terminal.expect("approve (a)")
+        assert terminal.mode() == before
+    terminal.type("a\n")
+    assert terminal.end()[0] == 0
+
+
+def test_what_is_approved_hides_no_line_end(flow):
+    """Characters that end a line only for some programs are marked in the question, and no text vanishes."""
+    flow.script(r"""
+        @workflow
+        def odd():
+            return approval("apply", show="one\u2028two\x85three\x0cfour\x1cfive\rsix\nseven").outcome
+    """)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:odd", NO_COLOR="1")
+    text = terminal.expect("approve (a)")
+    assert "  one<U+2028>two<U+0085>three\u240cfour\u241cfive\r\n  six\r\n  seven\r\n" in text
+    terminal.type("l\n")
+    terminal.end()
+
+
 def test_a_signal_ends_the_pager(flow):
     """SIGTERM to a run whose question is in the pager: it stops, and so does the pager."""
     flow.script(LONG)

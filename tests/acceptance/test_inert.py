@@ -16,6 +16,7 @@ from tests.acceptance.test_foreign import CHANGES, COMMANDS
 
 from holdfast import Holdfast, approval, checkpoint, command, emit, step, workflow
 from holdfast.cli import app, inert
+from holdfast.cli.progress import Progress
 from holdfast.errors import HoldfastError
 
 EVIL = (
@@ -71,10 +72,42 @@ def test_what_programs_print(text: str, colour: bool, live: bool) -> None:
     assert not codes or not codes[-1].strip("0")
 
 
-@pytest.mark.parametrize("codes", ["8", "1;8", "38;5;1;8", "0;8;0", "28;8"])
+HIDING = (
+    *("8", "1;8", "38;5;1;8", "0;8;0", "28;8", "008"),
+    *("38:5;8", "58:2;8", "48:2:1;8", "38;5:8", "38;2;1;8", "38;8", "38;;8", "58;5;8", "4:8", "8:1"),
+)
+
+
+@pytest.mark.parametrize("codes", HIDING)
 def test_concealed_text_is_shown(codes: str) -> None:
     """`conceal` would hide what follows."""
     assert inert.printed(f"\x1b[{codes}mx", colour=True) == f"␛[{codes}mx"
+
+
+@pytest.mark.parametrize(
+    "codes", ["", "0", "1;31", "38;5;8", "38;2;1;2;8;4", "38:5:8", "58:2::1:2:8", "4:3;58:5:8", "58;5;1"]
+)
+def test_colours_pass(codes: str) -> None:
+    """As they are, on a terminal that has colours."""
+    assert inert.printed(f"\x1b[{codes}mx", colour=True).startswith(f"\x1b[{codes}mx")
+
+
+def test_a_sequence_that_is_too_long_is_marked() -> None:
+    """Whatever its length, and it is not read as a number."""
+    assert inert.printed(f"\x1b[{'5' * 5000}mx", colour=True) == f"␛[{'5' * 5000}mx"
+
+
+def test_output_that_cannot_be_shown_is_no_failure_of_the_command(monkeypatch, capsys) -> None:
+    """That is said once; the log has the output."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(Progress, "_print", fails)
+    progress = Progress(whole=True)
+    for _ in range(2):
+        progress.on_output("r", "echo#1", "stdout", "text")
+    assert capsys.readouterr().err.count("the output of echo#1 cannot be shown") == 1
 
 
 @given(texts)

@@ -3,13 +3,16 @@
 import copy
 import json
 import pickle
+import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import errors
+from holdfast import errors, redaction
 from holdfast.redaction import Redactor, Secret, StreamRedactor
 
 PEM = (
@@ -111,6 +114,8 @@ def test_redact_value_walks_data() -> None:
         "list": [("TOKEN=z", None)],
         "tokens": "5",
         "key": "k",
+        "Set-Cookie": ["a=b", ("c=d",)],
+        "proxy-authorization": "x",
     }
     assert Redactor().redact_value(data) == {
         "password": "[redacted:secret]",
@@ -119,6 +124,8 @@ def test_redact_value_walks_data() -> None:
         "list": [("TOKEN=[redacted:secret]", None)],
         "tokens": "5",
         "key": "k",
+        "Set-Cookie": ["[redacted:secret]", ("[redacted:secret]",)],
+        "proxy-authorization": "[redacted:secret]",
     }
 
 
@@ -222,3 +229,70 @@ def test_secret_without_a_value_is_refused() -> None:
         Secret("github", None)  # type: ignore[arg-type]
     with pytest.raises(errors.BadArguments):
         Secret("", "x")
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[redaction._KnownValues]:
+    """The known values of a process of its own."""
+    values = redaction._KnownValues()
+    monkeypatch.setattr(redaction, "_known", values)
+    yield values
+
+
+def hidden(value: str) -> bool:
+    return Redactor().redact(f"it is {value}!") == "it is [redacted]!"
+
+
+@pytest.mark.usefixtures("known")
+def test_a_secret_that_lives_is_known() -> None:
+    """However many others were made since."""
+    key = Secret("key", "the key in constant use")
+    for n in range(3000):
+        Secret("other", f"value of request {n}")
+    assert hidden(key.reveal())
+    assert hidden("value of request 2999")
+    assert not hidden("value of request 0")
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("use", ["made", "revealed", "made elsewhere"])
+def test_a_secret_in_use_is_known_for_longer(use: str) -> None:
+    """Each use puts it in front of those that were used before, also when it is gone by then."""
+    secrets = [Secret("key", "the key in use")]
+    others = [Secret("other", f"value {n:9}") for n in range(999)]
+    if use == "revealed":
+        secrets[0].reveal()
+    elif use == "made":
+        secrets = [Secret("key", "the key in use")]
+    else:
+        Secret("another name", "the key in use")
+    secrets.clear()
+    others.clear()
+    for n in range(999):
+        Secret("more", f"new value {n:9}")
+    assert hidden("the key in use")
+    Secret("more", "one more value")
+    assert not hidden("the key in use")
+
+
+@pytest.mark.usefixtures("known")
+def test_secrets_made_by_threads_are_all_known() -> None:
+    """None is lost when several are made at once."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    made: list[Secret] = []
+
+    def make(thread: int) -> None:
+        for n in range(200):
+            made.append(Secret("n", f"value {thread} of {n:9}"))
+            Redactor().redact("text")
+
+    try:
+        threads = [threading.Thread(target=make, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(made) == 800 and all(hidden(one.reveal()) for one in made)

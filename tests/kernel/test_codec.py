@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import CodeNotFound, NotStorable
 from holdfast.kernel import classes, codec
-from holdfast.kernel.encoded import change_text
+from holdfast.kernel.encoded import redacted
 
 
 class Colour(enum.Enum):
@@ -552,24 +552,38 @@ def test_preview_keeps_its_limit(value: object, limit: int) -> None:
 def test_changing_no_text_changes_nothing(value: object) -> None:
     """With a redactor that finds nothing, the bytes stay as they are."""
     data = codec.encode(value)
-    assert change_text(data, lambda text: text) == data
+    assert redacted(data, Replacing("", "")) == data
 
 
-def test_changed_text_leaves_keys_and_classes_alone() -> None:
-    """Each text in the value is changed, also inside instances; keys, names and other values stay."""
+class Replacing:
+    """A redactor that replaces one word."""
+
+    def __init__(self, word: str, by: str) -> None:
+        self._word = word
+        self._by = by
+
+    def redact(self, text: str) -> str:
+        return text.replace(self._word, self._by) if self._word else text
+
+    def redact_under(self, name: str, text: str) -> str:
+        return "under name" if self._word and name == "name" else self.redact(text)
+
+
+def test_redacted_text_leaves_fields_and_classes_alone() -> None:
+    """Each text in the value is redacted, keys and bytes too; fields, classes and other values stay."""
     value = [
-        {"k": "key"},
-        ("key", b"key"),
+        {"k": "key", "key": 1},
+        ("key", b"key", b"\xff"),
         Point3(1.0, tags=["key"], z="a\udcffkey"),
         Model(name="key"),
         Word.HELLO,
     ]
-    data = change_text(codec.encode(value), lambda text: text.replace("key", "***"))
+    data = redacted(codec.encode(value), Replacing("key", "***"))
     expected = [
-        {"k": "***"},
-        ("***", b"key"),
+        {"k": "***", "***": 1},
+        ("***", b"***", b"\xff"),
         Point3(1.0, tags=["***"], z="a\udcff***"),
-        Model(name="***"),
+        Model(name="under name"),
         Word.HELLO,
     ]
     assert codec.decode(data) == expected

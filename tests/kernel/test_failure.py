@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import json
+import pathlib
 import subprocess
 import threading
+import uuid
+from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import errors
 from holdfast.errors import StepError
+from holdfast.kernel import codec
 from holdfast.kernel.events import Failure
 from holdfast.kernel.failure import as_recorded, capture, rebuild, round_trips
+from holdfast.redaction import Redactor
 
 
 class ApiError(Exception):
@@ -301,7 +308,7 @@ def test_an_attribute_that_cannot_be_stored_is_a_stand_in() -> None:
 def test_the_stand_in_is_the_same_live_and_in_replay(exc: Exception) -> None:
     """What is raised live is what the log gives, and not the original, which has more."""
     exc.add_note("a note")
-    failure, live = as_recorded(exc, lambda text: text)
+    failure, live = as_recorded(exc, Redactor())
     assert live is not exc
     assert (type(live), str(live), live.__notes__) == (type(exc), str(exc), ["a note"])
     again = rebuild(msgspec.json.decode(msgspec.json.encode(failure), type=Failure))
@@ -328,12 +335,100 @@ def test_a_class_that_is_gone_gives_a_step_error() -> None:
     assert type(other) is StepError
 
 
+class Replacing:
+    """A redactor that knows one value and one name."""
+
+    def redact(self, text: str) -> str:
+        return text.replace("s3cret", "***")
+
+    def redact_under(self, name: str, text: str) -> str:
+        return "***" if name == "password" else self.redact(text)
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    password: str
+
+
+class Extra(pydantic.BaseModel, extra="allow"):
+    password: str = "s3cret"
+
+
+SECRETIVE: dict[str, Any] = {
+    "a key": {"s3cret": 1},
+    "a key among others that JSON lacks": {"s3cret": 1, 2: 3},
+    "a key of a default dict": defaultdict(list, {"s3cret": [1]}),
+    "a key of an ordered dict": OrderedDict(s3cret=1),
+    "a key that is a tuple": {("s3cret", 1): 2},
+    "a counted text": Counter(["s3cret"]),
+    "text under a name": {"password": "plain"},
+    "text under a name, deeper": {"headers": [{"password": ["plain", b"plain"]}]},
+    "text under a name in a default dict": defaultdict(str, password="plain"),
+    "a field": Point(1, "plain"),
+    "a field of a model": Extra(password="plain"),
+    "an extra value of a model": Extra(s3cret=1),
+    "bytes": b"GET /?k=s3cret",
+    "bytes that are no text": b"\xff\xfes3cret\x00",
+    "a byte array": bytearray(b"s3cret"),
+    "text that UTF-8 cannot carry": "\udcffs3cret",
+    "a path": pathlib.PurePosixPath("/s3cret/file"),
+}
+
+
+@pytest.mark.parametrize("place", ["args", "attribute"])
+@pytest.mark.parametrize("kind", SECRETIVE)
+def test_every_kind_of_value_is_redacted(kind: str, place: str) -> None:
+    """In arguments and attributes: known values wherever they stand, any value under a name that says so. The
+    exception keeps its class, and each value its type."""
+    exc = ApiError(1, "b")
+    value = SECRETIVE[kind]
+    if place == "args":
+        exc.args = (value,)
+    else:
+        exc.part = value  # type: ignore[attr-defined]
+    failure = capture(exc, Replacing())
+    again = rebuild(failure)
+    assert type(again) is ApiError
+    found = again.args[0] if place == "args" else again.part  # type: ignore[attr-defined]
+    assert type(found) is type(value)
+    shown = f"{found!r} {failure.args!r} {failure.attributes!r} {codec.decode(failure.args)}"
+    hidden = {base64.b64encode(one)[:5].decode() for one in (b"s3cret", b"plain")}
+    assert "***" in shown and "s3cret" not in shown and "plain" not in shown
+    assert not any(one in shown for one in hidden)
+
+
+def test_attributes_are_redacted_by_name() -> None:
+    """As the fields of a value are. A name that holds a secret is redacted too."""
+    exc = ApiError(1, "b")
+    exc.password = "plain"  # type: ignore[attr-defined]
+    exc.token = 5  # type: ignore[attr-defined]
+    exc.key_s3cret = 1  # type: ignore[attr-defined]
+    failure = capture(exc, Replacing())
+    again = rebuild(failure)
+    assert (again.password, again.token) == ("***", 5)  # type: ignore[attr-defined]
+    assert vars(again)["key_***"] == 1
+    assert b"s3cret" not in msgspec.json.encode(failure)
+
+
+@pytest.mark.parametrize(
+    "exc", [UnicodeDecodeError("utf-8", b"\xff k=s3cret", 0, 1, "no"), KeyError(b"s3cret")], ids=repr
+)
+def test_bytes_in_builtin_errors_are_redacted(exc: Exception) -> None:
+    """What their constructors want is bytes, and stays bytes."""
+    failure = capture(exc, Replacing())
+    again = rebuild(failure)
+    assert type(again) is type(exc)
+    assert "***" in repr(again.args) and "s3cret" not in f"{again!r} {again.args} {vars(again)}"
+    assert getattr(again, "object", b"***").count(b"***") == 1
+
+
 def test_text_is_redacted_everywhere() -> None:
     """Message, traceback, arguments, attributes and causes pass the redactor, so it does not round-trip."""
     exc = ApiError(401, "bad key s3cret")
     exc.headers = {"auth": ("s3cret",)}  # type: ignore[attr-defined]
     exc.__cause__ = ValueError("s3cret too")
-    failure = stored(raised(exc), redact=lambda text: text.replace("s3cret", "***"))
+    failure = stored(raised(exc), redactor=Replacing())
     assert b"s3cret" not in msgspec.json.encode(failure)
     again = rebuild(failure)
     assert isinstance(again, ApiError)
@@ -345,7 +440,9 @@ def test_text_is_redacted_everywhere() -> None:
 def test_a_redactor_that_finds_nothing_keeps_the_original() -> None:
     """Where redaction changes nothing the exception round-trips."""
     exc = ApiError(401, "fine")
-    assert round_trips(exc, stored(exc, redact=str))
+    exc.password = ""  # type: ignore[attr-defined]
+    exc.body = {"$k": b"\xff\x00", uuid.UUID(int=1): [Point(1, "")]}  # type: ignore[assignment]
+    assert round_trips(exc, stored(exc, redactor=Redactor()))
 
 
 def test_a_cause_that_cannot_be_rebuilt_counts() -> None:

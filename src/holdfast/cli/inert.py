@@ -26,7 +26,10 @@ _BLANK = frozenset(
 )  # fmt: skip
 """Characters that count as letters or marks and are not seen."""
 _SELECTORS = re.compile("([\ufe0e\ufe0f])([\ufe0e\ufe0f]+)")
-_COLOUR = re.compile("\x1b\\[([0-9;:]*)m")
+_COLOUR = re.compile("\x1b\\[([0-9;:]{0,64})m")
+"""Longer ones are marked as any other control sequence."""
+_SUBPARAMETERS = re.compile("4:[0-5]|[345]8:5:[0-9]+|[345]8:2(?::[0-9]*){3,6}")
+"""A kind of underline, and a colour by its number or its parts, written with colons."""
 _HARMLESS = frozenset((*range(8), 9, *range(20, 28), 29, *range(30, 50), 53, 55, 59, *range(90, 108)))
 """What colours and weights may be: all but `conceal`."""
 _RESET = "\x1b[0m"
@@ -95,15 +98,22 @@ def printed(text: str, *, colour: bool, live: bool = False) -> str:
 
 
 def _is_harmless(codes: str) -> bool:
-    numbers = [int(one or 0) for one in re.split("[;:]", codes)]
-    at = 0
-    while at < len(numbers):
-        if numbers[at] in (38, 48, 58):  # a colour by its number, or by its parts
-            at += {5: 3, 2: 5}.get(numbers[at + 1] if at + 1 < len(numbers) else 0, 1)
-            continue
-        if numbers[at] not in _HARMLESS:
+    """Whether a terminal that splits at `;` first, as terminals do, finds nothing but colours and weights. A
+    colour that is not complete is none: the terminal would take the number after it for a code."""
+    parameters = codes.split(";")
+    while parameters:
+        first = parameters.pop(0)
+        if ":" in first:
+            if not _SUBPARAMETERS.fullmatch(first):
+                return False
+        elif int(first or 0) in (38, 48, 58):
+            count = {"5": 1, "2": 3}.get(parameters.pop(0) if parameters else "", 0)
+            parts, parameters = parameters[:count], parameters[count:]
+            # A terminal that does not know 58 would take the parts for codes.
+            if not count or len(parts) < count or ":" in "".join(parts) or (first == "58" and "8" in parts):
+                return False
+        elif int(first or 0) not in _HARMLESS:
             return False
-        at += 1
     return True
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.cli.terminal import err
 
@@ -34,11 +34,13 @@ def page(lines: Iterable[str], until: int) -> None:
             err.offer(text)
             return
         _give(terminal, pager.pid)
+        end = signal.SIGTERM
         try:
-            _feed(pager, text, until)
+            if _feed(pager, text, until) == "stopped":
+                end = signal.SIGKILL  # a SIGTERM would wait until it continues
         finally:
             if pager.poll() is None:
-                os.killpg(pager.pid, signal.SIGTERM)
+                os.killpg(pager.pid, end)
             pager.wait()
 
 
@@ -56,16 +58,18 @@ def _command() -> list[str]:
     return []
 
 
-def _feed(pager: subprocess.Popen[bytes], text: str, until: int) -> None:
-    """Write as much as it reads, and wait for its end."""
+def _feed(pager: subprocess.Popen[bytes], text: str, until: int) -> Literal["ended", "stopped", "called"]:
+    """Write as much as it reads, and wait for its end. Ctrl-Z stops it, and no shell continues it."""
     assert pager.stdin is not None
     left = memoryview(text.encode("utf-8", "replace"))
     os.set_blocking(pager.stdin.fileno(), False)
-    while pager.poll() is None:
+    while pager.returncode is None:
+        if _has_stopped(pager):
+            return "stopped"
         wants = [pager.stdin] if left else []
         stop, ready, _ = select.select([until], wants, [], _LOOK_EVERY_S)
         if stop:
-            return
+            return "called"
         if ready:
             try:
                 left = left[os.write(pager.stdin.fileno(), left) :]
@@ -73,19 +77,34 @@ def _feed(pager: subprocess.Popen[bytes], text: str, until: int) -> None:
                 left = left[:0]
             if not left:
                 pager.stdin.close()
+    return "ended"
+
+
+def _has_stopped(pager: subprocess.Popen[bytes]) -> bool:
+    """Whether it was stopped. Its end is noted too: `Popen.poll` sees no stop, and macOS has no `waitid`."""
+    pid, status = os.waitpid(pager.pid, os.WNOHANG | os.WUNTRACED)
+    if pid and os.WIFSTOPPED(status):
+        return True
+    if pid:
+        pager.returncode = os.waitstatus_to_exitcode(status)
+    return False
 
 
 @contextmanager
 def _in_the_foreground() -> Iterator[int]:
     """The terminal, which the pager gets for itself, so that Ctrl-C in it is not a signal to the run. At the
-    end it is ours again."""
+    end it is ours again, and in the mode that it was in."""
+    import termios
+
     terminal = os.open("/dev/tty", os.O_RDWR)
+    mode = termios.tcgetattr(terminal)
     # A process in the background that takes the terminal back is stopped, unless it ignores this.
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         yield terminal
     finally:
         _give(terminal, os.getpgrp())
+        termios.tcsetattr(terminal, termios.TCSADRAIN, mode)
         signal.signal(signal.SIGTTOU, before)
         os.close(terminal)
 

@@ -42,6 +42,7 @@ class Progress:
         self._run_id = ""
         self._early: list[LogEvent] = []
         """What happened before `begin`: a started run does not wait for its title."""
+        self._failed_to_print = False
         self.on_release: Callable[[], None] | None = None
         """Called when a run was released, from any thread."""
 
@@ -79,8 +80,16 @@ class Progress:
         elif event.type == "Emitted":
             say(f"  {of}{clean(event.data['name'])}: {_emitted(event.data['value'])}")
 
-    def on_output(self, run_id: str, step: str, source: str, text: str) -> None:  # noqa: ARG002
-        """A piece of a command's output."""
+    def on_output(self, run_id: str, step: str, source: str, text: str) -> None:
+        """A piece of a command's output. If it cannot be shown, the command does not fail: the log has it."""
+        try:
+            self._print(source, text)
+        except Exception as error:
+            if not self._failed_to_print:
+                self._failed_to_print = True
+                say(f"  the output of {clean(step)} cannot be shown ({error!r}): `holdfast logs {run_id}`")
+
+    def _print(self, source: str, text: str) -> None:
         if self._whole and source == "stdout" and not self._keep_stdout:
             out.printed(text, live=True)
         else:
@@ -143,9 +152,9 @@ class LiveProgress(Progress):
     def _take(self, event: LogEvent) -> None:
         self._picture.see(event)
 
-    def on_output(self, run_id: str, step: str, source: str, text: str) -> None:
+    def _print(self, source: str, text: str) -> None:
         if self._console is None:
-            super().on_output(run_id, step, source, text)
+            super()._print(source, text)
             return
         from rich.text import Text
 

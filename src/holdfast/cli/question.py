@@ -9,7 +9,7 @@ from typing import Literal
 from holdfast.cli import pager
 from holdfast.cli.gates import GateView, heading, shown_text
 from holdfast.cli.rows import broken
-from holdfast.cli.terminal import clean, err, say
+from holdfast.cli.terminal import clean, err, say, split
 
 _ROWS = 30  # so many rows of what is to be decided, or what fits on the terminal
 _AROUND = 6  # rows for the heading and the question
@@ -27,7 +27,7 @@ class Question:
         self.comment = ""
         self._typed = b""
         self._asks_why = False
-        self._lines = [clean(line.expandtabs(4)) for line in shown_text(gate.shown).splitlines()]
+        self._lines = [clean(line.expandtabs(4)) for line in split(shown_text(gate.shown))]
         say([("\n" + heading(gate), "bold")])
         self._unseen = self._show_first()
         _forget_typed()  # before this was shown, nobody can have answered it
@@ -54,10 +54,7 @@ class Question:
                 f"{count:,} of {total:,} lines {'is' if count == 1 else 'are'}" if total > 1 else "A part is"
             )
             ways = f"{many} not shown: show all (s), {ways}"
-        self._prompt(ways)
-
-    def _prompt(self, text: str) -> None:
-        err.offer(text)
+        err.offer(ways)
 
     def hear(self, data: bytes, pipe: int) -> Literal["approved", "rejected", "later"] | None:
         """The answer, once a line has one. The end of the input decides nothing. While all of it is shown,
@@ -81,7 +78,7 @@ class Question:
                 continue
             self._asks_why = word in _REJECT
             known = "s, a, r or l? " if self._unseen else "a, r or l? "
-            self._prompt("why (empty for no comment)? " if self._asks_why else known)
+            err.offer("why (empty for no comment)? " if self._asks_why else known)
         return None
 
     def _show_all(self, pipe: int) -> None:

@@ -282,8 +282,9 @@ def pad(text: str, width: int) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The lines of a text: other characters that end a line somewhere stay in them, and are marked there."""
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    """The lines of a text, which end with LF, CRLF or CR. Other characters that end a line somewhere stay in
+    them, and are marked there."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -12,7 +12,7 @@ from holdfast.engine import drive as sync_driver
 from holdfast.engine import step_output
 from holdfast.engine.mailbox import Waiter
 from holdfast.engine.perform import Body, Call, Outcome, completion
-from holdfast.engine.scope import current
+from holdfast.engine.scope import current, in_body
 from holdfast.engine.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.task_factory import body_task
 from holdfast.errors import NotStorable, StepTimeout
@@ -78,8 +78,7 @@ class StraightBody(TaskTurn):
             return
         engine = call.execution.engine
         engine.flusher.unwatch(call)
-        if call.output is not None:
-            step_output.keep(call)
+        step_output.close(call)
         try:
             self.append = completion(call, self.value, self)
             engine.store.append_soon(self.append, self._acknowledged)
@@ -92,8 +91,7 @@ class StraightBody(TaskTurn):
     def _ended(self, _: object) -> None:
         if self.append is None:
             self._call.execution.engine.flusher.unwatch(self._call)
-            if self._call.output is not None:
-                step_output.keep(self._call)
+            step_output.close(self._call)
             self.deliver()
 
     def _acknowledged(self, append: Append) -> None:
@@ -114,11 +112,8 @@ async def run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancelle
     body = request.hook or call.spec.body
     waiter = Waiter(loop)
     if call.spec.is_async if request.hook is None else _is_async(request.hook):
-        token = current.set(call)
-        try:
+        with in_body(call):
             task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s, waiter))
-        finally:
-            current.reset(token)
         stop = _cancel_when_stopped(call.execution, loop, task)
     else:
         threads = call.execution.engine.threads()

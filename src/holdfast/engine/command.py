@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import time
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +18,7 @@ import msgspec
 
 from holdfast.engine.arguments import Digested, Signature
 from holdfast.engine.drive import drive, look_for_takeover
+from holdfast.engine.output_buffer import OutputBuffer
 from holdfast.engine.perform import Call, Spec, doubt
 from holdfast.engine.policy import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.process import NO_OUTPUT, Exit, Process, SupervisorLost
@@ -27,7 +27,6 @@ from holdfast.engine.scope import InsideStep, current, on_this_thread
 from holdfast.engine.treelock import drop_lock, tree_is_dead
 from holdfast.engine.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
-from holdfast.kernel import commands as c
 from holdfast.kernel.events import Effect, Isolate
 from holdfast.kernel.identity import check_step_name, check_text, name_of_program
 from holdfast.project import explained
@@ -36,12 +35,11 @@ from holdfast.redaction import Secret, revealed
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
     from holdfast.redaction import Redactor
+    from holdfast.store.port import Append
 
 _GRACE_S = 2.0
 _HURRY_S = 0.4
 """Between SIGTERM and SIGKILL: when a run stops, and when it is cancelled."""
-_OUTPUT_PIECE = 16 * 1024
-_OUTPUT_AGE_S = 0.5
 _FROM_OUTSIDE = ("signalled", "supervisor_lost")
 
 
@@ -263,7 +261,14 @@ def _run(
     locks = command_locks(run.engine.home, run.id)
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
-    output = _Output(call)
+    output = OutputBuffer(call, _append)
+
+    def take(source: str, text: str) -> None:
+        output.take(source, text)
+        if run.engine.on_output is not None:
+            run.engine.on_output(run.id, call.key, source, text)
+        output.tick()
+
     started: list[Process] = []
     try:
         with explained(locks):
@@ -274,7 +279,7 @@ def _run(
             env={**os.environ, **({} if call.guard is None else call.guard.environment), **added},
             lock_path=lock,
             stdin=None if words.stdin is None else revealed(words.stdin).encode(),
-            on_output=output.take,
+            on_output=take,
             on_quiet=output.flush,
             on_start=started.append,
             redactor=run.engine.redactor,
@@ -366,47 +371,10 @@ def _limit(call: Call, timeout_s: float | None) -> float | None:
     return left if timeout_s is None else min(timeout_s, left)
 
 
-class _Output:
-    """Pieces of output on their way into the log, in order. A command that writes faster than the
-    store waits for it; nothing waits for the disk."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._source = ""
-        self._text: list[str] = []
-        self._size = 0
-        self._since = 0.0
-        self._lost = False
-
-    def take(self, source: str, text: str) -> None:
-        if source != self._source:
-            self.flush()
-        if not self._text:
-            self._since = time.monotonic()
-        self._source = source
-        self._text.append(text)
-        self._size += len(text)
-        listener = self._call.execution.engine.on_output
-        if listener is not None:
-            listener(self._call.execution.id, self._call.key, source, text)
-        if self._size >= _OUTPUT_PIECE or time.monotonic() - self._since >= _OUTPUT_AGE_S:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what there is. Never by two threads at once: the process's own, and after its end ours."""
-        text = "".join(self._text)
-        self._text, self._size = [], 0
-        if not text or self._lost:
-            return
-        run = self._call.execution
-        try:
-            entry = run.entry([c.CaptureOutput(self._call.key, self._source, text)], durable=False)
-            run.engine.store.append(entry)
-        except Exception as error:
-            self._lost = True
-            run.lose(error)
-        else:
-            run.engine.tell(entry)
+def _append(run: Execution, entry: Append) -> None:
+    """A command that writes faster than the store waits for it; nothing waits for the disk."""
+    run.engine.store.append(entry)
+    run.engine.tell(entry)
 
 
 @workflow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.engine import step_output
 from holdfast.engine.execution import OutcomeAppend
 from holdfast.engine.perform import Body, Call, Outcome, Pause, Request, completion, perform
-from holdfast.engine.scope import current
+from holdfast.engine.scope import current, in_body
 from holdfast.engine.thread_delivery import ThreadTurn
 from holdfast.errors import NotStorable, OwnershipLost, StepTimeout, StoreError
 from holdfast.kernel.history import OUTCOMES
@@ -117,8 +117,7 @@ def _go_straight(call: Call) -> Any:
         if token is not None:
             current.reset(token)
         flusher.unwatch(call)
-        if call.output is not None:
-            step_output.keep(call)
+        step_output.close(call)
     if failed is None:
         try:
             commit(run, completion(call, value))
@@ -229,13 +228,11 @@ def _join(overdue: threading.Thread | None) -> None:
 
 
 def _run(body: Callable[..., Any], call: Call) -> Outcome:
-    token = current.set(call)
-    try:
-        own = call.own()
-        value = body(*own.args, **own.kwargs)
-        own.warn_of_changes()
-        return Outcome(value)
-    except BaseException as error:
-        return Outcome(None, error)
-    finally:
-        current.reset(token)
+    with in_body(call):
+        try:
+            own = call.own()
+            value = body(*own.args, **own.kwargs)
+            own.warn_of_changes()
+            return Outcome(value)
+        except BaseException as error:
+            return Outcome(None, error)

@@ -79,9 +79,8 @@ class Engine:
         location: Location | None = None,
     ) -> None:
         prepare()
-        self._captures = options.capture_output
-        if self._captures:
-            step_output.begin()
+        if options.capture_output:
+            step_output.begin(self)
         self.store = store
         self.home = home
         self.clock = clock
@@ -366,9 +365,7 @@ class Engine:
         for run in self.unasked:
             warn_if_unasked(run)
         self.unasked.clear()
-        if self._captures:
-            self._captures = False
-            step_output.end()
+        step_output.end(self)
         self.follower.close()
         if self._loop_thread is not None:
             self._loop_thread.close()

@@ -107,7 +107,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     if not isinstance(error, Exception):
         return Ending((release,), Outcome(None, execution.interrupted(error).error))
     failed = steps_behind(error)
-    failure, error = as_recorded(error, execution.engine.redactor.redact)
+    failure, error = as_recorded(error, execution.engine.redactor)
     return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
 
 

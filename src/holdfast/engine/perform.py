@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.engine.arguments import Digested, OwnArguments, Signature
     from holdfast.engine.atomic import Guard
     from holdfast.engine.delivery import Turn
-    from holdfast.engine.step_output import StepOutput
+    from holdfast.engine.output_buffer import OutputBuffer
 
 _NO_KWARGS: dict[str, Any] = {}
 
@@ -117,6 +117,7 @@ class Call(InsideStep):
         "kwargs",
         "ordinal",
         "output",
+        "output_closed",
         "overdue",
         "since",
         "spec",
@@ -152,8 +153,10 @@ class Call(InsideStep):
         """The thread of an attempt that took too long and has not returned yet."""
         self.guard: Guard | None = None
         """Of a `workspace` step under way: what keeps its files."""
-        self.output: StepOutput | None = None
-        """What its body has printed and the log does not have yet."""
+        self.output: OutputBuffer | None = None
+        """Of a body that has printed something."""
+        self.output_closed = False
+        """Whether its body has ended: what is printed after that is not kept."""
 
     def begin(self) -> None:
         engine = self.execution.engine
@@ -360,13 +363,13 @@ def _attempt(
                     call.guard.begun()
                 if run.control is not None and run.control.at_once:
                     raise run.control
+            step_output.open_for(call)
             run.engine.flusher.watch(call)
             try:
                 outcome = yield _body(call)
             finally:
                 run.engine.flusher.unwatch(call)
-                if call.output is not None:
-                    step_output.keep(call)
+                step_output.close(call)
             if call.guard is not None and outcome is not None:
                 from holdfast.engine.atomic import leave
 
@@ -435,7 +438,7 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
         run.interrupted(error)
         raise error
     deserves_retry = _deserves_retry(call, error)
-    failure, error = as_recorded(error, run.engine.redactor.redact)
+    failure, error = as_recorded(error, run.engine.redactor)
     mark_step(error, call.key)
     return Failed(failure, deserves_retry), Outcome(None, error)
 
@@ -505,7 +508,12 @@ def _resolve_doubt(
     run = call.execution
     if call.spec.verify is None:
         raise run.stop(doubt(call, why))
-    answer = yield Body(call.spec.verify, None)
+    call.attempt = run.state.steps[call.key].attempt
+    step_output.open_for(call)
+    try:
+        answer = yield Body(call.spec.verify, None)
+    finally:
+        step_output.close(call)
     assert answer is not None
     if answer.error is not None:
         raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -68,6 +70,21 @@ class InsideStep:
 
 
 current: ContextVar[Scope | InsideStep | None] = ContextVar("holdfast_scope", default=None)
+later_attempt: ContextVar[tuple[InsideStep, int] | None] = ContextVar("holdfast_later_attempt", default=None)
+"""The attempt of the body here, where it is not the first: what an earlier one left running has another."""
+
+
+@contextmanager
+def in_body(call: InsideStep) -> Iterator[None]:
+    """Inside, the scope is the body of the call's attempt."""
+    token = current.set(call)
+    later = later_attempt.set((call, call.attempt)) if call.attempt > 1 else None
+    try:
+        yield
+    finally:
+        if later is not None:
+            later_attempt.reset(later)
+        current.reset(token)
 
 
 def on_this_thread(scope: Scope) -> bool:

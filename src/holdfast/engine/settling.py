@@ -41,7 +41,7 @@ def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any,
         if outcome == "done":
             result, blob, blobs = engine.store_value(value, f"the value for step {key}")
         elif outcome == "fail":
-            error = capture(StepError("Settled", why or "settled as failed"), engine.redactor.redact)
+            error = capture(StepError("Settled", why or "settled as failed"), engine.redactor)
         command = c.SettleStep(run_id, key, outcome, by, result, blob, error, abandoned=not held)
         attempt = _Attempt(engine, state, command, blobs)
         engine.store.command(run_id, attempt.decide, after=state.version)

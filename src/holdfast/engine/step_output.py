@@ -1,10 +1,12 @@
 """What a Python step prints and logs, kept in the log of its run.
 
-`sys.stdout` and `sys.stderr` are wrapped while a Holdfast is open: everything is passed on first, as it is.
+While a Holdfast is open, `sys.stdout` and `sys.stderr` are wrapped: everything is passed on first, unchanged.
 What is written in the context of a step's body also goes into the log, redacted, as the output of a command
-does. The scope variable tells steps apart, so threads and tasks that have a context of their own do not mix.
-What is written outside of steps is not kept. `logging` is seen where its records are made: no handler is
-added, so a program's own configuration means what it meant.
+does. Steps are told apart by their context: threads and tasks with a context of their own do not mix. What is
+written outside of steps, or after the attempt has ended, is not kept.
+
+A record of `logging` is kept if a handler took it, as the program's filters left it: the methods that pass
+records to handlers are wrapped too. No handler is added, so the program's configuration means what it meant.
 """
 
 from __future__ import annotations
@@ -13,104 +15,40 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from holdfast.engine.scope import InsideStep, current
-from holdfast.kernel import commands as c
-from holdfast.redaction import StreamRedactor
+from holdfast.engine.output_buffer import OutputBuffer
+from holdfast.engine.scope import InsideStep, current, later_attempt
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.execution import Execution
     from holdfast.engine.perform import Call
-
-_MOST = 1024 * 1024
-"""So many characters of an attempt's output are kept."""
-_PIECE = 16 * 1024
-_AGE_S = 0.5
-_LOGGING = logging.__file__
-_CUT = "\n[holdfast: what it printed after this is not kept]\n"
+    from holdfast.store.port import Append
 
 
-class StepOutput:
-    """The output of one attempt on its way into the log, in order. Thread-safe; it waits for no disk."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._attempt = call.attempt
-        self._lock = threading.Lock()
-        self._redactors: dict[str, StreamRedactor] = {}
-        self._source = ""
-        self._text: list[str] = []
-        self._size = 0
-        self._kept = 0
-        self._since = 0.0
-
-    def take(self, source: str, text: str) -> None:
-        with self._lock:
-            if self._kept > _MOST:
-                return
-            self._kept += len(text)
-            if self._kept > _MOST:
-                text = f"{text[: _MOST - self._kept or None]}{_CUT}"
-            if source not in self._redactors:
-                self._redactors[source] = StreamRedactor(self._call.execution.engine.redactor)
-            self._add(source, self._redactors[source].feed(text.encode("utf-8", "replace")))
-            if self._size >= _PIECE or self._is_old():
-                self._write()
-
-    def tick(self) -> None:
-        """What has waited long goes into the log, while the step goes on."""
-        with self._lock:
-            if self._text and self._is_old():
-                self._write()
-
-    def close(self) -> None:
-        """The body has ended: all of it goes into the log, in front of the outcome."""
-        with self._lock:
-            for source, redactor in self._redactors.items():
-                self._add(source, redactor.flush())
-            self._write()
-
-    def _add(self, source: str, text: str) -> None:
-        if not text:
-            return
-        if source != self._source:
-            self._write()
-            self._source = source
-        if not self._text:
-            self._since = self._call.execution.engine.clock.monotonic()
-        self._text.append(text)
-        self._size += len(text)
-
-    def _is_old(self) -> bool:
-        return self._call.execution.engine.clock.monotonic() - self._since >= _AGE_S
-
-    def _write(self) -> None:
-        text = "".join(self._text)
-        self._text, self._size = [], 0
-        run = self._call.execution
-        if not text or not run.state.owner:  # it has ended, and somebody still prints
-            return
-        command = c.CaptureOutput(self._call.key, self._source, text, self._attempt)
-        try:
-            entry = run.entry([command], durable=False)
-        except Exception as error:
-            run.lose(error)
-            return
-        run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
+def open_for(call: Call) -> None:
+    """A body of the call begins that is not its first one: what it prints is kept."""
+    call.output = None
+    call.output_closed = False
 
 
-def keep(call: Call) -> None:
-    """The call's body has ended."""
-    output, call.output = call.output, None
-    if output is not None:
+def close(call: Call) -> None:
+    """The body has ended: what it printed goes into the log, in front of the outcome."""
+    call.output_closed = True
+    if call.output is not None:
         with _busy:
-            output.close()
+            call.output.close()
 
 
 class _Busy(threading.local):
     """Set while this thread passes something on or keeps it: what that writes in turn is not kept again."""
 
     is_set = False
+    record: logging.LogRecord | None = None
+    """The one that is passed to handlers, and `taken`, what their filters made of it if one took it."""
+    taken: logging.LogRecord | None = None
 
     def __enter__(self) -> None:
         self.is_set = True
@@ -120,18 +58,30 @@ class _Busy(threading.local):
 
 
 _busy = _Busy()
+_opening = threading.Lock()
 
 
-def _take(inside: InsideStep, source: str, text: str) -> None:
-    """Keep what was written in a step, if its output is kept. Of a `secret` step nothing is."""
+def _keep(inside: InsideStep, source: str, text: str) -> None:
+    """Keep what was written in a step's body. The caller has set `_busy`."""
     call = cast("Call", inside)
-    if not _process.counts(call) or call.spec.kind != "step" or call.spec.secret:
+    if call.output_closed or call.execution.engine not in _process.engines:
         return
+    if call.attempt > 1 and later_attempt.get() != (call, call.attempt):
+        return  # a thread or task of an earlier attempt still runs
     output = call.output
     if output is None:
-        output = call.output = StepOutput(call)
-    with _busy:
-        output.take(source, text)
+        if call.spec.kind != "step" or call.spec.secret:
+            return
+        with _opening:
+            output = call.output
+            if output is None:
+                output = call.output = OutputBuffer(call, _append, call.execution.engine.redactor)
+    output.take(source, text)
+
+
+def _append(run: Execution, entry: Append) -> None:
+    """It waits for no disk: the body may run in an event loop."""
+    run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
 
 
 class Tee:
@@ -144,23 +94,24 @@ class Tee:
     def write(self, text: str) -> int:
         if _busy.is_set:
             return self._stream.write(text)
-        with _busy:
+        try:
+            _busy.is_set = True
             written = self._stream.write(text)
-        inside = current.get()
-        # A handler of `logging` writes what was kept when its record was made.
-        if isinstance(inside, InsideStep) and sys._getframe(1).f_code.co_filename != _LOGGING:
-            _take(inside, self._source, text)
-        return written
+            inside = current.get()
+            if isinstance(inside, InsideStep):
+                _keep(inside, self._source, text)
+            return written
+        finally:
+            _busy.is_set = False
 
-    def writelines(self, lines: Any) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __iter__(self) -> Any:
-        return iter(self._stream)
+    # Programs write `with sys.stdout as file`, where that may be a file; Python looks these up in the class.
 
     def __enter__(self) -> Tee:
         return self
@@ -169,35 +120,84 @@ class Tee:
         self.flush()
 
 
+class _Hook:
+    """A method that is wrapped. Each wrapper calls the method that it has found, never one that is looked up
+    later: others may wrap the same method before and after, and a wrapper may stay below theirs."""
+
+    def __init__(self, owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+        self._owner = owner
+        self._name = name
+        self._found = getattr(owner, name)
+        self._ours = wrap(self._found)
+        setattr(owner, name, self._ours)
+
+    def remove(self) -> None:
+        if getattr(self._owner, self._name) is self._ours:
+            setattr(self._owner, self._name, self._found)
+
+
+def _calling_handlers(found: Callable[[logging.Logger, logging.LogRecord], None]) -> Any:
+    """For `Logger.callHandlers`, which is called after the filters of the logger."""
+
+    def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+        inside = current.get()
+        if _busy.is_set or not isinstance(inside, InsideStep) or record.name == "holdfast":
+            return found(logger, record)
+        try:
+            _busy.is_set = True
+            _busy.record = record
+            found(logger, record)
+            if _busy.taken is not None:
+                _keep(inside, "log", _line(_busy.taken))
+        finally:
+            _busy.is_set = False
+            _busy.record = _busy.taken = None
+
+    return call_handlers
+
+
+def _handling(found: Callable[[logging.Handler, logging.LogRecord], Any]) -> Any:
+    """For `Handler.handle`, which says whether its filters let the record pass, or what they made of it."""
+
+    def handle(handler: logging.Handler, record: logging.LogRecord) -> Any:
+        passed = found(handler, record)
+        if passed and record is _busy.record:  # a handler may log something itself
+            if isinstance(passed, logging.LogRecord) and passed is not record:
+                _busy.taken = passed
+            elif _busy.taken is None:
+                _busy.taken = record
+        return passed
+
+    return handle
+
+
 class _Process:
-    """The wrapped streams of this process, and how many engines need them."""
+    """What is wrapped in this process, and the engines that need it."""
 
     def __init__(self) -> None:
+        self.engines: set[Engine] = set()
         self._lock = threading.Lock()
-        self._users = 0
-        self._pid = os.getpid()
-        self._factory: Any = None
+        self._hooks: list[_Hook] = []
         os.register_at_fork(after_in_child=self._leave)
 
-    def counts(self, call: Call) -> bool:
-        return self._users > 0 and call.execution.engine.options.capture_output and self._pid == os.getpid()
-
-    def begin(self) -> None:
+    def begin(self, engine: Engine) -> None:
         with self._lock:
-            self._pid = os.getpid()
-            self._users += 1
-            if self._users == 1:
-                self._factory = logging.getLogRecordFactory()
-                logging.setLogRecordFactory(self._make_record)
+            self.engines.add(engine)
+            if not self._hooks:
+                self._hooks = [
+                    _Hook(logging.Logger, "callHandlers", _calling_handlers),
+                    _Hook(logging.Handler, "handle", _handling),
+                ]
         self.wrap()
 
-    def end(self) -> None:
+    def end(self, engine: Engine) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users:
+            self.engines.discard(engine)
+            if self.engines:
                 return
-            if logging.getLogRecordFactory() == self._make_record:
-                logging.setLogRecordFactory(self._factory)
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks = []
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if isinstance(stream, Tee):
@@ -210,16 +210,9 @@ class _Process:
         if type(sys.stderr) is not Tee and sys.stderr is not None:
             sys.stderr = cast(TextIO, Tee(sys.stderr, "stderr"))
 
-    def _make_record(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
-        record: logging.LogRecord = self._factory(*args, **kwargs)
-        inside = current.get()
-        if isinstance(inside, InsideStep) and not _busy.is_set and record.name != "holdfast":
-            _take(inside, "log", _line(record))
-        return record
-
     def _leave(self) -> None:
-        """In a forked child: the store is the parent's."""
-        self._users = 0
+        """In a forked child the stores are the parent's. What is wrapped stays so, and keeps nothing."""
+        self.engines = set()
         self._lock = threading.Lock()
 
 

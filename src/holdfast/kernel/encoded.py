@@ -1,9 +1,9 @@
-"""Encoded values as text to read, and their text changed in place; no class of theirs is loaded."""
+"""Encoded values as text to read, and their text redacted in place; no class of theirs is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+import base64
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -14,7 +14,8 @@ _RENDER_LIMIT: Final = 64 * 1024
 # Tags whose payload is [a head of ours, the values]: only the second is the user's.
 _FIELDED: Final = frozenset({"$dataclass", "$struct", "$namedtuple", "$model"})
 _HEADED: Final = frozenset({"$defaultdict", "$deque", "$path"})
-_VALUES: Final = frozenset({"$tuple", "$set", "$frozenset", "$dict", "$ordered", "$counter"})
+_ITEMS: Final = frozenset({"$tuple", "$set", "$frozenset"})
+_PAIRS: Final = frozenset({"$dict", "$ordered", "$counter"})
 _BRACKETS: Final = {"$tuple": "({})", "$set": "{{{}}}", "$frozenset": "{{{}}}"}
 
 
@@ -28,34 +29,85 @@ def preview(data: bytes, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"[:limit]
 
 
-def change_text(data: bytes, change: Callable[[str], str]) -> bytes:
-    """The encoded value with `change` applied to each text in it; keys, class names and other tags stay."""
-    return msgspec.json.encode(_changed(msgspec.json.decode(data), change))
+class Redacting(Protocol):
+    """What hides secrets in text."""
+
+    def redact(self, text: str) -> str: ...
+
+    def redact_under(self, name: str, text: str) -> str:
+        """The text that stands under a name, such as `password`."""
+        ...
 
 
-def _changed(node: Any, change: Callable[[str], str]) -> object:
-    if isinstance(node, str):
-        return _text(change(node))
-    if isinstance(node, list):
-        return [_changed(item, change) for item in node]
-    if not isinstance(node, dict):
+def redacted(data: bytes, by: Redacting, name: str = "") -> bytes:
+    """The encoded value with each text in it redacted, by the name of its key or field;
+    `name` is that of the whole. Keys are redacted too. Names of fields and classes stay, and other tags."""
+    return msgspec.json.encode(_Redaction(by).of(msgspec.json.decode(data), name))
+
+
+class _Redaction:
+    def __init__(self, by: Redacting) -> None:
+        self._by = by
+
+    def of(self, node: Any, name: str = "") -> object:
+        if isinstance(node, str):
+            return _text(self._changed(node, name))
+        if isinstance(node, list):
+            return [self.of(item, name) for item in node]
+        if not isinstance(node, dict):
+            return node
+        tag = _tag(node)
+        if not tag:
+            return {self._by.redact(key): self.of(item, key) for key, item in node.items()}
+        payload = node[tag]
+        if tag in _ITEMS:
+            return {tag: self.of(payload, name)}
+        if tag in _PAIRS:
+            return {tag: self._pairs(payload)}
+        if tag == "$defaultdict":
+            return {tag: [payload[0], self._pairs(payload[1])]}
+        if tag in _HEADED:
+            return {tag: [payload[0], self.of(payload[1], name)]}
+        if tag == "$model":
+            return {tag: [payload[0], self._model(payload[1])]}
+        if tag in _FIELDED:
+            return {tag: [payload[0], self._fields(payload[1])]}
+        if tag in ("$bytes", "$bytearray"):
+            return {tag: self._bytes(payload, name)}
+        if tag == "$str":
+            return _text(self._changed(scalars.str_in(payload), name))
+        if isinstance(payload, str):  # such as a UUID
+            changed = self._changed(payload, name)
+            return node if changed == payload else changed
         return node
-    tag = _tag(node)
-    if not tag:
-        return {key: _changed(item, change) for key, item in node.items()}
-    payload = node[tag]
-    if tag == "$str":
-        return _text(change(scalars.str_in(payload)))
-    if tag in _VALUES:
-        return {tag: _changed(payload, change)}
-    if tag in _FIELDED:
-        # In a model, `set` holds the names of fields.
-        fixed = "set" if tag == "$model" else None
-        fields = {key: item if key == fixed else _changed(item, change) for key, item in payload[1].items()}
-        return {tag: [payload[0], fields]}
-    if tag in _HEADED:
-        return {tag: [payload[0], _changed(payload[1], change)]}
-    return node
+
+    def _changed(self, text: str, name: str) -> str:
+        return self._by.redact_under(name, text) if name else self._by.redact(text)
+
+    def _pairs(self, pairs: list[list[Any]]) -> object:
+        return [[self.of(key), self.of(item, key if isinstance(key, str) else "")] for key, item in pairs]
+
+    def _fields(self, fields: dict[str, Any]) -> dict[str, object]:
+        return {key: self.of(item, key) for key, item in fields.items()}
+
+    def _model(self, parts: dict[str, Any]) -> dict[str, object]:
+        """`set` has names, of fields and of extra values; names of the latter are the user's data."""
+        fields = parts["fields"]
+        return {
+            group: self._fields(part)
+            if group in ("fields", "private") and not _tag(part)
+            else [one if one in fields else self.of(one) for one in part]
+            if group == "set"
+            else self.of(part)
+            for group, part in parts.items()
+        }
+
+    def _bytes(self, payload: str, name: str) -> str:
+        text = base64.b64decode(payload).decode("utf-8", "surrogateescape")
+        changed = self._changed(text, name)
+        if changed == text:
+            return payload
+        return base64.b64encode(changed.encode("utf-8", "surrogateescape")).decode()
 
 
 def _text(text: str) -> object:
@@ -85,7 +137,7 @@ def _render(node: Any) -> str:
 def _render_tagged(tag: str, payload: Any) -> str:
     if tag in _BRACKETS:
         return _BRACKETS[tag].format(", ".join(map(_render, payload)))
-    if tag in ("$dict", "$ordered", "$counter"):
+    if tag in _PAIRS:
         return f"{{{', '.join(f'{_render(key)}: {_render(item)}' for key, item in payload)}}}"
     if tag == "$enum":
         return f"{_class(payload[0])}.{payload[1]}"

@@ -9,7 +9,7 @@ with its name, message and what could be stored.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, Literal
 
@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError, NotStorable, StepError
 from holdfast.kernel import classes, codec, kept, validation
-from holdfast.kernel.encoded import change_text
+from holdfast.kernel.encoded import Redacting, redacted
 from holdfast.kernel.events import NOTHING, Failure
 
 _STEP_MARK: Final = "__holdfast_step__"
@@ -33,16 +33,11 @@ _EXCEPTIONS: Final = 1_000
 
 
 Inner = Failure | Literal["cause", "context"]
-Redact = Callable[[str], str]
 
 
-def _unchanged(text: str) -> str:
-    return text
-
-
-def capture(exc: BaseException, redact: Redact = _unchanged) -> Failure:
-    """The exception as data; never raises. Each text in it has passed `redact`."""
-    return _Taking(redact).exception(exc, ())
+def capture(exc: BaseException, redactor: Redacting | None = None) -> Failure:
+    """The exception as data; never raises. Everything in it that is text has passed the redactor."""
+    return _Taking(redactor).exception(exc, ())
 
 
 def rebuild(failure: Failure) -> BaseException:
@@ -82,10 +77,10 @@ def _has_stand_ins(failure: Failure) -> bool:
     return any(one is not None and _has_stand_ins(one) for one in others)
 
 
-def as_recorded(error: BaseException, redact: Redact) -> tuple[Failure, BaseException]:
+def as_recorded(error: BaseException, redactor: Redacting) -> tuple[Failure, BaseException]:
     """The error as data, and the object to raise now: the original if replay will raise its equal,
     otherwise the one that replay will raise, with the original's traceback."""
-    failure = capture(error, redact)
+    failure = capture(error, redactor)
     if round_trips(error, failure):
         return failure, error
     return failure, rebuild(failure).with_traceback(error.__traceback__)
@@ -131,9 +126,12 @@ def _facts(failure: Failure) -> Failure:
 class _Taking:
     """One capture: how text is redacted, and how many more exceptions may be written."""
 
-    def __init__(self, redact: Redact) -> None:
-        self.redact = redact
+    def __init__(self, redactor: Redacting | None) -> None:
+        self.redactor = redactor
         self.left = _EXCEPTIONS
+
+    def redact(self, text: str) -> str:
+        return text if self.redactor is None else self.redactor.redact(text)
 
     def exception(self, exc: BaseException, outer: tuple[BaseException, ...]) -> Failure:
         self.left -= 1
@@ -194,10 +192,11 @@ class _Parts:
 
     def attributes(self, exc: BaseException) -> msgspec.Raw:
         stored: dict[str, msgspec.Raw] = {}
-        for name, value in _attributes(exc):
-            data = self._encoded(self._without_exception(name, value)) if _is_name(name) else None
+        for found, value in _attributes(exc):
+            name = self._taking.redact(str(found))
+            data = self._encoded(self._without_exception(name, value), name) if _is_name(found) else None
             if data is None:
-                self.lost.append(str(name))
+                self.lost.append(name)
             else:
                 stored[name] = data
         return msgspec.Raw(msgspec.json.encode(stored)) if stored else NOTHING
@@ -220,14 +219,14 @@ class _Parts:
         self.inner[name] = failure
         return None
 
-    def _encoded(self, value: object) -> msgspec.Raw | None:
+    def _encoded(self, value: object, name: str = "") -> msgspec.Raw | None:
         try:
             try:
                 data = codec.encode(value)
             except NotStorable:
                 data = codec.encode(kept.reduce(value, codec.encode))
-            redact = self._taking.redact
-            return msgspec.Raw(data if redact is _unchanged else change_text(data, redact))
+            redactor = self._taking.redactor
+            return msgspec.Raw(data if redactor is None else redacted(data, redactor, name))
         except Exception:
             # Whatever the state of an exception does when it is looked at, the failure itself is recorded.
             return None
