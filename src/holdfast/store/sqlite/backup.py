@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple, Protocol
 
 import apsw
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import (
     BadInput,
     NotFound,
@@ -45,7 +46,6 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _PAGES_AT_ONCE: Final = 4096
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NOT_OFFERED: Final = (errno.EINVAL, errno.ENOTSUP)
 
 
 class Backup(NamedTuple):
@@ -397,17 +397,6 @@ def remove(path: Path) -> None:
 
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno not in _NOT_OFFERED:  # by this kind of filesystem
-            raise
-    finally:
-        os.close(fd)
 
 
 def _tag(store: Path) -> str:

@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import apsw
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import BadInput, NotFound, StoreCorrupt, StoreForeign, StoreHeld, StoreNewer
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import sql
@@ -36,7 +37,6 @@ from holdfast.store.sqlite.backup import (
     remove,
     silent,
     stamp,
-    sync_directory,
 )
 from holdfast.store.sqlite.connection import (
     APPLICATION_ID,
