@@ -32,7 +32,7 @@ from holdfast.errors import (
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.attachment import Attachment, attach, read_attachment
-from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.connection import connect, has_hot_journal, translate
 from holdfast.store.sqlite.seal import is_whole, read_seal, seal
 
 Progress = Callable[[str, int, int], None]
@@ -186,6 +186,8 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
                     os.fsync(fd)
                     progress("copying", pages.page_count - pages.remaining, pages.page_count)
             db.pragma("journal_mode", "delete")
+            # A copy is another store. Also the deleted bytes go: whoever gets the copy must not know them.
+            db.execute(f"PRAGMA secure_delete=ON; {sql.query('remove_token')}")
         finally:
             db.close(True)
     finally:
@@ -309,6 +311,8 @@ def holds(path: Path, store: Path, *, files: bool = False) -> bool:
 
 def _end(path: Path, order: Literal["ASC", "DESC"]) -> tuple[object, object]:
     """The first or the last event of a log, and its incarnation."""
+    if has_hot_journal(path):
+        raise StoreCorrupt(f"{path} has a rollback journal beside it that holdfast did not write; remove it")
     db = connect(path)
     try:
         event = db.execute(f"SELECT position, hash FROM events ORDER BY position {order} LIMIT 1").get
