@@ -187,7 +187,8 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
                     progress("copying", pages.page_count - pages.remaining, pages.page_count)
             db.pragma("journal_mode", "delete")
             # A copy is another store. Also the deleted bytes go: whoever gets the copy must not know them.
-            db.execute(f"PRAGMA secure_delete=ON; {sql.query('remove_token')}")
+            db.pragma("secure_delete", True)
+            db.execute(sql.query("remove_token"))
         finally:
             db.close(True)
     finally:
