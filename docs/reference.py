@@ -31,6 +31,8 @@ EXIT_CODES = {
 }
 OTHER_VARIABLES = {
     "HOLDFAST_DEBUG": "1: where a command fails, also print the traceback",
+    "HOLDFAST_TRUST": "directories, separated by `:`, in which all settings and stores are trusted, whoever owns or can "
+    "write them: for containers and CI jobs. Whole paths; counts in the environment alone, not in `.env`",
     "HOLDFAST_STEP_ROOT": "set by holdfast for a command that works on files, to the root that it has for itself: a "
     "`holdfast run` inside it that wants the same root is refused, because it would wait for itself",
 }
@@ -113,7 +115,7 @@ def settings_page() -> str:
         "",
         "`home`, `workspace` and `backup_dir` in a file of the project count only once you have allowed them with",
         "`holdfast trust`, and so does every setting of a file that another user owns or can write: the exit code is 9",
-        "until then ([decision 0012](decisions/0012-trust.md)).",
+        "until then ([decision 0012](decisions/0012-trust.md)). Where nothing is kept, `export HOLDFAST_TRUST=DIR` does the same.",
         "",
         "| key | variable | type | default | |",
         "|---|---|---|---|---|",

@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.durable_file import create_file, replace_file, sync_directory
 from holdfast.errors import (
     BadWorkspace,
     NotFound,
@@ -279,7 +280,7 @@ def _settle(found: _Found, root: Path, data_home: Path, mint: Callable[[], str])
         if _record(project.home, project.id) is None:
             _set_aside(project.home / CARD_FILE)
         device, inode = _inode(root) or (None, None)
-        _write(project.home / CARD_FILE, _card(project, device=device, inode=inode), mode=0o600)
+        replace_file(project.home / CARD_FILE, _card(project, device=device, inode=inode))
     return project
 
 
@@ -306,17 +307,20 @@ def _point(project: Project, state: State) -> bool:
             _set_aside(path)
         path.parent.mkdir(exist_ok=True)
         # First, so that git never sees the pointer.
-        _write(path.with_name(".gitignore"), "*\n", mode=0o644, replace=False)
-        return _write(path, _card(project), mode=0o644, replace=state == "good")
+        create_file(path.with_name(".gitignore"), b"*\n", mode=0o644)
+        if state != "good":
+            return create_file(path, _card(project), mode=0o644)
+        replace_file(path, _card(project), mode=0o644)
+        return True
     except OSError:
         return True
 
 
-def _card(project: Project, **more: int | None) -> str:
+def _card(project: Project, **more: int | None) -> bytes:
     import json
 
     card = {"id": project.id, "name": project.name, "root": str(project.root), **more}
-    return json.dumps(card, indent=2) + "\n"
+    return json.dumps(card, indent=2).encode() + b"\n"
 
 
 def _set_aside(path: Path) -> None:
@@ -328,40 +332,6 @@ def _set_aside(path: Path) -> None:
         number += 1
         aside = path.with_name(f"{path.name}.corrupt.{number}")
     path.rename(aside)
-
-
-def _write(path: Path, text: str, *, mode: int, replace: bool = True) -> bool:
-    """Write atomically and durably; without `replace`, False when the file is there already."""
-    import tempfile
-
-    fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(text)
-            os.fchmod(fd, mode)
-            file.flush()
-            os.fsync(fd)
-        if replace:
-            Path(temporary).replace(path)
-        elif not _link(temporary, path):
-            return False
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    _sync_directory(path.parent)
-    return True
-
-
-def _link(temporary: str, path: Path) -> bool:
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError:
-        # A filesystem without hard links; the lock keeps out all but users of another data directory.
-        if os.path.lexists(path):
-            return False
-        Path(temporary).rename(path)
-    return True
 
 
 def _pointer(root: Path) -> Path:
@@ -417,15 +387,7 @@ def _make_private(directory: Path) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     directory.mkdir(exist_ok=True)  # another process may have made it just now, for the same purpose
     directory.chmod(0o700)
-    _sync_directory(directory.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_directory(directory.parent)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ SETTINGS_FILE = "holdfast.toml"
 
 OTHER_VARIABLES: tuple[str, ...] = (
     "HOLDFAST_DEBUG",  # tracebacks instead of one sentence; read by the CLI
+    "HOLDFAST_TRUST",  # directories in which settings and stores are trusted; read from the environment alone
     "HOLDFAST_STEP_ROOT",  # the workspace of the step that a command runs in; set by the engine
 )
 """Variables that begin with `HOLDFAST_` and are no settings, so that they are not taken for misspelt ones."""

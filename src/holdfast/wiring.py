@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast import project, trust
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.errors import NotFound, NotTrusted, SettingsError, StoreError
+from holdfast.errors import BadInput, NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
@@ -64,16 +64,15 @@ def find_place(
     chosen = resolved.settings.home
     if chosen is not None:
         home = project.expand(chosen, environ=environ, cwd=cwd)
-        _refuse_shared(home)
-        if not create and needs_store and not may_have_store(home):
-            raise NotFound(f"there is no store in {chosen} yet; `holdfast run` makes one")
-        if create or needs_store:
-            home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     else:
         home = project.open_project(
             root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
         ).home
-        _refuse_shared(home)
+    _refuse_shared(home)
+    if not create and needs_store and not may_have_store(home):
+        raise NotFound(f"there is no store in {chosen or home} yet; `holdfast run` makes one")
+    if chosen is not None and (create or needs_store):
+        home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     _check_text(home)
     return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
 
@@ -85,12 +84,13 @@ def untrusted(root: Path, resolved: Resolved) -> list[str]:
         for key in resolved.moved
     ]
     for source in resolved.sources:
-        fault = trust.fault(source.status)
+        fault = trust.fault(source.status, _own_users())
         if fault:
             doubts.append(f"{source.name} {fault}")
-    if doubts and trust.is_trusted(project.data_home(os.environ), root, resolved.digest):
+    if not doubts or _is_named(root):
         return []
-    return doubts
+    content = trust.project_content(root, resolved.digest)
+    return [] if trust.is_trusted(project.data_home(os.environ), "project", root, content) else doubts
 
 
 def refuse_untrusted(root: Path, resolved: Resolved) -> None:
@@ -98,34 +98,128 @@ def refuse_untrusted(root: Path, resolved: Resolved) -> None:
     if doubts:
         raise NotTrusted(
             f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
-            f"read them, then allow them with `holdfast trust {shlex.quote(str(root))}`"
+            f"read them, then allow them with `holdfast trust {shlex.quote(str(root))}`, or in a container "
+            f"or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
         )
+
+
+TRUST = "HOLDFAST_TRUST"
+"""The variable by which the user names directories in which all settings and stores are trusted."""
+
+
+def _is_named(directory: Path) -> bool:
+    """Whether the user's environment names the directory, or one that it lies in."""
+    given = os.environ.get(TRUST, "")
+    names = [name for name in given.split(os.pathsep) if name]
+    for name in names:
+        if not name.startswith("/"):
+            # `.` in a profile would trust whatever directory the user goes to.
+            raise SettingsError(f"{TRUST} has {name!r}; write the whole path of the directory")
+    return any(directory.resolve().is_relative_to(Path(name).resolve()) for name in names)
+
+
+def _own_users() -> frozenset[int]:
+    """Whose files are as good as the user's own: root, who can change everything anyway; and for root under
+    `sudo` those of the user who called it, as git has it."""
+    behind = os.environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and behind.isascii() and behind.isdecimal() and len(behind) <= 10:
+        return frozenset({0, int(behind)})
+    return frozenset({0, os.geteuid()})
 
 
 def _refuse_shared(home: Path) -> None:
     """Raise NotTrusted for a store that others can change, or that leads elsewhere."""
-    fault = trust.store_fault(home, project.DATABASE)
+    refuse_unsafe(home)
+    obstacle = "" if is_own(home) else trust.way_out(home)
+    if obstacle:
+        raise NotTrusted(f"the store in {home} comes from somewhere else, and {obstacle}")
+
+
+def refuse_unsafe(home: Path) -> None:
+    """Raise NotTrusted for a store that others can change, or whose database is not safe to open."""
+    fault = "" if _is_named(home) else trust.store_fault(home, project.DATABASE, _own_users())
     if fault:
+        where = shlex.quote(str(home))
+        if may_have_store(home):
+            way = f'make it yours with `chown -R "$USER" {where}` and `chmod -R go-w {where}`'
+        else:
+            way = f"name a directory in it, which holdfast makes for you alone: `--home {where}/holdfast`"
         raise NotTrusted(
-            f'the store cannot be trusted: {fault}. Make it yours with `chown -R "$USER" '
-            f"{shlex.quote(str(home))}` and `chmod go-w {shlex.quote(str(home))}` if you know where it comes "
-            "from, or name another one with --home"
+            f"the store cannot be trusted: {fault}. If you know where it comes from, {way}; or trust all who "
+            f"can write there with `export {TRUST}={where}`"
         )
-    link = "" if is_own(home) else trust.way_out(home)
-    if link:
-        raise NotTrusted(
-            f"the store in {home} comes from somewhere else, and {link} in it is a symbolic link that leads "
-            "out of it; remove the link"
-        )
+    danger = _danger(home)
+    if danger:
+        raise NotTrusted(f"the store in {home} is not safe to open: {danger}; remove that file")
+
+
+def _danger(home: Path) -> str:
+    """Why opening the database would change it, or another file, by what somebody put beside it. Into the
+    data home nobody does."""
+    if _is_in_data_home(home):
+        return ""
+    from holdfast.store.sqlite.connection import has_hot_journal
+
+    database = home / project.DATABASE
+    if has_hot_journal(database):
+        return f"{database}-journal is a rollback journal, which a store never has"
+    return trust.companion_fault(database)
 
 
 def is_own(home: Path) -> bool:
     """Whether the store is the user's own: it lies in the data home, or this user made or trusted it."""
+    return _is_in_data_home(home) or _is_named(home) or _is_known(home, token_of(home))
+
+
+def _is_in_data_home(home: Path) -> bool:
     data_home = project.data_home(os.environ)
-    if home.parent == data_home or home.parent.resolve() == data_home.resolve():
-        return True
-    content = trust.database_content(home, project.DATABASE)
-    return trust.is_proven(data_home, home) or trust.is_trusted(data_home, home, content)
+    return home.parent == data_home or home.parent.resolve() == data_home.resolve()
+
+
+def _is_known(home: Path, token: str) -> bool:
+    """Whether it is the very database that this user made or trusted here."""
+    data_home = project.data_home(os.environ)
+    return bool(token) and (
+        trust.is_proven(data_home, home, token)
+        or trust.is_trusted(data_home, "store", home, trust.store_content(token))
+    )
+
+
+def token_of(home: Path) -> str:
+    """The token of a store that this user may have made or trusted; empty for any other."""
+    if not trust.may_be_known(project.data_home(os.environ), home) or _danger(home):
+        return ""
+    from holdfast.store.sqlite.token import read_token
+
+    return read_token(home / project.DATABASE)
+
+
+def trust_store(home: Path) -> None:
+    """Record that the user trusts the store. Its database gets a token that whoever made it does not know:
+    another database in its place is not trusted."""
+    refuse_unsafe(home)
+    database = home / project.DATABASE
+    if database.is_symlink():
+        raise BadInput(f"{database} is a symbolic link; trust the directory of the file that it leads to")
+    from holdfast.store.sqlite.token import set_token
+
+    token = token_of(home)
+    if not _is_known(home, token):
+        token = set_token(database, renew=True)
+    trust.trust(project.data_home(os.environ), "store", home, trust.store_content(token))
+
+
+def _prove(home: Path) -> None:
+    """Let a store that this user has just made be known as his; in the data home it is anyway."""
+    if _is_in_data_home(home):
+        return
+    from holdfast.store.sqlite.token import set_token
+
+    try:
+        token = set_token(home / project.DATABASE)
+    except StoreError:
+        return  # it is used all the same, as one from elsewhere
+    trust.prove(project.data_home(os.environ), home, token)
 
 
 def refuse_foreign_code(home: Path) -> None:
@@ -195,8 +289,8 @@ def open_store(place: Place) -> SqliteStore:
 
     is_new = not may_have_store(place.home)
     store = SqliteStore(place.home, durability=place.resolved.settings.durability)
-    if is_new and not is_own(place.home):
-        trust.prove(project.data_home(os.environ), place.home)
+    if is_new:
+        _prove(place.home)
     return store
 
 
@@ -356,18 +450,22 @@ def restore_backup(
     place: Place, source: Path, at: datetime, *, refuse: Callable[[], None], progress: Progress
 ) -> RestoredBackup:
     """Make a backup that was inspected the store, with the files that it holds: they are read and compared
-    first, and are there before the store is. Raises as `restore` does; then nothing has changed."""
+    first, and are there before the store is. The store is the user's own then, if it is new or was so before.
+    Raises as `restore` does; then nothing has changed."""
     from holdfast.store.sqlite.attachment import read_attachment
     from holdfast.store.sqlite.backup import explained, partial_progress, refuse_without_room
     from holdfast.store.sqlite.restore import restore
     from holdfast.workspace.transfer import importing, note_without_files
 
     refuse()
+    is_users = not may_have_store(place.home) or is_own(place.home)
     directory = saved_files(place)
     with explained(source):
         attached = None if is_kept_store(source) else read_attachment(source)
     if attached is None:
         done = restore(source, place.home, at, refuse=refuse, progress=progress)
+        if is_users:
+            _prove(place.home)
         kept = is_kept_store(source)
         note_without_files(directory, "" if kept else source.name)
         return RestoredBackup(done, -1 if kept else None)
@@ -377,6 +475,8 @@ def restore_backup(
         file.seek(attached.offset)
         with importing(file, directory, told, attached.size) as files:
             done = restore(source, place.home, at, refuse=refuse, before=files.adopt, progress=progress)
+            if is_users:
+                _prove(place.home)
             damaged = files.damaged
     note_without_files(directory, "")
     return RestoredBackup(done, attached.files, damaged)

@@ -436,7 +436,188 @@ def test_links_lead_out_of_no_foreign_store(world: World, name: str) -> None:
     assert world.untouched() == before
 
 
+def replaced_by_a_pull(world: World, home: Path) -> None:
+    """Put the attacker's database in the place of the one that is there, into the same inode: as `git pull`
+    does with a file that is ignored, on a filesystem that uses inodes again."""
+    with (home / "holdfast.db").open("r+b") as file:
+        file.truncate()
+        file.write((world.repo.with_name("pristine") / ".hf" / "holdfast.db").read_bytes())
+    for suffix in ("-wal", "-shm"):
+        (home / f"holdfast.db{suffix}").unlink(missing_ok=True)
+
+
+def test_another_database_in_the_place_of_ones_own_is_foreign(world: World) -> None:
+    """The user makes a store where the project's settings say; then the repository brings another one."""
+    shutil.rmtree(world.repo / ".hf")
+    tell(world.repo, "holdfast.toml", home=".hf")
+    world("trust")
+    world("run", "--id", "mine", "true")
+    world("replay", "--all")
+    (world.repo / ".hf" / "workspace" / "link").symlink_to(world.home)
+    world("list")  # of his own store the user has links as he likes
+    (world.repo / ".hf" / "workspace" / "link").unlink()
+    replaced_by_a_pull(world, world.repo / ".hf")
+    assert "was not made by you" in world("replay", "--all", code=NOT_TRUSTED)
+    assert not world.canary.exists()
+
+
+def test_a_log_that_was_put_beside_ones_own_database_is_refused(world: World) -> None:
+    """SQLite takes a write-ahead log as part of the database: one that a checkout made is not read."""
+    home = world.home / "store"
+    world("--home", home, "run", "--id", "mine", "true")
+    log = home / "holdfast.db-wal"
+    log.write_bytes((world.repo.with_name("pristine") / ".hf" / "holdfast.db").read_bytes())
+    log.chmod(0o644)
+    before = (home / "holdfast.db").read_bytes()
+    assert "SQLite did not make it" in world("--home", home, "list", code=NOT_TRUSTED)
+    assert (home / "holdfast.db").read_bytes() == before
+    log.unlink()
+    world("--home", home, "replay", "--all")
+
+
+@pytest.mark.parametrize("command", ["list", "backup restore"])
+def test_a_rollback_journal_is_not_played(world: World, command: str) -> None:
+    """A journal may name a super-journal, which some versions of SQLite remove: any file of the user."""
+    home, keys = world.repo / ".hf", world.home / ".ssh" / "authorized_keys"
+    for suffix in ("-wal", "-shm"):
+        (home / f"holdfast.db{suffix}").unlink(missing_ok=True)
+    name = os.fsencode(keys)
+    journal = home / "holdfast.db-journal"
+    magic = bytes.fromhex("d9d505f920a163d7")
+    head = magic + b"\0" * 8 + b"\0\0\0\1" + b"\0\0\2\0" + b"\0\0\x08\0"
+    tail = [(513).to_bytes(4), name, len(name).to_bytes(4), sum(name).to_bytes(4), magic]
+    journal.write_bytes(head.ljust(512, b"\0") + b"".join(tail))
+    journal.chmod(0o600)
+    before = journal.read_bytes()
+    if command == "list":
+        assert "is a rollback journal" in world("--home", ".hf", "list", code=NOT_TRUSTED)
+    else:
+        assert "rollback journal" in world("backup", "restore", home / "holdfast.db", code=8)
+    assert keys.read_text() == "ssh-rsa mine" and journal.read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_listed_hides_no_link(tmp_path: Path, monkeypatch: Any) -> None:
+    """A link in a directory of mode 0300 is not seen, but can be written through."""
+    from holdfast import trust
+
+    (tmp_path / "workspace" / "large").mkdir(parents=True)
+    assert trust.way_out(tmp_path) == "" == trust.way_out(tmp_path / "not there")
+    listing = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if str(path).endswith("large"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert "cannot be looked through (Permission denied)" in trust.way_out(tmp_path)
+
+
+def test_a_restored_backup_is_the_users_own(world: World) -> None:
+    """Wherever the user restores it, and its store was his or is new. A backup does not hold the token."""
+    project = world.home / "project"
+    project.mkdir()
+    (project / "mine.py").write_text("from holdfast import workflow\n@workflow\ndef mine(): return 1\n")
+    world("--home", world.home / "a", "run", "--id", "m", "mine.py:mine", cwd=project)
+    for flags in ((), ("--without-files",)):
+        made = world("--home", world.home / "a", "backup", "create", *flags, cwd=project).split()[0]
+        from holdfast.store.sqlite.token import read_token
+
+        token = read_token(world.home / "a" / "holdfast.db")
+        assert token and token.encode() not in Path(made).read_bytes()
+        home = world.home / f"b{len(flags)}"
+        for _ in range(2):
+            world("--home", home, "backup", "restore", made, cwd=project)
+            world("--home", home, "replay", "m", cwd=project)
+    world("--home", world.repo / ".hf", "backup", "restore", made, cwd=project)
+    world("--home", world.repo / ".hf", "replay", "m", code=NOT_TRUSTED, cwd=project)
+
+
+# The user's own word
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_root_behind_sudo_has_the_files_of_who_called_it(world: World) -> None:
+    """As git has it; without sudo, files of another user are refused."""
+    tell(world.repo, "holdfast.toml", recover_limit=4)  # type: ignore[arg-type]
+    os.chown(world.repo / "holdfast.toml", NOBODY, NOBODY)
+    assert f"export HOLDFAST_TRUST={world.repo}" in " ".join(world("list", code=NOT_TRUSTED).split())
+    assert "no runs yet" in world("list", SUDO_UID=str(NOBODY))
+    world("list", code=NOT_TRUSTED, SUDO_UID="1" + str(NOBODY))
+
+
+def test_the_environment_names_what_is_trusted(world: World) -> None:
+    """In a container or a CI job one variable allows the settings and the stores in a directory; that of a
+    file of the project does not."""
+    tell(world.repo, ".env", home=".hf", trust=str(world.repo))
+    (world.repo / ".env").chmod(0o666)
+    (world.repo / ".hf").chmod(0o777)
+    world("list", code=NOT_TRUSTED)
+    assert "evil" in world("list", HOLDFAST_TRUST=f"/nowhere:{world.repo.parent}")
+    world("list", code=NOT_TRUSTED, HOLDFAST_TRUST=f"{world.repo}x")
+    assert "write the whole path" in world("list", code=2, HOLDFAST_TRUST=".")
+
+
+def test_a_mount_that_all_can_write_holds_a_store_in_a_directory_of_its_own(world: World) -> None:
+    """The sentence names a directory that can be used at once."""
+    mount = world.home / "mount"
+    mount.mkdir()
+    mount.chmod(0o777)
+    told = " ".join(world("run", "true", code=NOT_TRUSTED, HOLDFAST_HOME=str(mount)).split())
+    assert f"`--home {mount}/holdfast`" in told
+    world("--home", mount / "holdfast", "run", "true")
+    assert (mount / "holdfast").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_number_without_a_name_has_a_group_of_its_own(monkeypatch: Any) -> None:
+    """`docker run --user 4242:4242` with umask 002."""
+    from holdfast import trust
+
+    assert trust._is_only_member(4242, 4242)
+    assert not trust._is_only_member(4242, 0)
+    monkeypatch.setattr(trust, "_members", lambda gid: ["somebody"])
+    assert not trust._is_only_member(4242, 4242)
+
+
 # Trust
+
+
+def test_what_is_gone_or_broken_can_be_untrusted(world: World) -> None:
+    """One project with broken settings, and one that was deleted, stand in the way of no other."""
+    gone, broken = world.home / "gone", world.home / "broken"
+    for directory in (gone, broken, world.repo):
+        directory.mkdir(exist_ok=True)
+        tell(directory, "holdfast.toml", home=".hf")
+    shutil.copytree(world.repo / ".hf", gone / ".hf")
+    for directory in (gone, broken, world.repo):
+        world("trust", directory)
+    shutil.rmtree(gone)
+    (broken / "holdfast.toml").write_text("= broken")
+    listed = json.loads(world("trust", "--list", "--json"))
+    assert {one["directory"]: one["holds"] for one in listed if one["kind"] == "project"} == {
+        str(gone): False,
+        str(broken): False,
+        str(world.repo): True,
+    }
+    assert json.loads(world("untrust", gone, "--json"))["removed"] == [str(gone), str(gone / ".hf")]
+    assert json.loads(world("untrust", broken, "--json"))["removed"] == [str(broken)]
+    world("untrust", gone, code=3)
+    assert len(json.loads(world("trust", "--list", "--json"))) == 2
+
+
+def test_a_directory_may_be_project_and_store(world: World) -> None:
+    """`home = "."`: the settings are trusted, and so is the store."""
+    (world.repo / ".hf").rename(world.repo / "hf")
+    for path in (world.repo / "hf").iterdir():
+        path.rename(world.repo / path.name)
+    tell(world.repo, "holdfast.toml", home=".")
+    world("list", code=NOT_TRUSTED)
+    assert json.loads(world("trust", "--json"))["store"] == str(world.repo)
+    assert "evil" in world("list")
+    world("replay", "--all")
+    assert [one["kind"] for one in json.loads(world("trust", "--list", "--json"))] == ["project", "store"]
+    assert json.loads(world("untrust", "--json"))["removed"] == [str(world.repo)]
+    world("list", code=NOT_TRUSTED)
 
 
 def test_trust_is_for_a_directory_and_its_settings(world: World) -> None:
@@ -470,9 +651,7 @@ def test_a_store_is_trusted_by_itself(world: World) -> None:
     assert "trust" in world("--home", ".hf", "replay", "--all", code=NOT_TRUSTED)
     assert json.loads(world("trust", ".hf", "--json"))["store"] == str(world.repo / ".hf")
     world("--home", ".hf", "replay", "--all")
-    data = (world.repo / ".hf" / "holdfast.db").read_bytes()
-    (world.repo / ".hf" / "other").write_bytes(data)
-    (world.repo / ".hf" / "other").rename(world.repo / ".hf" / "holdfast.db")
+    replaced_by_a_pull(world, world.repo / ".hf")
     world("--home", ".hf", "replay", "--all", code=NOT_TRUSTED)
     world("trust", world.repo / "nowhere", code=3)
 
@@ -512,7 +691,8 @@ def test_a_group_of_ones_own_may_write(world: World, monkeypatch: pytest.MonkeyP
     tell(world.repo, "holdfast.toml", durability="process")
     path = world.repo / "holdfast.toml"
     path.chmod(0o664)
-    monkeypatch.setattr(trust, "_is_private_group", lambda gid: gid == path.stat().st_gid)
-    assert trust.fault(path.stat()) == ""
-    monkeypatch.setattr(trust, "_is_private_group", lambda gid: False)
-    assert "can be written by the group" in trust.fault(path.stat())
+    users = {os.geteuid(), 0}
+    monkeypatch.setattr(trust, "_is_private_group", lambda gid, users: gid == path.stat().st_gid)
+    assert trust.fault(path.stat(), users) == ""
+    monkeypatch.setattr(trust, "_is_private_group", lambda gid, users: False)
+    assert "can be written by the group" in trust.fault(path.stat(), users)

@@ -584,8 +584,8 @@ def test_a_full_disk_is_told(root: Path, data: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(StoreFull):
             open_project(root, data, mint=mint_from("aaaa"))
     assert open_project(root, data, mint=mint_from("bbbb")).id == "bbbb"
-    assert not list(root.rglob("*.tmp"))
-    assert not list(data.rglob("*.tmp"))
+    assert not list(root.rglob("tmp-*"))
+    assert not list(data.rglob("tmp-*"))
 
 
 def test_a_filesystem_without_hard_links(root: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -618,7 +618,7 @@ def test_a_pointer_that_keeps_changing_is_told(
 ) -> None:
     """A pointer that always comes and goes again ends in an error, not in a loop."""
     ids = (f"{number:08x}" for number in count())
-    monkeypatch.setattr(project_module, "_link", lambda temporary, path: False)
+    monkeypatch.setattr(project_module, "create_file", lambda path, data, mode: False)
     with pytest.raises(StoreError, match="keeps changing"):
         open_project(root, data, mint=ids.__next__)
 
@@ -661,7 +661,7 @@ def test_many_processes_at_first_use(root: Path, data: Path) -> None:
     homes = race(root, data)
     assert len(homes) == 1
     assert homes_in(data) == homes
-    assert not list(root.rglob("*.tmp"))
+    assert not list(root.rglob("tmp-*"))
 
 
 def test_many_processes_where_no_pointer_can_be(root: Path, data: Path) -> None:

@@ -38,12 +38,9 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def find_place(*, create: bool = False, home: Path | None = None) -> wiring.Place:
-    """Where the store is. Without `create` nothing is written, and NotFound says that there is none. With
+    """Where the store is. Without `create` nothing is written, and NotFound is raised if there is none. With
     `home`, the store is there, whatever project the working directory is of."""
-    place = wiring.find_place({"home": app.home() if home is None else str(home)}, create=create)
-    if not create and not wiring.may_have_store(place.home):
-        raise NotFound(f"there is no store in {place.home} yet; `holdfast run` makes one")
-    return place
+    return wiring.find_place({"home": app.home() if home is None else str(home)}, create=create)
 
 
 @contextmanager
@@ -90,6 +87,7 @@ def clear_progress() -> None:
 
 @contextmanager
 def open_to_execute(
+    place: wiring.Place | None = None,
     *,
     create: bool = False,
     home: Path | None = None,
@@ -97,11 +95,11 @@ def open_to_execute(
     on_output: Callable[[str, str, str, str], None] | None = None,
     to_look: bool = False,
 ) -> Iterator[tuple[Opened, Engine]]:
-    """A store with an engine on it. At the end live runs are stopped and released. With `to_look` no
-    operation that was cut off is finished, and no backup is made."""
+    """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
+    stopped and released. With `to_look` no operation that was cut off is finished, and no backup is made."""
     gc.enable()
     hear_warnings()
-    place = find_place(create=create, home=home)
+    place = place or find_place(create=create, home=home)
     store = wiring.open_store(place)
     try:
         engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)

@@ -76,7 +76,7 @@ def examine() -> Iterator[Check]:
     yield from _disk(place)
     try:
         yield from _file(place)
-        with access.open_to_read() as opened:
+        with access.open_to_read(place) as opened:
             yield from _owners(opened)
             yield from _runs(opened)
             yield from _operations(opened)

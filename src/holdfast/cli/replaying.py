@@ -58,7 +58,7 @@ def replay_command(
 
     place = access.find_place()
     wiring.refuse_foreign_code(place.home)
-    with access.open_to_execute(to_look=True) as (opened, engine):
+    with access.open_to_execute(place, to_look=True) as (opened, engine):
         if run is not None:
             ids = [opened.reading.find(run)]
         else:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from holdfast import project, settings, trust
+from holdfast import project, settings, trust, wiring
 from holdfast.cli.terminal import Line, clean, out, say
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import NotFound, SettingsError
+from holdfast.trust import Trusted
 
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -19,9 +20,8 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.command("trust")
 @_directory
 @click.option("--list", "listing", is_flag=True, help="List what is trusted.")
-@click.option("--remove", is_flag=True, help="Trust it no longer; the same as `holdfast untrust`.")
 @_json
-def trust_command(directory: Path | None, listing: bool, remove: bool, as_json: bool) -> None:
+def trust_command(directory: Path | None, listing: bool, as_json: bool) -> None:
     """Allow the settings of a project, or a store, that came from somewhere else.
 
     DIRECTORY is a project (default: the one that you are in), or the directory of a store. A project's files
@@ -29,14 +29,13 @@ def trust_command(directory: Path | None, listing: bool, remove: bool, as_json: 
     its files put back where it says. If the settings or the database become others, that needs trust again.
 
     What you make yourself needs no trust, and neither does a store that you name with --home or
-    HOLDFAST_HOME to resume its runs.
+    HOLDFAST_HOME to resume its runs. Where nothing is kept, as in a container or a CI job, the variable
+    HOLDFAST_TRUST names directories in which all is trusted, separated by `:`.
     """
-    if listing and (directory is not None or remove):
-        raise click.UsageError("--list takes no DIRECTORY and no --remove")
+    if listing and directory is not None:
+        raise click.UsageError("--list takes no DIRECTORY")
     if listing:
         _list(as_json)
-    elif remove:
-        _remove(directory, as_json)
     else:
         _trust(directory, as_json)
 
@@ -45,32 +44,44 @@ def trust_command(directory: Path | None, listing: bool, remove: bool, as_json: 
 @_directory
 @_json
 def untrust_command(directory: Path | None, as_json: bool) -> None:
-    """Take back what `holdfast trust` allowed, for DIRECTORY or the project that you are in."""
-    _remove(directory, as_json)
+    """Undo `holdfast trust` for DIRECTORY, which need not exist any more, or the project that you are in.
+
+    The store that was trusted with a project is no longer trusted either.
+    """
+    given = Path.cwd() if directory is None else directory.resolve()
+    data_home = project.data_home(os.environ)
+    with project.explained(data_home):
+        removed = trust.untrust(data_home, given)
+        if not removed and given.is_dir():
+            removed = trust.untrust(data_home, project.find_root(given, environ=os.environ))
+    if not removed:
+        raise NotFound(f"{given} is not trusted; `holdfast trust --list` shows what is")
+    if as_json:
+        out.json({"removed": removed})
+    else:
+        for one in removed:
+            out.line(["no longer trusted: ", (clean(one), "bold")])
 
 
 def _trust(directory: Path | None, as_json: bool) -> None:
     given = _given(directory)
     data_home = project.data_home(os.environ)
+    root = project.find_root(given, environ=os.environ)
+    is_store = (given / project.DATABASE).exists()
     with project.explained(data_home):
-        if (given / project.DATABASE).exists():
-            trusted = _store(given, data_home)
+        # A directory may be both: `home = "."`.
+        if not is_store or (given == root and settings.load(root=root, environ={}).sources):
+            trusted = _project(root, data_home)
         else:
-            trusted = _project(project.find_root(given, environ=os.environ), data_home)
+            trusted = {"directory": str(given), "settings": [], "store": None}
+        if is_store and trusted["store"] is None:
+            wiring.trust_store(given)
+            trusted["store"] = str(given)
     if as_json:
         out.json(trusted)
         return
     for line in _lines(trusted):
         out.line(line)
-
-
-def _store(home: Path, data_home: Path) -> dict[str, Any]:
-    """Trust in a store: whatever it names is used."""
-    fault = trust.store_fault(home, project.DATABASE)
-    if fault:
-        raise BadInput(f"{fault}; make it yours first: `chown` it, and `chmod go-w`")
-    trust.trust(data_home, home, trust.database_content(home, project.DATABASE))
-    return {"directory": str(home), "settings": [], "store": str(home)}
 
 
 def _project(root: Path, data_home: Path) -> dict[str, Any]:
@@ -89,42 +100,16 @@ def _project(root: Path, data_home: Path) -> dict[str, Any]:
     if resolved.settings.home is not None:
         home = project.expand(resolved.settings.home, environ=os.environ, cwd=root)
         if (home / project.DATABASE).exists():
-            store = _store(home, data_home)["store"]
-    trust.trust(data_home, root, resolved.digest)
-    return {"directory": str(root), "settings": said, "store": store}
-
-
-def _remove(directory: Path | None, as_json: bool) -> None:
-    given = _given(directory)
-    data_home = project.data_home(os.environ)
-    root = project.find_root(given, environ=os.environ)
-    candidates = dict.fromkeys((given, root))
-    with project.explained(data_home):
-        removed = [str(one) for one in candidates if trust.untrust(data_home, one)]
-        if directory is None or given == root:
-            removed += _untrust_store(root, data_home)
-    if not removed:
-        raise NotFound(f"{given} is not trusted; `holdfast trust --list` shows what is")
-    if as_json:
-        out.json({"removed": removed})
-    else:
-        for one in removed:
-            out.line(["no longer trusted: ", (clean(one), "bold")])
-
-
-def _untrust_store(root: Path, data_home: Path) -> list[str]:
-    """The store that the settings of a project name was trusted with them."""
-    chosen = settings.load(root=root, environ={}).settings.home if root.is_dir() else None
-    if chosen is None:
-        return []
-    home = project.expand(chosen, environ=os.environ, cwd=root)
-    return [str(home)] if trust.untrust(data_home, home) else []
+            wiring.trust_store(home)
+            store = home.resolve()
+    trust.trust(data_home, "project", root, trust.project_content(root, resolved.digest), store)
+    return {"directory": str(root), "settings": said, "store": store and str(store)}
 
 
 def _list(as_json: bool) -> None:
     data_home = project.data_home(os.environ)
     rows: list[dict[str, Any]] = [
-        {"directory": one.directory, "at": one.at, "holds": _holds(data_home, Path(one.directory))}
+        {"directory": one.directory, "kind": one.kind, "at": one.at, "holds": _holds(data_home, one)}
         for one in trust.listed(data_home)
     ]
     if as_json:
@@ -135,19 +120,27 @@ def _list(as_json: bool) -> None:
     width = max((len(clean(row["directory"])) for row in rows), default=0)
     for row in rows:
         state = "" if row["holds"] else "  changed since: trust it again"
-        line: Line = [clean(row["directory"]).ljust(width), (f"  {row['at']}", "dim"), (state, "yellow")]
+        kind = f"  {row['kind'].ljust(7)}"
+        line: Line = [
+            clean(row["directory"]).ljust(width),
+            kind,
+            (f"  {row['at']}", "dim"),
+            (state, "yellow"),
+        ]
         out.line(line)
 
 
-def _holds(data_home: Path, directory: Path) -> bool:
+def _holds(data_home: Path, trusted: Trusted) -> bool:
     """Whether it still is what was trusted."""
-    if (directory / project.DATABASE).exists():
-        content = trust.database_content(directory, project.DATABASE)
-    elif directory.is_dir():
-        content = settings.load(root=directory, environ={}).digest
-    else:
+    directory = Path(trusted.directory)
+    try:
+        if trusted.kind == "store":
+            content = trust.store_content(wiring.token_of(directory))
+        else:
+            content = trust.project_content(directory, settings.load(root=directory, environ={}).digest)
+    except SettingsError:  # trusted were settings without a fault
         return False
-    return trust.is_trusted(data_home, directory, content)
+    return trust.is_trusted(data_home, trusted.kind, directory, content)
 
 
 def _given(directory: Path | None) -> Path:

@@ -6,14 +6,23 @@ import ctypes
 import errno
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
 from holdfast.errors import StoreError, StoreFull, StoreReadOnly
 
-TEMPORARY = "tmp-"
+__all__ = [
+    "TEMPORARY",
+    "error_of",
+    "errors_of",
+    "locked",
+    "replace_file",
+    "sync_directory",
+    "sync_filesystem",
+]
+
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _KINDS: dict[int, type[StoreError]] = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
@@ -56,28 +65,3 @@ def sync_filesystem(fd: int) -> None:
     elif _syncfs(fd) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Readers see the old file or the new one; without `sync` a power cut may leave neither."""
-    fd, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        Path(name).rename(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    if sync:
-        sync_directory(path.parent)

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple, Protocol
 
 import apsw
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import (
     BadInput,
     NotFound,
@@ -31,7 +32,7 @@ from holdfast.errors import (
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.attachment import Attachment, attach, read_attachment
-from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.connection import connect, has_hot_journal, translate
 from holdfast.store.sqlite.seal import is_whole, read_seal, seal
 
 Progress = Callable[[str, int, int], None]
@@ -45,7 +46,6 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _PAGES_AT_ONCE: Final = 4096
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NOT_OFFERED: Final = (errno.EINVAL, errno.ENOTSUP)
 
 
 class Backup(NamedTuple):
@@ -186,6 +186,9 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
                     os.fsync(fd)
                     progress("copying", pages.page_count - pages.remaining, pages.page_count)
             db.pragma("journal_mode", "delete")
+            # A copy is another store. Also the deleted bytes go: whoever gets the copy must not know them.
+            db.pragma("secure_delete", True)
+            db.execute(sql.query("remove_token"))
         finally:
             db.close(True)
     finally:
@@ -309,6 +312,8 @@ def holds(path: Path, store: Path, *, files: bool = False) -> bool:
 
 def _end(path: Path, order: Literal["ASC", "DESC"]) -> tuple[object, object]:
     """The first or the last event of a log, and its incarnation."""
+    if has_hot_journal(path):
+        raise StoreCorrupt(f"{path} has a rollback journal beside it that holdfast did not write; remove it")
     db = connect(path)
     try:
         event = db.execute(f"SELECT position, hash FROM events ORDER BY position {order} LIMIT 1").get
@@ -397,17 +402,6 @@ def remove(path: Path) -> None:
 
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno not in _NOT_OFFERED:  # by this kind of filesystem
-            raise
-    finally:
-        os.close(fd)
 
 
 def _tag(store: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,30 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
         return db
     except apsw.Error as error:
         raise translate(error, path) from None
+
+
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+
+
+def has_hot_journal(path: Path) -> bool:
+    """Whether SQLite would change the database by the rollback journal that lies beside it, or would read
+    the name of another file there. No journal of ours does: stores use write-ahead logging, and the journal
+    of a store that was just being made rolls back to an empty file."""
+    journal = path.with_name(f"{path.name}-journal")
+    try:
+        if not stat.S_ISREG(journal.lstat().st_mode):
+            return True
+        with journal.open("rb") as file:
+            head = file.read(20)
+            file.seek(max(os.fstat(file.fileno()).st_size - 8, 0))
+            names_another = file.read(8) == _JOURNAL_MAGIC  # the name of a super-journal stands before it
+        is_empty = path.stat().st_size == 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    initial_pages = head[16:20]
+    return names_another or (not is_empty and head[:1] not in (b"", b"\0") and initial_pages != bytes(4))
 
 
 def check_ours(db: apsw.Connection, path: Path) -> None:

@@ -243,6 +243,15 @@ SELECT value FROM meta WHERE key = 'incarnation';
 -- name: set_incarnation
 INSERT OR IGNORE INTO meta (key, value) VALUES ('incarnation', ?);
 
+-- name: token
+SELECT value FROM meta WHERE key = 'token';
+
+-- name: set_token
+INSERT OR IGNORE INTO meta (key, value) VALUES ('token', ?);
+
+-- name: remove_token
+DELETE FROM meta WHERE key = 'token';
+
 -- name: projections
 SELECT value FROM meta WHERE key = 'projections';
 

@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import apsw
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import BadInput, NotFound, StoreCorrupt, StoreForeign, StoreHeld, StoreNewer
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import sql
@@ -36,11 +37,11 @@ from holdfast.store.sqlite.backup import (
     remove,
     silent,
     stamp,
-    sync_directory,
 )
 from holdfast.store.sqlite.connection import (
     APPLICATION_ID,
     BUSY_MS,
+    has_hot_journal,
     migrate,
     refuse_network,
     translate,
@@ -118,6 +119,8 @@ def _is_store(source: Path) -> bool:
 @contextmanager
 def _opened(source: Path) -> Iterator[apsw.Connection]:
     """The database, read as it is: nothing comes to stand beside the file of a backup."""
+    if has_hot_journal(source):
+        raise StoreCorrupt(_damaged(source, "a rollback journal that holdfast did not write lies beside it"))
     try:
         if _is_store(source):
             db = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
