@@ -444,7 +444,7 @@ MUTANTS = (
     mutant(
         "a backup leaves out the saved files",
         BACKUP + "test_a_backup_is_whole",
-        ("wiring.py", "files=export if _with_files(place, files) else None,", "files=None,"),
+        ("wiring.py", "files=export if files else None,", "files=None,"),
     ),
     mutant(
         "what a person changes after a crash counts as the run's",

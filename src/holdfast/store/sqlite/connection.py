@@ -91,7 +91,8 @@ def migrate(db: apsw.Connection, upto: int | None = None) -> None:
             projections.renew(db)
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # SQLite has rolled back by itself after some errors, a full disk among them
+            db.execute("ROLLBACK")
         raise
 
 
