@@ -447,6 +447,15 @@ MUTANTS = (
         ("wiring.py", "files=export if files else None,", "files=None,"),
     ),
     mutant(
+        "gc removes the files of a store that a restore kept",
+        BACKUP + "test_gc_keeps_the_files_of_a_kept_store",
+        (
+            "operations/keeping.py",
+            "return _needed_here(engine, contents) | _needed_by_kept(engine, contents)",
+            "return _needed_here(engine, contents)",
+        ),
+    ),
+    mutant(
         "what a person changes after a crash counts as the run's",
         FILES + "test_edits_between_kill_and_resume_stay",
         ("engine/windows.py", "        return not later\n", "        return True\n"),
@@ -475,8 +484,8 @@ MUTANTS = (
         FILES + "test_du_gc_verify",
         (
             "operations/keeping.py",
-            '_NAMING: Final = ("FilesSaved", "CheckpointTaken"',
-            '_NAMING: Final = ("FilesPlanned"',
+            '    *("FilesSaved", "CheckpointTaken", "FilesPlanned",',
+            '    *("FilesPlanned",',
         ),
     ),
     mutant(
