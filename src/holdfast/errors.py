@@ -66,6 +66,7 @@ sentence that names the thing, says what happened and what to do next.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -582,6 +583,17 @@ class StoreFull(StoreError):
 
 class StoreReadOnly(StoreError):
     code = "store_read_only"
+
+
+_KINDS: dict[int, type[StoreError]] = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
+}
+
+
+def store_error_for(error: OSError) -> type[StoreError]:
+    """The class that fits an error of the operating system: StoreFull, StoreReadOnly or StoreError."""
+    return _KINDS.get(error.errno or 0, StoreError)
 
 
 class StoreOnNetwork(StoreError):

@@ -14,7 +14,6 @@ comes second reads what the first one wrote. All else changes under one lock in 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -33,8 +32,7 @@ from holdfast.errors import (
     NotTrusted,
     SettingsError,
     StoreError,
-    StoreFull,
-    StoreReadOnly,
+    store_error_for,
 )
 
 POINTER_DIRECTORY = ".holdfast"
@@ -42,10 +40,6 @@ DATABASE = "holdfast.db"
 """The file in a store's directory by which it is known to be one."""
 CARD_FILE = "project.json"
 _ATTEMPTS = 100
-_KINDS: dict[int, type[StoreError]] = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
-}
 State = Literal["good", "absent", "unreadable", "corrupt"]
 
 
@@ -404,7 +398,7 @@ def explained(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise _KINDS.get(exc.errno or 0, StoreError)(
+        raise store_error_for(exc)(
             f"the directory {directory} cannot be written ({exc.strerror}: {exc.filename}); "
             "put that right, or name another store with --home or HOLDFAST_HOME"
         ) from exc

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent
     from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.attachment import Attachment
     from holdfast.store.sqlite.backup import Backup, Progress
     from holdfast.store.sqlite.restore import Restored
 
@@ -406,6 +408,8 @@ def back_up(
     from holdfast.store.sqlite import backup
     from holdfast.workspace.transfer import exporting
 
+    if files is None:
+        files = place.resolved.settings.backup_files
     store.tail()  # of a store that is closed, or a forked child has, this says so
     directory = backup_directory(place)
     if to is None:
@@ -420,7 +424,7 @@ def back_up(
             instant((clock or SystemClock()).now_us()),
             force=force,
             incarnation=store.incarnation,
-            files=export if _with_files(place, files) else None,
+            files=export if files else None,
             progress=progress or backup.silent,
         )
     keep = place.resolved.settings.backup_keep
@@ -432,13 +436,9 @@ def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None
     from holdfast.store.sqlite import backup
 
     newest = backup.find_of(store.path, backup_directory(place))[:1]
-    files = _with_files(place)
+    files = place.resolved.settings.backup_files
     if store.tail() and not any(backup.holds(path, store.path, files=files) for path in newest):
         back_up(place, store, clock=clock)
-
-
-def _with_files(place: Place, files: bool | None = None) -> bool:
-    return place.resolved.settings.backup_files if files is None else files
 
 
 def saved_files(place: Place) -> Path:
@@ -453,46 +453,59 @@ def restore_backup(
     first, and are there before the store is. The store is the user's own then, if it is new or was so before.
     Raises as `restore` does; then nothing has changed."""
     from holdfast.store.sqlite.attachment import read_attachment
-    from holdfast.store.sqlite.backup import explained, partial_progress, refuse_without_room
+    from holdfast.store.sqlite.backup import explained
     from holdfast.store.sqlite.restore import restore
-    from holdfast.workspace.transfer import importing, note_without_files
+    from holdfast.workspace.transfer import note_without_files
 
     refuse()
     is_users = not may_have_store(place.home) or is_own(place.home)
-    directory = saved_files(place)
     with explained(source):
-        attached = None if is_kept_store(source) else read_attachment(source)
+        attached = read_attachment(source)
+    damaged: list[str] = []
     if attached is None:
+        has_files = _still_has_files(place, source)
         done = restore(source, place.home, at, refuse=refuse, progress=progress)
-        if is_users:
-            _prove(place.home)
-        kept = is_kept_store(source)
-        note_without_files(directory, "" if kept else source.name)
-        return RestoredBackup(done, -1 if kept else None)
+    else:
+        has_files = True
+        files = _importing(place, source, attached, progress, damaged)
+        done = restore(source, place.home, at, refuse=refuse, files=files, progress=progress)
+    if is_users:
+        _prove(place.home)
+    name = source.parent.name if source.name == project.DATABASE else source.name
+    note_without_files(saved_files(place), "" if has_files else name)
+    return RestoredBackup(done, has_files, tuple(damaged))
+
+
+@contextmanager
+def _importing(
+    place: Place, source: Path, attached: Attachment, progress: Progress, damaged: list[str]
+) -> Iterator[Callable[[], None]]:
+    """The files of a backup, read and compared; `damaged` gets the names of those that are not what they
+    were. The function that is given adds them to the saved files."""
+    from holdfast.store.sqlite.backup import refuse_without_room
+    from holdfast.workspace.transfer import importing
+
     refuse_without_room(place.home, attached.size + attached.offset)
-    told = partial_progress(progress, "copying files")
+    told = partial(progress, "copying files")
     with source.open("rb") as file:
         file.seek(attached.offset)
-        with importing(file, directory, told, attached.size) as files:
-            done = restore(source, place.home, at, refuse=refuse, before=files.adopt, progress=progress)
-            if is_users:
-                _prove(place.home)
-            damaged = files.damaged
-    note_without_files(directory, "")
-    return RestoredBackup(done, attached.files, damaged)
+        with importing(file, saved_files(place), told, attached.size, attached.files) as files:
+            damaged += files.damaged
+            yield files.adopt
 
 
-def is_kept_store(source: Path) -> bool:
-    """Whether it is a store that a restore has kept: its files are where they were."""
-    from holdfast.store.sqlite.restore import KEPT
+def _still_has_files(place: Place, source: Path) -> bool:
+    """Whether all that the log of a backup without files names is among the saved files here."""
+    from holdfast.operations.keeping import NAMING_FILES, has_files
+    from holdfast.store.sqlite.kept import read_log
 
-    return source.name == project.DATABASE and source.resolve().parent.name.startswith(KEPT)
+    return has_files(read_log(source, NAMING_FILES), saved_files(place))
 
 
 class RestoredBackup(NamedTuple):
-    """A backup that was made the store, how many files came with it (None if it holds none, -1 if they are
-    still there), and what of these is damaged."""
+    """A backup that was made the store, whether it has its files (they came with it, or are still there), and
+    what of those that came with it is damaged."""
 
     store: Restored
-    files: int | None
+    files: bool
     damaged: tuple[str, ...] = ()

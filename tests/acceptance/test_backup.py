@@ -496,6 +496,146 @@ def test_a_kept_store_still_has_its_files(cli):
     assert (cli.directory / "a").read_text() == "run\n"
 
 
+def kept_aside(cli) -> str:
+    """The directory of a store with a run that changed files, after a backup of before was restored."""
+    cli("run", "--id", "before", "true")
+    made = create(cli)
+    worked(cli)
+    kept: str = cli("backup", "restore", made, "--json").json()["kept"]
+    assert runs(cli) == ["before"]
+    return kept
+
+
+def test_gc_keeps_the_files_of_a_kept_store(cli):
+    """They are there until the kept store is removed, and `du` shows what they take."""
+    kept = kept_aside(cli)
+    assert "0 contents are needed by no snapshot" in cli("gc", "--dry-run").out
+    assert cli("gc", "--json").json()["removed"] == 0
+    usage = cli("du", "--json").json()
+    assert usage["kept"] > 3_000_000 > usage["files"]
+    assert "a restore kept" in cli("du").out
+    assert cli("backup", "restore", kept, "--json").json()["files"] is True
+    cli("workspace", "verify")
+    cli("rewind", "r", "--to", "drafted")
+    assert (cli.directory / "a").read_text() == "run\n"
+
+
+def test_gc_removes_the_files_of_a_kept_store_with_it(cli):
+    shutil.rmtree(kept_aside(cli))
+    assert cli("gc", "--json").json()["freed"] > 3_000_000
+    assert cli("du", "--json").json()["kept"] == 0
+
+
+def test_a_quota_leaves_a_kept_store_alone(cli):
+    """It neither takes its files, nor takes those of other runs because of them."""
+    kept = kept_aside(cli)
+    (cli.directory / "small").write_text("x")
+    tight = {"HOLDFAST_WORKSPACE_QUOTA_MB": "1"}
+    for name in ("r2", "r3"):
+        cli("run", "--id", name, "sh -c 'date +%N > small'", **tight)
+    done = cli("gc", "--json", **tight).json()
+    assert (done["forgotten"], done["over"]) == ([], 0)
+    cli("rewind", "r2", "--to", "start")
+    cli("backup", "restore", kept)
+    cli("rewind", "r", "--to", "drafted")
+
+
+def test_a_kept_store_whose_files_are_gone_says_so(cli):
+    """When it is restored, and where a rewind needs them; a kept store of another home is one such."""
+    kept = kept_aside(cli)
+    shutil.rmtree(cli.home / "workspace")
+    result = cli("backup", "restore", kept)
+    assert "holds no files" in result.err
+    refused = cli("rewind", "r", "--to", "drafted", code=3)
+    assert f"the backup {Path(kept).name}, which holds no files" in refused.err
+
+
+def test_a_kept_store_of_another_home_has_no_files_here(cli, tmp_path):
+    kept = kept_aside(cli)
+    in_a_new_home(cli, tmp_path)
+    assert cli("backup", "restore", kept, "--json").json()["files"] is False
+
+
+def test_a_backup_without_files_where_they_still_are(cli):
+    """Nothing is missing, so nothing is said."""
+    worked(cli)
+    made = create(cli, "--without-files")
+    assert "no files" not in cli("backup", "restore", made).err
+    cli("rewind", "r", "--to", "drafted")
+
+
+def test_gc_beside_a_kept_store_that_is_damaged(cli):
+    """It cannot be restored, and keeps nothing from being collected; it stays as it is."""
+    database = Path(kept_aside(cli)) / "holdfast.db"
+    data = database.read_bytes()
+    for damage in (data[:4096] + bytes(len(data) - 4096), bytes(100), b""):
+        database.write_bytes(damage)
+        cli("gc")
+        assert database.read_bytes() == damage
+    assert [path.name for path in database.parent.iterdir()] == ["holdfast.db"]
+
+
+def test_gc_reads_the_write_ahead_log_of_a_kept_store(cli):
+    """Somebody has the old store open: what is only in its log counts, and stays where it is."""
+    database = Path(kept_aside(cli)) / "holdfast.db"
+    db = apsw.Connection(str(database))
+    events = list(db.execute("SELECT * FROM events"))
+    db.execute("DELETE FROM events; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA wal_autocheckpoint=0")
+    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)", events)
+    log = database.with_name("holdfast.db-wal")
+    before = log.read_bytes()
+    assert cli("gc", "--json").json()["removed"] == 0
+    assert log.read_bytes() == before != b""
+    db.close()
+
+
+def test_a_stray_file_among_the_saved_ones(cli, tmp_path):
+    """It is not ours, and in no backup; the backup can be restored, and nothing else stumbles over it."""
+    worked(cli)
+    saved = cli.home / "workspace"
+    (large,) = (saved / "large").glob("??/*")
+    for stray in (
+        *(large.parent / ".nfs0000001", large.parent / "note.zst", large.with_suffix(".zst~")),
+        *(
+            saved / "large" / "zz" / large.name,
+            saved / "packs" / "copy of.pack",
+            saved / "packs" / ".DS_Store",
+        ),
+    ):
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes(b"not a content")
+    made = create(cli, tmp_path / "copy.db")
+    for words in (("du",), ("gc",), ("workspace", "verify")):
+        cli(*words)
+    in_a_new_home(cli, tmp_path)
+    cli("backup", "restore", made)
+    cli("workspace", "verify")
+    cli("rewind", "r", "--to", "drafted")
+
+
+def test_two_restores_at_once(cli, tmp_path):
+    """One waits for the other: neither takes away what the other one has unpacked."""
+    worked(cli)
+    made = create(cli, tmp_path / "copy.db")
+    for n in range(3):
+        cli.env["HOLDFAST_HOME"] = str(tmp_path / f"home-{n}")
+        both = [cli.start("backup", "restore", made) for _ in range(2)]
+        for one in both:
+            _, told = one.communicate(timeout=60)
+            assert one.returncode == 0, told
+        cli("workspace", "verify")
+        cli("rewind", "r", "--to", "drafted")
+
+
+def test_gc_removes_what_a_killed_restore_left(cli):
+    worked(cli)
+    left = cli.home / "workspace" / "import-killed" / "packs"
+    left.mkdir(parents=True)
+    (left / f"{'0' * 32}.pack").write_bytes(b"x")
+    cli("gc")
+    assert not left.parent.exists()
+
+
 def test_backups_while_commands_save_files(cli, tmp_path):
     """Each one, made while runs save files and gc sweeps, holds every file that its log names."""
     cli.script(

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import apsw
 import pytest
@@ -332,6 +332,44 @@ def test_a_full_disk_gets_no_backup_and_loses_nothing(store, mounted):
     (mounted / "filler").unlink()
     create(store.path, mounted, AT + timedelta(seconds=1))
     assert [examine(path).fault for path in find(mounted)] == ["", ""]
+
+
+class BadDisk(apsw.VFS):
+    """The file system, whose disk cannot be read when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__("bad disk", "")
+        self.is_bad = False
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return FileOnBadDisk(self, name, flags)
+
+
+class FileOnBadDisk(apsw.VFSFile):
+    def __init__(self, disk: BadDisk, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._disk = disk
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        if self._disk.is_bad:
+            raise apsw.IOError("the disk is bad")
+        return super().xRead(amount, offset)
+
+
+def test_a_disk_that_fails_while_it_is_copied(store, shelf):
+    """SQLite has ended the transaction by itself then: the error is that of the disk."""
+    store.close()
+    disk = BadDisk()
+    source = apsw.Connection(str(store.path), vfs="bad disk")
+    source.execute("PRAGMA cache_size=1")
+    source.pragma("user_version")
+    disk.is_bad = True
+    with pytest.raises(apsw.IOError):
+        backup.copy(source, shelf / "copy.db")
+    assert not source.in_transaction
+    disk.is_bad = False
+    assert backup.copy(source, shelf / "again.db") == 4
+    source.close()
 
 
 @pytest.mark.parametrize("room", [0, 4, 16, 32])

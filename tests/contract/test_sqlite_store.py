@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -189,6 +190,47 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
         newer.close()
     monkeypatch.setattr(projections, "rebuild", lambda db: pytest.fail("it was right"))
     SqliteStore(home).close()
+
+
+class FullDisk(apsw.VFS):
+    """The file system, whose disk is full when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__("full disk", "")
+        self.is_full = False
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return FileOnFullDisk(self, name, flags)
+
+
+class FileOnFullDisk(apsw.VFSFile):
+    def __init__(self, disk: FullDisk, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._disk = disk
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        if self._disk.is_full:
+            raise apsw.FullError("no room")
+        super().xWrite(data, offset)
+
+
+def test_a_disk_that_is_full_during_a_migration(home):
+    """SQLite has rolled back by itself then: the error is that of the disk, and with room again it works."""
+    home.mkdir()
+    db = connect(home / "holdfast.db", create=True)
+    migrate(db, upto=1)
+    db.close()
+    disk = FullDisk()
+    db = apsw.Connection(str(home / "holdfast.db"), vfs="full disk")
+    db.execute("PRAGMA cache_size=1")  # so that pages are written before the commit
+    disk.is_full = True
+    with pytest.raises(apsw.FullError):
+        migrate(db)
+    disk.is_full = False
+    assert (db.in_transaction, db.pragma("user_version")) == (False, 1)
+    migrate(db)
+    assert db.pragma("user_version") == sql.migrations()[-1][0]
+    db.close()
 
 
 def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):

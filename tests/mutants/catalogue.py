@@ -444,7 +444,16 @@ MUTANTS = (
     mutant(
         "a backup leaves out the saved files",
         BACKUP + "test_a_backup_is_whole",
-        ("wiring.py", "files=export if _with_files(place, files) else None,", "files=None,"),
+        ("wiring.py", "files=export if files else None,", "files=None,"),
+    ),
+    mutant(
+        "gc removes the files of a store that a restore kept",
+        BACKUP + "test_gc_keeps_the_files_of_a_kept_store",
+        (
+            "operations/keeping.py",
+            "return _needed_here(engine, contents) | _needed_by_kept(engine, contents)",
+            "return _needed_here(engine, contents)",
+        ),
     ),
     mutant(
         "what a person changes after a crash counts as the run's",
@@ -475,8 +484,8 @@ MUTANTS = (
         FILES + "test_du_gc_verify",
         (
             "operations/keeping.py",
-            '_NAMING: Final = ("FilesSaved", "CheckpointTaken"',
-            '_NAMING: Final = ("FilesPlanned"',
+            '    *("FilesSaved", "CheckpointTaken", "FilesPlanned",',
+            '    *("FilesPlanned",',
         ),
     ),
     mutant(

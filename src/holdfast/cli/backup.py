@@ -120,11 +120,12 @@ def restore_backup(file: str, as_json: bool) -> None:
     if as_json:
         kept = str(done.kept) if done.kept else None
         fields = {"path": str(source), "home": str(place.home), "events": done.events, "kept": kept}
-        out.json({**fields, "files": restored.files is not None, "damaged": list(restored.damaged)})
+        out.json({**fields, "files": restored.files, "damaged": list(restored.damaged)})
         return
     out.line(f"restored {counted(done.events, 'event')} from {clean(str(source))}")
-    if restored.files is None:
-        say("this backup holds no files: `rewind` and `undo` of its runs work with --no-files only")
+    if not restored.files:
+        say("this backup holds no files, and the store does not have all that its runs have saved:")
+        say("`rewind` and `undo` to a point whose files are missing work with --no-files only")
     if restored.damaged:
         some = ", ".join(one[:12] for one in restored.damaged[:3])
         say(f"{counted(len(restored.damaged), 'saved content')} was damaged when it was made ({some})")

@@ -41,6 +41,10 @@ def du_command(as_json: bool) -> None:
         ),
         ("backups", amount(found.backups), ""),
     ]
+    if found.kept:
+        rows.append(
+            ("kept", amount(found.kept), "stores that a restore kept, with files that only they need")
+        )
     width = max(len(size) for _, size, _ in rows)
     for name, size, note in rows:
         out.line([(name.ljust(9), "dim"), (size.rjust(width), "bold"), (f"  {note}", "dim")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,8 @@ import msgspec
 
 from holdfast.errors import BadWorkspace
 from holdfast.kernel import events as e
+from holdfast.store.sqlite.kept import kept_stores, read_log
+from holdfast.store.sqlite.restore import KEPT
 from holdfast.workspace.beneath import shown
 
 if TYPE_CHECKING:
@@ -17,12 +19,18 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
     from holdfast.engine.files import Files
+    from holdfast.store.sqlite.kept import Log
     from holdfast.workspace import Contents, Workspace
     from holdfast.workspace.contents import Swept
     from holdfast.workspace.refs import Ref
 
-_NAMING: Final = ("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied")
+_NAMING: Final = (
+    *("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied"),
+    *("OperationBegun", "FilesForgotten", "StreamArchived"),
+)
 _POSITIONS: Final = ("FilesSaved", "CheckpointTaken", "GitPlanned", "GitApplied")
+NAMING_FILES: Final = tuple(dict.fromkeys((*_NAMING, *_POSITIONS)))
+"""The types of event that name what is saved of files."""
 _PLACES: Final = ("git", "to", "left", "now", "before", "after")
 _FIELDS: Final = ("snapshot", "instead_of", "to", "left", "now", "before", "after", "rescued")
 
@@ -32,6 +40,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     log        the database with its write-ahead log
     files      what is kept of files, in `contents` contents
+    kept       stores that a restore kept, and the files that only they need; these are not part of `files`
     backups    copies of the database in the store's directory
     snapshots  how many the log names
     quota      what `files` may take; 0 for no limit
@@ -39,6 +48,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     log: int
     files: int
+    kept: int
     backups: int
     contents: int
     snapshots: int
@@ -58,10 +68,11 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 def usage(engine: Engine, quota: int) -> Usage:
-    held = engine.files.contents.du()
+    held, only_kept = engine.files.contents.du(), _size_only_kept(engine)
     return Usage(
         log=sum(_size(path) for path in engine.home.glob("holdfast.db*")),
-        files=held.bytes,
+        files=held.bytes - only_kept,
+        kept=only_kept + sum(_size(path) for path in engine.home.glob(f"{KEPT}*/*")),
         backups=sum(_size(path) for path in (engine.home / "backups").glob("*")),
         contents=held.packed + held.large,
         snapshots=len({one for ids in named(engine).values() for one in ids}),
@@ -77,40 +88,39 @@ def _size(path: Path) -> int:
 
 
 def named(engine: Engine) -> dict[str, set[str]]:
+    """Stream → the snapshots that it names."""
+    return _named_in(engine.store.events_of(_NAMING))
+
+
+def _named_in(log: Log) -> dict[str, set[str]]:
     """Stream → the snapshots that it names, of runs and of operations on them; one on a run that was archived
     cannot be taken back, and needs none."""
     found: dict[str, set[str]] = {}
     operations: dict[str, list[str]] = {}
-    for stream, event in engine.store.events_of((*_NAMING, "OperationBegun", "FilesForgotten")):
+    for stream, event in log:
         if isinstance(event, e.OperationBegun):
             operations.setdefault(event.run, []).append(stream)
-        elif isinstance(event, e.FilesForgotten):
-            for one in (stream, *operations.get(stream, ())):
+        elif isinstance(event, (e.FilesForgotten, e.StreamArchived)):
+            run = stream if isinstance(event, e.FilesForgotten) else event.stream
+            for one in (run, *operations.get(run, ())):
                 found.pop(one, None)
         else:
             ids = (
                 _of(event) if isinstance(event, e.Unknown) else {getattr(event, name, "") for name in _FIELDS}
             )
             found.setdefault(stream, set()).update(one for one in ids if one)
-    for stream in _stranded(engine, operations):
-        found.pop(stream, None)
     return found
 
 
-def _stranded(engine: Engine, operations: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Of the operations on each run, those whose run is not in the store any more."""
-    for run_id, streams in operations.items():
-        if engine.store.run(run_id) is None:
-            yield from streams
-
-
-def _positions(engine: Engine, streams: Container[str]) -> Iterator[str]:
+def _positions(log: Log, streams: Container[str]) -> Iterator[Ref]:
     """The contents that the git positions of these streams consist of."""
-    for stream, event in engine.store.events_of(_POSITIONS):
+    from holdfast.workspace.refs import Ref
+
+    for stream, event in log:
         for name in _PLACES if stream in streams else ():
             position = getattr(event, name, None)
             if isinstance(position, e.GitPosition):
-                yield from position.contents
+                yield from (Ref(bytes.fromhex(one)) for one in position.contents)
 
 
 def _of(event: e.Unknown) -> set[Any]:
@@ -126,20 +136,68 @@ def unneeded(engine: Engine) -> int:
         return len(contents.refs() - _needed(engine, contents))
 
 
+def counted_bytes(engine: Engine) -> int:
+    """What saved files take of a quota: all but what only stores need that a restore kept."""
+    return engine.files.contents.du().bytes - _size_only_kept(engine)
+
+
+def has_files(log: Log, directory: Path) -> bool:
+    """Whether all that a log names is among the saved files in a directory."""
+    from holdfast.workspace import Contents, snapshot
+
+    streams = _named_in(log)
+    ids, loose = set().union(*streams.values()), set(_positions(log, streams))
+    if not ids and not loose:
+        return True
+    if not directory.is_dir():
+        return False
+    contents = Contents(directory)
+    try:
+        with contents.hold():
+            return snapshot.are_whole(contents, ids) and all(ref in contents for ref in loose)
+    finally:
+        contents.close()
+
+
 def sweep(engine: Engine) -> Swept:
-    """Remove what no snapshot of the log needs; waits until nobody saves files."""
+    """Remove what no snapshot of the log needs, nor of the log of a store that a restore kept; waits until
+    nobody saves files."""
     contents = engine.files.contents
     return contents.gc(partial(_needed, engine, contents))
 
 
 def _needed(engine: Engine, contents: Contents) -> set[Ref]:
+    return _needed_here(engine, contents) | _needed_by_kept(engine, contents)
+
+
+def _needed_here(engine: Engine, contents: Contents) -> set[Ref]:
     from holdfast.workspace import rescues, snapshot
-    from holdfast.workspace.refs import Ref
 
     streams = named(engine)
-    ids = {one for ids in streams.values() for one in ids} | set(rescues.unnoted(engine.files.directory))
-    loose = {Ref(bytes.fromhex(one)) for one in _positions(engine, streams)}
+    ids = set(rescues.unnoted(engine.files.directory)).union(*streams.values())
+    loose = set(_positions(engine.store.events_of(_POSITIONS), streams))
     return snapshot.needed(contents, ids) | loose
+
+
+def _needed_by_kept(engine: Engine, contents: Contents) -> set[Ref]:
+    from holdfast.workspace import snapshot
+
+    found: set[Ref] = set()
+    for path in kept_stores(engine.home):
+        log = read_log(path, NAMING_FILES)
+        streams = _named_in(log)
+        found |= snapshot.needed(contents, set().union(*streams.values()))
+        found.update(_positions(log, streams))
+    return found
+
+
+def _size_only_kept(engine: Engine) -> int:
+    """How many bytes of the saved files are needed by kept stores alone."""
+    if not kept_stores(engine.home):
+        return 0
+    contents = engine.files.contents
+    with contents.hold():
+        return contents.size_of(_needed_by_kept(engine, contents) - _needed_here(engine, contents))
 
 
 def verify(engine: Engine) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
-from holdfast.operations.keeping import named, sweep
+from holdfast.operations.keeping import counted_bytes, named, sweep
 from holdfast.sizes import amount
 from holdfast.store.port import Decision, Recorded, new_event
 
@@ -51,25 +51,24 @@ class Excess(msgspec.Struct, frozen=True):
 
 def excess(engine: Engine, quota: int) -> Excess:
     """What `collect` would have to take for the quota, beside what nothing needs."""
-    over = max(engine.files.contents.du().bytes - quota, 0) if quota else 0
+    over = max(counted_bytes(engine) - quota, 0) if quota else 0
     return Excess(over, tuple(expendable(engine)) if over else ())
 
 
 def collect(engine: Engine, quota: int = 0) -> Collected:
-    """Remove what no snapshot of the log needs. Beyond the quota, the snapshots of `expendable` runs go too,
+    """Remove what `sweep` does. Beyond the quota, the snapshots of `expendable` runs go too,
     the oldest first: those runs can no longer be rewound with their files."""
-    contents = engine.files.contents
     forgotten: list[str] = []
     swept = sweep(engine)
     removed, freed = swept.removed, swept.freed_bytes
-    while quota and contents.du().bytes > quota:
+    while quota and counted_bytes(engine) > quota:
         more = [run_id for run_id in expendable(engine)[: max(1, len(forgotten))] if _forget(engine, run_id)]
         if not more:
             break
         forgotten += more
         swept = sweep(engine)
         removed, freed = removed + swept.removed, freed + swept.freed_bytes
-    over = max(contents.du().bytes - quota, 0) if quota else 0
+    over = max(counted_bytes(engine) - quota, 0) if quota else 0
     return Collected(removed, freed, tuple(forgotten), swept.damaged, over)
 
 

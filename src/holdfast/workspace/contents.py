@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,7 @@ from holdfast.errors import ContentsDamaged
 from holdfast.workspace import compression, storage
 from holdfast.workspace.batch import QUICK, Batch
 from holdfast.workspace.large import LargeFiles
-from holdfast.workspace.pack import SUFFIX, Pack, PackDamaged, Place
+from holdfast.workspace.pack import NAME, SUFFIX, Pack, PackDamaged, Place
 from holdfast.workspace.reading import Reading
 from holdfast.workspace.refs import Ref, ref_of
 
@@ -32,6 +33,9 @@ LARGE = 1024 * 1024
 """From this size on a content has a file of its own."""
 WITHOUT_FILES = "restored-without-files"
 """Which backup without files the store was restored from, if it was."""
+STAGED = "import-"
+"""Directories with contents that are not part of the store yet; `gc.lock` is held shared as long as one is
+used."""
 _THOROUGH = 9
 _MERGE = 16
 _CACHED_GROUPS = 4
@@ -251,7 +255,8 @@ class Contents:
     def _refresh(self) -> bool:
         """Look which packs there are → whether that is news. Packs that are gone stay readable here."""
         with self._mutex, storage.errors_of(self._directory):
-            names = {path.name for path in self._packs_at.glob(f"*{SUFFIX}")}
+            found = (path.name for path in self._packs_at.glob(f"*{SUFFIX}"))
+            names = {name for name in found if NAME.fullmatch(name)}
             fresh = names - self._packs.keys() - self._damaged.keys()
             for name in self._packs.keys() - names:
                 del self._packs[name]  # its descriptor is closed when the last reader lets it go
@@ -298,6 +303,16 @@ class Contents:
             large_bytes=sum(large),
         )
 
+    def size_of(self, refs: Collection[Ref]) -> int:
+        """How many bytes on disk these contents take, about: of a pack, their share by length."""
+        self._refresh()
+        size = sum(path.stat().st_size for ref, path in self._large.all() if ref in refs)
+        for pack in self._pack_list():
+            lengths = [(place.size, ref in refs) for place, ref in pack.in_order()]
+            some = sum(length for length, counts in lengths if counts)
+            size += pack.size * some // max(sum(length for length, _ in lengths), 1)
+        return size
+
     def refs(self) -> set[Ref]:
         """All that is here."""
         self._refresh()
@@ -315,6 +330,8 @@ class Contents:
             before = self.du()
             for path in (*self._large.leftovers(), *self._packs_at.glob(f"{storage.TEMPORARY}*")):
                 path.unlink(missing_ok=True)
+            for staged in self._directory.glob(f"{STAGED}*"):  # of a restore that was killed
+                shutil.rmtree(staged)
             dead = [path for ref, path in self._large.all() if ref not in keep]
             packs = [pack for pack in self._pack_list() if any(ref not in keep for ref in pack)]
             damaged = [f"pack {name}" for name in sorted(self._damaged)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -15,6 +16,8 @@ from holdfast.workspace.storage import TEMPORARY
 
 _LEVEL = 1
 _ENDINGS = (".zst", ".raw")
+NAME = re.compile(r"[0-9a-f]{64}\.(?:zst|raw)")
+"""Of a large content; a file with another name is not part of the store."""
 
 
 class LargeFiles:
@@ -91,7 +94,7 @@ class LargeFiles:
 
     def all(self) -> Iterator[tuple[Ref, Path]]:
         for path in sorted(self._directory.glob("??/*")):
-            if path.suffix in _ENDINGS:
+            if NAME.fullmatch(path.name) and path.name[:2] == path.parent.name:
                 yield Ref(bytes.fromhex(path.stem)), path
 
     def leftovers(self) -> Iterator[Path]:

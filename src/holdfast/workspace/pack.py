@@ -11,6 +11,7 @@ its name only when it is whole and synced, so a pack that can be seen is complet
 from __future__ import annotations
 
 import os
+import re
 import struct
 import weakref
 from bisect import bisect_left
@@ -25,6 +26,8 @@ from holdfast.workspace import compression, refs
 from holdfast.workspace.refs import Ref
 
 SUFFIX = ".pack"
+NAME = re.compile(rf"[0-9a-f]{{32,64}}\{SUFFIX}")
+"""Of a pack; a file with another name is not part of the store."""
 GROUP_BYTES = 32 * 1024
 _MAGIC = b"HFPACK1\n"
 _FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SHA-256 of the table, magic

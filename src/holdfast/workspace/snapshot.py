@@ -205,9 +205,15 @@ def needed(contents: Contents, snapshots: Iterable[str]) -> set[Ref]:
 
 def is_whole(contents: Contents, snapshot: str) -> bool:
     """Whether everything is there that the snapshot consists of."""
+    return are_whole(contents, (snapshot,))
+
+
+def are_whole(contents: Contents, snapshots: Iterable[str]) -> bool:
+    """Whether everything is there that these snapshots consist of."""
     try:
         seen: set[Ref] = set()
-        Tree(contents, snapshot).refs(seen)
+        for snapshot in snapshots:
+            Tree(contents, snapshot).refs(seen)
     except (SnapshotNotFound, ContentsDamaged):
         return False
     return all(ref in contents for ref in seen)

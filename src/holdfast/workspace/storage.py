@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
-from holdfast.errors import StoreError, StoreFull, StoreReadOnly
+from holdfast.errors import StoreError, store_error_for
 
 __all__ = [
     "TEMPORARY",
@@ -24,10 +23,6 @@ __all__ = [
 ]
 
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-_KINDS: dict[int, type[StoreError]] = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
-}
 
 
 @contextmanager
@@ -41,7 +36,7 @@ def errors_of(directory: Path) -> Iterator[None]:
 
 def error_of(directory: Path, exc: OSError) -> StoreError:
     """What an OSError that met the files in `directory` means."""
-    return _KINDS.get(exc.errno or 0, StoreError)(
+    return store_error_for(exc)(
         f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
         "put that right and try again"
     )

@@ -12,19 +12,18 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.errors import StoreCorrupt
-from holdfast.workspace import storage
-from holdfast.workspace.contents import WITHOUT_FILES, Contents
+from holdfast.workspace import large, pack, storage
+from holdfast.workspace.contents import STAGED, WITHOUT_FILES, Contents
 
 Told = Callable[[int, int], None]
 """How many bytes are done, of how many."""
-_STAGED = "import-"
-_NAME = re.compile(r"packs/[0-9a-f]{32,64}\.pack|large/[0-9a-f]{2}/[0-9a-f]{64}\.(?:zst|raw)")
+_NAME = re.compile(rf"packs/{pack.NAME.pattern}|large/[0-9a-f]{{2}}/{large.NAME.pattern}")
 
 
 class Export:
@@ -34,8 +33,8 @@ class Export:
         self._directory = directory
 
     def _paths(self) -> list[Path]:
-        found = [*self._directory.glob("packs/*.pack"), *self._directory.glob("large/??/*")]
-        return sorted(path for path in found if not path.name.startswith(storage.TEMPORARY))
+        found = [*self._directory.glob("packs/*"), *self._directory.glob("large/??/*")]
+        return sorted(path for path in found if _NAME.fullmatch(str(path.relative_to(self._directory))))
 
     @property
     def size(self) -> int:
@@ -72,48 +71,54 @@ def exporting(directory: Path) -> Iterator[Export]:
 class Import:
     """Contents beside a store, read and compared. `damaged` names those that are not what they were."""
 
-    def __init__(self, staged: Path, directory: Path, damaged: tuple[str, ...]) -> None:
+    def __init__(self, staged: Path, directory: Path, names: Sequence[str], damaged: tuple[str, ...]) -> None:
         self._staged = staged
         self._directory = directory
+        self._names = names
         self.damaged = damaged
 
     def adopt(self) -> None:
-        """Give the contents their names in the store. What is there already stays: it is the same."""
+        """Give the contents their names in the store. What is there already stays: it is the same. Raises
+        StoreError if one of them has vanished."""
         with storage.errors_of(self._directory):
             changed = set()
-            for path in sorted(self._staged.rglob("*")):
-                target = self._directory / path.relative_to(self._staged)
+            for name in self._names:
+                target = self._directory / name
                 if self.damaged and target.exists():
                     continue  # which of the two is the damaged one is not known
-                if path.is_file() and _NAME.fullmatch(str(path.relative_to(self._staged))):
-                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    path.rename(target)
-                    changed |= {target.parent, target.parent.parent}
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (self._staged / name).rename(target)
+                changed |= {target.parent, target.parent.parent}
             for parent in changed:
                 storage.sync_directory(parent)
 
 
 @contextmanager
-def importing(file: BinaryIO, directory: Path, told: Told, total: int) -> Iterator[Import]:
+def importing(file: BinaryIO, directory: Path, told: Told, total: int, files: int) -> Iterator[Import]:
     """Unpack the tar file that begins where `file` stands, beside the store in `directory`, and read it all.
-    Nothing is removed from the store inside. Raises StoreCorrupt for what is no such file."""
+    Nothing is removed from the store inside. Raises StoreCorrupt for what is no such file, or one that does
+    not have `files` files. The caller makes sure that there is one import at a time: what another one has
+    unpacked is removed."""
     with ExitStack() as held:
         with storage.errors_of(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             held.enter_context(storage.locked(directory / "gc.lock", fcntl.LOCK_SH))
-            for old in directory.glob(f"{_STAGED}*"):  # of one that was killed
+            for old in directory.glob(f"{STAGED}*"):  # of one that was killed
                 shutil.rmtree(old)
-            staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=directory))
+            staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=directory))
             held.callback(shutil.rmtree, staged, ignore_errors=True)
-            _unpack(file, staged, told, total)
+            names = _unpack(file, staged, told, total)
+            if len(names) != files:
+                raise StoreCorrupt(f"the backup has {len(names)} saved files instead of {files}")
             contents = Contents(staged)
             damaged = contents.verify()
             contents.close()
-        yield Import(staged, directory, damaged)
+        yield Import(staged, directory, names, damaged)
 
 
-def _unpack(file: BinaryIO, staged: Path, told: Told, total: int) -> None:
-    done = 0
+def _unpack(file: BinaryIO, staged: Path, told: Told, total: int) -> list[str]:
+    """The names of the files that were unpacked."""
+    done, names = 0, []
     try:
         with tarfile.open(fileobj=file, mode="r:") as tar:
             for entry in tar:
@@ -126,10 +131,12 @@ def _unpack(file: BinaryIO, staged: Path, told: Told, total: int) -> None:
                     shutil.copyfileobj(source, copy, 1 << 20)
                     copy.flush()
                     os.fsync(copy.fileno())
+                names.append(entry.name)
                 done += entry.size
                 told(min(done, total), total)
     except tarfile.TarError as error:
         raise StoreCorrupt(f"the files in the backup cannot be read ({error})") from error
+    return names
 
 
 def note_without_files(directory: Path, backup: str) -> None:

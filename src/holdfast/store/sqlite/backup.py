@@ -6,8 +6,8 @@ A backup is one SQLite file with nothing beside it, the files that runs have sav
 
 from __future__ import annotations
 
-import errno
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -28,6 +28,7 @@ from holdfast.errors import (
     StoreFull,
     StoreReadOnly,
     StoreVanished,
+    store_error_for,
 )
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
@@ -44,8 +45,6 @@ BESIDE: Final = ("-wal", "-shm", "-journal")
 _NAME: Final = re.compile(r"holdfast-(\d{8}T\d{6}Z)(?:-(\d+))?\.db", re.ASCII)
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _PAGES_AT_ONCE: Final = 4096
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Backup(NamedTuple):
@@ -116,7 +115,7 @@ def create(
             room = 0 if files is None else files.size
             events = _copy_store(store, partial, incarnation, progress, room)
             if files is not None:
-                attach(partial, lambda file: files.write(file, partial_progress(progress, "copying files")))
+                attach(partial, lambda file: files.write(file, functools.partial(progress, "copying files")))
             seal(partial, events)
             _check(partial, store, events, progress)
             if directory is to:
@@ -146,11 +145,6 @@ def _refuse_target(store: Path, target: Path, force: bool) -> None:
     if read_seal(target) is None and (target.parent == home or not force):
         way_out = "" if target.parent == home else ", or overwrite it with --force"
         raise BadInput(f"{target} exists and is no backup; name another file{way_out}")
-
-
-def partial_progress(progress: Progress, what: str) -> Callable[[int, int], None]:
-    """The progress of one thing."""
-    return lambda done, total: progress(what, done, total)
 
 
 def _copy_store(store: Path, partial: Path, incarnation: str, progress: Progress, room: int) -> int:
@@ -193,7 +187,8 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
             db.close(True)
     finally:
         os.close(fd)
-        source.execute("ROLLBACK")
+        if source.in_transaction:  # SQLite has ended it by itself after some errors of the disk
+            source.execute("ROLLBACK")
     return events
 
 
@@ -383,14 +378,15 @@ def explained(directory: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, apsw.Error) as error:
-        code = error.errno if isinstance(error, OSError) else None
-        if code in _FULL or isinstance(error, apsw.FullError):
+        if isinstance(error, OSError):
+            kind, what = store_error_for(error), error.strerror
+        else:
+            kind, what = StoreFull if isinstance(error, apsw.FullError) else StoreError, str(error)
+        if kind is StoreFull:
             raise StoreFull(
                 f"no room left on the disk of {directory}; nothing was changed: free some space, or name "
                 "another place"
             ) from None
-        kind = StoreReadOnly if code in _FORBIDDEN else StoreError
-        what = error.strerror if isinstance(error, OSError) else error
         raise kind(f"{directory} cannot be used ({what}); put that right, or name another place") from None
 
 

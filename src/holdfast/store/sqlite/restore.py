@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -50,6 +50,9 @@ from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.seal import is_whole, read_seal, sync
 
 KEPT: Final = "before-restore-"
+Files = AbstractContextManager[Callable[[], None]]
+"""Prepares the files that belong to a backup; what it gives puts them in their place."""
+_NO_FILES: Final[Files] = nullcontext(lambda: None)
 
 
 class Restored(NamedTuple):
@@ -65,15 +68,16 @@ def restore(
     at: datetime,
     *,
     refuse: Callable[[], None] = lambda: None,
-    before: Callable[[], None] = lambda: None,
+    files: Files = _NO_FILES,
     progress: Progress = silent,
 ) -> Restored:
     """Make the backup `source` the store of `home`. The store gets a fresh incarnation, so that cursors
     of the feed say Resync; whoever has the old one open is told StoreVanished at the next commit.
 
-    `refuse` raises if the store is in use; it is asked again when nobody else can commit. `before` is called
-    when the new store is verified, and before it takes its place. Raises NotFound,
-    StoreForeign, StoreNewer, StoreCorrupt, StoreFull, StoreHeld; nothing has changed then.
+    `refuse` raises if the store is in use; it is asked again when nobody else can commit. `files` is entered
+    when no other restore or backup of this store is under way; the function that it gives is called when the
+    new store is verified, and before it takes its place. Raises NotFound, StoreForeign, StoreNewer,
+    StoreCorrupt, StoreFull, StoreHeld; nothing has changed then.
     """
     path = (home / DATABASE).resolve()
     if source.exists() and path.exists() and source.samefile(path):
@@ -88,9 +92,10 @@ def restore(
         partial = path.with_name(f".{path.name}.partial")
         remove(partial)
         try:
-            events = _bring(source, partial, progress)
-            before()
-            return Restored(events, _put(partial, path, home, at, refuse))
+            with files as adopt:
+                events = _bring(source, partial, progress)
+                adopt()
+                return Restored(events, _put(partial, path, home, at, refuse))
         finally:
             remove(partial)
 

@@ -6,7 +6,6 @@ is the file still there) → `Committer` (what is written).
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import threading
@@ -21,10 +20,10 @@ from holdfast.errors import (
     StoreClosed,
     StoreCorrupt,
     StoreError,
-    StoreFull,
     StoreInDoubt,
     StoreReadOnly,
     StoreVanished,
+    store_error_for,
 )
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
@@ -613,12 +612,9 @@ def _without_doomed(batch: list[Submission]) -> list[Submission]:
 def _make_private(home: Path) -> None:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise StoreReadOnly(f"the store's directory {home} cannot be made: {error.strerror}") from None
     except OSError as error:
-        if error.errno == errno.EROFS:
-            raise StoreReadOnly(f"the store's directory {home} is on a read-only disk") from None
-        kind = StoreFull if error.errno in _FULL else StoreError
+        in_the_way = isinstance(error, (NotADirectoryError, FileExistsError))
+        kind = StoreReadOnly if in_the_way else store_error_for(error)
         raise kind(f"the store's directory {home} cannot be made: {error.strerror}") from None
 
 
@@ -626,11 +622,9 @@ def _open_gate(home: Path) -> WriteGate:
     try:
         return WriteGate(str(home / "write.lock"))
     except OSError as error:
-        kind = StoreFull if error.errno in _FULL else StoreReadOnly
-        raise kind(f"the store in {home} cannot be written: {error.strerror}") from None
+        raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_EVENTS = Decision()
 _END = 1 << 62
 """Behind every event: for a command that need not read what is there."""
