@@ -135,7 +135,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> World:
     directory = tmp_path_factory.mktemp("foreign")
     home, repo, canary = directory / "user", directory / "repo", directory / "user" / "executed"
     repo.mkdir()
-    hidden = ("HOLDFAST_", "XDG_", "GIT_")
+    hidden = ("HOLDFAST_", "XDG_", "GIT_", "PYTHONDONTWRITEBYTECODE")
     env = {name: text for name, text in os.environ.items() if not name.startswith(hidden)}
     env |= {
         "HOME": str(home),
@@ -271,6 +271,7 @@ def look(world: World, *flags: str) -> dict[str, int]:
             world.data,
             world.repo / ".hf",
             Path(world.env["TMPDIR"]),
+            Path(world.env["PYTHONPYCACHEPREFIX"]),
             Path("/dev"),
             codes.parent / "codes",
         ]
