@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from tests.workspace.repositories import IDENTITY, Seen, commit, git, look, make, ours
 
-from holdfast.errors import GitBusy, GitError
+from holdfast.errors import GitBusy, GitError, GitFailed
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, NoPosition, Repository
+from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, Repository
 from holdfast.workspace.git_locks import remove_stale
 from holdfast.workspace.git_plan import StashMove
 from holdfast.workspace.refs import Ref
@@ -39,9 +39,7 @@ def repository(root: Path, contents: Contents) -> Repository:
 
 
 def position(repository: Repository) -> GitPosition:
-    found = repository.position()
-    assert isinstance(found, GitPosition), found
-    return found
+    return repository.position()
 
 
 def plan(repository: Repository, root: Path, run: Act, person: Act | None = None) -> GitPlan:
@@ -201,14 +199,19 @@ def test_the_same_in_progress_then_and_now(root: Path, repository: Repository) -
 
 
 def test_no_position(tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No repository, none with files, no git on the machine: a reason, and whether it is a surprise."""
+    """No repository, or none with files, is a position. One that git cannot read is an error."""
     git(tmp_path, "init", "-q", "--bare", "bare")
     (tmp_path / "plain").mkdir()
     (tmp_path / "broken" / ".git").mkdir(parents=True)
-    answers = [Repository(tmp_path / name, contents).position() for name in ("plain", "bare", "broken")]
-    assert [isinstance(one, NoPosition) and one.broken for one in answers] == [False, False, True]
+    broken = Repository(tmp_path / "broken", contents)
+    with pytest.raises(GitFailed, match="not a git repository"):
+        broken.position()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Repository(tmp_path / "plain", contents).position() == NoPosition("git is not installed", False)
+    with pytest.raises(GitFailed, match="git is not installed"):
+        broken.left_at(NO_REPOSITORY, 0)
+    for name in ("plain", "bare"):
+        assert Repository(tmp_path / name, contents).position() == NO_REPOSITORY
+        assert Repository(tmp_path / name, contents).left_at(NO_REPOSITORY, 0) == NO_REPOSITORY
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a repository of somebody else")
@@ -217,8 +220,8 @@ def test_a_repository_of_somebody_else(root: Path, repository: Repository) -> No
     there = position(repository)
     for path in (root, root / ".git"):
         os.chown(path, 12345, 12345)
-    found = repository.position()
-    assert isinstance(found, NoPosition) and found.broken and "dubious ownership" in found.reason
+    with pytest.raises(GitFailed, match="dubious ownership"):
+        repository.position()
     with pytest.raises(GitError, match="dubious ownership"):
         repository.plan(there, there)
 
@@ -229,8 +232,8 @@ def test_names_that_are_not_text_are_left_alone(root: Path, repository: Reposito
     subprocess.run(["git", "-C", root, "update-ref", strange, "HEAD"], check=True)
     assert b"\xff".decode(errors="surrogateescape") not in "".join(repository.refs(position(repository)).refs)
     subprocess.run(["git", "-C", root, "symbolic-ref", "HEAD", strange], check=True)
-    found = repository.position()
-    assert isinstance(found, NoPosition) and "UTF-8" in found.reason
+    with pytest.raises(GitFailed, match="UTF-8"):
+        repository.position()
 
 
 def test_the_callers_environment_does_not_matter(
@@ -391,7 +394,8 @@ def test_a_run_without_a_repository_left(root: Path, repository: Repository) -> 
     """Without `refs` git sees no repository: it is made one again, and all that is gone comes back."""
     before, to = look(root), position(repository)
     subprocess.run(["rm", "-rf", root / ".git" / "refs"], check=True)
-    assert isinstance(repository.position(), NoPosition)
+    with pytest.raises(GitFailed):
+        repository.position()
     repository.apply(repository.plan(to, None), "op-1")
     assert look(root) == before
 
@@ -625,9 +629,7 @@ def after(repository: Repository, root: Path, run: Act, person: Act) -> GitPlan:
     until = time.time_ns()
     time.sleep(1.1)  # git's own records are to the second
     person(root)
-    left = repository.left_at(to, until)
-    assert isinstance(left, GitPosition)
-    return repository.plan(to, left)
+    return repository.plan(to, repository.left_at(to, until))
 
 
 @pytest.mark.parametrize("act", [name for name in ACTS if name != "empty refs"])

@@ -18,6 +18,7 @@ from holdfast.engine.control import Control
 from holdfast.engine.files import mark_of
 from holdfast.errors import (
     ContentsDamaged,
+    GitFailed,
     HoldfastError,
     NeedsAttention,
     RollbackRefused,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
     from holdfast.engine.perform import Call
     from holdfast.kernel.events import FilesPlace, GitPosition
-    from holdfast.workspace import Divided, Workspace
+    from holdfast.workspace import Divided, Repository, Workspace
 
 NAMED = 20
 """So many paths at most are told of."""
@@ -171,33 +172,29 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
         yield snapshot, str(workspace.root), git, mark_of(workspace.root)
 
 
+def repository_of(workspace: Workspace) -> Repository:
+    """The repository that the workspace is in, if there is one."""
+    from holdfast.workspace.repository import Repository
+
+    return Repository(workspace.root, workspace.contents)
+
+
 def position_of(workspace: Workspace) -> GitPosition | None:
     """Where the repository stands that the workspace is in, also if there is none; None if there is one that
     git cannot read."""
-    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
-
-    if not _is_in_git(workspace):
-        return NO_REPOSITORY
-    found = Repository(workspace.root, workspace.contents).position()
-    return None if isinstance(found, NoPosition) else found
+    try:
+        return repository_of(workspace).position()
+    except GitFailed:
+        return None
 
 
 def left_at(workspace: Workspace, base: GitPosition | None, until_us: int) -> GitPosition | None:
     """Where a run that was last seen alive then, and had found the repository at `base`, has left it; None if
     that is not known."""
-    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
-
-    if base is None:
+    try:
+        return None if base is None else repository_of(workspace).left_at(base, until_us * 1000)
+    except GitFailed:
         return None
-    if not _is_in_git(workspace):
-        return NO_REPOSITORY
-    found = Repository(workspace.root, workspace.contents).left_at(base, until_us * 1000)
-    return None if isinstance(found, NoPosition) else found
-
-
-def _is_in_git(workspace: Workspace) -> bool:
-    root = workspace.root
-    return any((path / ".git").exists() for path in (root, *root.parents))
 
 
 def saved(run: Execution, call: Call | None = None) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
+from holdfast.errors import ContentsDamaged, GitBusy, GitError
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace.batch import Batch
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.git_head import read_head
 from holdfast.workspace.git_index import GitIndex
 from holdfast.workspace.git_plan import HEAD, GitMove, GitPlan, GitPlanner, GitSteps, StashMove
@@ -33,14 +31,6 @@ NO_REPOSITORY = GitPosition("")
 _FIRST_BRANCH = "refs/heads/main"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-@dataclass(frozen=True, slots=True)
-class NoPosition:
-    """There is nothing to record, and why. `broken` if there is a repository that git refuses to look at."""
-
-    reason: str
-    broken: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +62,17 @@ class Repository:
 
     # Reading
 
-    def position(self) -> GitPosition | NoPosition:
-        """Where the repository stands; its refs and its index are kept from then on.
+    @property
+    def exists(self) -> bool:
+        """Whether there is a repository, readable or not. A bare one has no files, and is none here."""
+        return any((path / ".git").exists() for path in self._around)
+
+    def position(self) -> GitPosition:
+        """Where the repository stands; its refs and its index are kept from then on. Raises GitFailed.
 
         Hold `contents.hold()` around this and whatever refers to the position: nothing holds on to it before.
         """
-        try:
-            return self._position()
-        except GitFailed as exc:
-            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
-
-    def _position(self) -> GitPosition:
-        return self._look().position
+        return self._look().position if self.exists else NO_REPOSITORY
 
     def _look(self) -> _Look:
         head = read_head(self._top)
@@ -92,35 +81,26 @@ class Repository:
         progress = GitProgress(head.directory, self._contents)
         with self._contents.writing() as batch:
             kept_index, written_at = index.save(batch)
-            kept_refs, kept_progress = self._keep_refs(batch, refs), progress.save(batch)
+            kept_refs, kept_progress = batch.keep(_encode(refs)).hex(), progress.save(batch)
         position = GitPosition(
             kept_refs, head.commit, head.branch, kept_index, written_at, head.busy, kept_progress
         )
         return _Look(position, refs, index, progress)
 
-    def _keep_refs(self, batch: Batch, refs: GitRefs) -> str:
-        """A repository can have so many that they are a large content."""
-        data = _encode(refs)
-        if len(data) < LARGE:
-            return batch.put(data).hex()
-        with tempfile.TemporaryFile() as file:
-            file.write(data)
-            file.seek(0)
-            return batch.put_file(file.fileno()).hex()
+    def _keep_refs(self, refs: GitRefs) -> str:
+        with self._contents.writing() as batch:
+            return batch.keep(_encode(refs)).hex()
 
-    def left_at(self, base: GitPosition, until_ns: int) -> GitPosition | NoPosition:
+    def left_at(self, base: GitPosition, until_ns: int) -> GitPosition:
         """Where a run that was at `base`, and was last seen alive at `until_ns`, left the repository.
 
         What was changed later is somebody else's, and is as at `base`, or as git's own record of the ref has
-        it for that time. A deletion has no time and counts as the run's: undoing it loses nothing.
+        it for that time. A deletion has no time and counts as the run's: undoing it loses nothing. Raises
+        GitFailed.
         """
-        try:
-            return self._left_at(base, GitTimes(self._top, until_ns))
-        except GitFailed as exc:
-            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
-
-    def _left_at(self, base: GitPosition, times: GitTimes) -> GitPosition:
-        seen = self._look()
+        if not self.exists:
+            return NO_REPOSITORY
+        seen, times = self._look(), GitTimes(self._top, until_ns)
         now, before = seen.position, self.refs(base)
         refs = GitRefs(times.refs(before, seen.refs), seen.refs.remote, times.stash(before, seen.refs))
         branch, head = now.branch, now.head
@@ -136,8 +116,7 @@ class Repository:
             or ((branch, head) == (now.branch, now.head) and _is_staged_before(seen, base, times))
         ):
             left = msgspec.structs.replace(left, index=base.index, index_time=base.index_time)
-        with self._contents.writing() as batch:
-            return msgspec.structs.replace(left, refs=self._keep_refs(batch, refs))
+        return msgspec.structs.replace(left, refs=self._keep_refs(refs))
 
     def refs(self, position: GitPosition) -> GitRefs:
         """The refs of a position. Raises ContentsDamaged."""
@@ -164,8 +143,7 @@ class Repository:
                 to = msgspec.structs.replace(to, index=after.index, index_time=after.index_time)
             if (before.busy, before.progress) != (after.busy, after.progress):
                 to = msgspec.structs.replace(to, busy=after.busy, progress=after.progress)
-        with self._contents.writing() as batch:
-            kept = self._keep_refs(batch, refs)
+        kept = self._keep_refs(refs)
         head = refs.refs.get(branch, "") if branch else head
         return msgspec.structs.replace(to, refs=kept, branch=branch, head=head)
 
@@ -221,7 +199,7 @@ class Repository:
                 progress.put(progress.kept(plan.to.progress))
             if replacement is not None:
                 lock.put_back()
-            return GitMoved(fresh.now, self._position(), steps)
+            return GitMoved(fresh.now, self._look().position, steps)
 
     def _move_refs(self, plan: GitPlan, operation: str, message: str) -> None:
         """In one transaction, or in two where a name that goes is in the way of one that comes."""
