@@ -479,20 +479,24 @@ class GitBusy(GitError):
 
 
 class RollbackRefused(GitError):
-    """An attempt that was cut off, or failed, changed the repository, and that cannot be rolled back. Nothing
-    was changed."""
+    """An attempt that was cut off, or failed, changed the repository, and that cannot be rolled back; or what
+    it changed is `unknown`, for a reason. Nothing was changed."""
 
     code = "rollback_refused"
     exit_code = 6
 
-    def __init__(self, run_id: str, step: str, kept: Sequence[str]) -> None:
+    def __init__(self, run_id: str, step: str, kept: Sequence[str], unknown: str = "") -> None:
         self.run_id = run_id
         self.step = step
         self.kept = tuple(kept)
+        self.unknown = unknown
         some = ", ".join(self.kept[:5]) + (f" and {len(self.kept) - 5} more" if len(self.kept) > 5 else "")
+        what = f"changed the git repository, and this cannot be rolled back: {some}"
+        if unknown:
+            what = f"may have changed the git repository, and this cannot be rolled back: {unknown}"
         super().__init__(
-            f"the earlier attempt of step {step} changed the git repository, and this cannot be rolled back: "
-            f"{some}. Nothing was changed: put the repository right with git if need be, then "
+            f"the earlier attempt of step {step} {what}. "
+            "Nothing was changed: put the repository right with git if need be, then "
             f"`holdfast resume {run_id} --keep-files` runs the step again on the files and the repository as "
             "they are"
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.test_files import events, kill_half_way
+from tests.acceptance.test_files import events, kill_half_way, wait_until
 
 IDENTITY = """
 [user]
@@ -22,11 +23,8 @@ COMMIT = "echo agent >> a; git add a; git commit -qm agent"
 
 
 def git(root: Path, *words: str, check: bool = True) -> str:
-    env = {
-        **os.environ,
-        "GIT_CONFIG_GLOBAL": str(root.parent / ".gitconfig"),
-        "GIT_CONFIG_SYSTEM": os.devnull,
-    }
+    config = next(path for place in (root, *root.parents) if (path := place / ".gitconfig").exists())
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_SYSTEM": os.devnull}
     done = subprocess.run(["git", *words], cwd=root, env=env, capture_output=True, text=True, check=check)
     return done.stdout
 
@@ -424,6 +422,198 @@ def test_with_writes_the_repository_is_not_the_steps(project):
     (cli.directory.parent / "go").touch()
     cli("resume", "w")
     assert git(cli.directory, "log", "--format=%s").splitlines() == ["agent", "first"]
+
+
+# Other worktrees, isolated steps, repositories that git cannot read
+
+
+def begun(cli: Any, *words: str) -> Any:
+    """A command that waits for the file `go`, half-way."""
+    run = cli.start("run", "--id", "k", *words)
+    wait_until((cli.directory.parent / "half").exists, "half-way")
+    return run
+
+
+WAIT = "touch ../half; while [ ! -e ../go ]; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["on its branch", "switched away"])
+@pytest.mark.parametrize("fails", [True, False], ids=["failed", "killed"])
+def test_another_worktree_keeps_what_it_did_meanwhile(project, tmp_path, away, fails):
+    """A run that used no git at all is resumed: commits and tags of another worktree stay."""
+    cli = project
+    make(cli.directory)
+    other = tmp_path / "other"
+    git(cli.directory, "worktree", "add", "-q", "-b", "agent2", str(other))
+    run = begun(cli, "--", "sh", "-c", f"echo x >> log; {WAIT}; [ -e ../again ]")
+    person_commits(other)
+    git(other, "tag", "v2")
+    if away:
+        git(other, "checkout", "-q", "--detach")
+    refs = git(cli.directory, "for-each-ref")
+    if fails:
+        (tmp_path / "go").touch()
+        run.communicate()
+    else:
+        run.kill()
+        run.communicate()
+        (tmp_path / "go").touch()
+    (tmp_path / "again").touch()
+    resumed = cli("resume", "k")
+    assert "refs/heads/agent2, refs/tags/v2" in resumed.err
+    assert git(cli.directory, "for-each-ref") == refs
+    assert (cli.directory / "log").read_text() == "x\n"
+    cli("rewind", "k", "--to", "start", "--git")
+    assert git(cli.directory, "for-each-ref") == refs
+
+
+def test_a_commit_beside_another_worktree_goes_back(project, tmp_path):
+    """Both committed meanwhile: the attempt's commit goes back and is made once, the other one stays."""
+    cli = project
+    make(cli.directory)
+    other = tmp_path / "other"
+    git(cli.directory, "worktree", "add", "-q", "-b", "agent2", str(other))
+    run = begun(cli, "--", "sh", "-c", f"{COMMIT}; {WAIT}")
+    mine = person_commits(other)
+    run.kill()
+    run.communicate()
+    (tmp_path / "go").touch()
+    cli("resume", "k")
+    assert git(cli.directory, "log", "--format=%s", "main").splitlines() == ["agent", "first"]
+    assert git(cli.directory, "rev-parse", "agent2").strip() == mine
+
+
+@pytest.mark.parametrize("ending", ["completed", "failed", "killed"])
+def test_what_a_person_does_in_the_root_during_an_isolated_step(project, tmp_path, ending):
+    """It has a copy of its own: their commits and edits in the root are never the run's."""
+    cli = project
+    make(cli.directory)
+    words = f"{WAIT}; echo x >> a" + ("; false" if ending == "failed" else "")
+    run = begun(cli, "--isolate", "--", "sh", "-c", words.replace("..", str(tmp_path)))
+    mine = person_commits(cli.directory)
+    (cli.directory / "d").write_text("edited\n")
+    if ending == "killed":
+        run.kill()
+    (tmp_path / "go").touch()
+    run.communicate()
+    assert ((cli.directory / "a").read_text() == "original\nx\n") == (ending == "completed")
+    cli("rewind", "k", "--to", "start", "--git")
+    assert git(cli.directory, "rev-parse", "HEAD").strip() == mine
+    assert (cli.directory / "d").read_text() == "edited\n"
+    assert (cli.directory / "a").read_text() == "original\n"
+
+
+def test_steps_in_copies_beside_each_other(project, tmp_path):
+    """Each brings its own change, and all go back: none takes the other's for somebody else's."""
+    cli = project
+    make(cli.directory)
+    (cli.directory / "flow.py").write_text(
+        "from holdfast import gather, step, workflow, workspace_path\n"
+        "@step(effect='workspace', isolate='copy')\n"
+        "async def write(name: str) -> None:\n"
+        "    (workspace_path() / name).write_text(name)\n"
+        "@workflow\n"
+        "async def flow() -> None:\n"
+        "    await gather(write('x'), write('y'), write('z'))\n"
+    )
+    cli("run", "--id", "k", "flow.py:flow")
+    assert {"x", "y", "z"} <= {path.name for path in cli.directory.iterdir()}
+    cli("rewind", "k", "--to", "start")
+    assert not {"x", "y", "z"} & {path.name for path in cli.directory.iterdir()}
+
+
+def test_a_branch_whose_name_is_not_text(project):
+    """Where the repository stood is not known: files alone would be half of the attempt, so nothing moves."""
+    cli = project
+    make(cli.directory)
+    subprocess.run(["git", "checkout", "-qb", b"\xff"], cwd=cli.directory, env=cli.env, check=True)
+    kill_half_way(cli, "run", "--id", "k", *script(COMMIT))
+    before = (cli.directory / "a").read_text()
+    (cli.directory.parent / "go").touch()
+    refused = cli("resume", "k", code=6)
+    assert "the name of the branch is not UTF-8" in refused.err and "--keep-files" in refused.err
+    assert (cli.directory / "a").read_text() == before == "original\nagent\n"
+    cli("resume", "k", "--keep-files")
+
+
+def test_without_git_on_the_path(project, tmp_path):
+    """The process that resumes finds no git: nothing moves. Where there never was one, files go back."""
+    cli = project
+    make(cli.directory)
+    kill_half_way(cli, "run", "--id", "k", *script(COMMIT))
+    (tmp_path / "go").touch()
+    path, programs = cli.env["PATH"], tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "touch", "sleep", "true"):
+        (programs / name).symlink_to(shutil.which(name))
+    cli.env["PATH"] = str(programs)
+    refused = cli("resume", "k", code=6)
+    assert "git is not installed" in refused.err
+    assert (cli.directory / "a").read_text() == "original\nagent\n"
+    for name in ("half", "go"):
+        (tmp_path / name).unlink()
+    kill_half_way(cli, "run", "--id", "n", *script("echo x >> log"))
+    (tmp_path / "go").touch()
+    cli("resume", "n")
+    assert (cli.directory / "log").read_text() == "x\n"
+    cli.env["PATH"] = path
+    cli("resume", "k", code=6)
+
+
+@pytest.mark.parametrize("outer", [True, False], ids=["inside a repository", "inside none"])
+@pytest.mark.parametrize("made", [False, True], ids=["moved", "made"])
+def test_a_commit_in_a_nested_repository_is_refused(project, outer, made):
+    """It cannot be rolled back, so nothing is: put right by hand, the rest goes back and the step runs."""
+    cli = project
+    lib = cli.directory / "lib"
+    if outer:
+        make(cli.directory)
+        (cli.directory / ".git" / "info" / "exclude").write_text("lib\n")
+    if not made:
+        lib.mkdir()
+        make(lib)
+    work = f"mkdir -p lib; cd lib; {'git init -q; ' if made else ''}{COMMIT}; cd ..; echo x >> log"
+    kill_half_way(cli, "run", "--id", "k", *script(work))
+    (cli.directory.parent / "go").touch()
+    refused = cli("resume", "k", code=6)
+    assert "lib (a repository inside the workspace, " in refused.err
+    assert (cli.directory / "log").read_text() == "x\n"
+    if made:
+        shutil.rmtree(lib)
+    else:
+        git(lib, "reset", "-q", "--soft", "HEAD~1")
+    cli("resume", "k")
+    assert git(lib, "log", "--format=%s").splitlines() == (["agent"] if made else ["agent", "first"])
+    assert (cli.directory / "log").read_text() == "x\n"
+
+
+def test_a_nested_repository_of_somebody_else(project):
+    """They commit in it after the attempt was killed: no reason to refuse."""
+    cli = project
+    make(cli.directory)
+    lib = cli.directory / "lib"
+    lib.mkdir()
+    make(lib)
+    kill_half_way(cli, "run", "--id", "k", *script(COMMIT))
+    mine = person_commits(lib)
+    (cli.directory.parent / "go").touch()
+    cli("resume", "k")
+    assert git(cli.directory, "log", "--format=%s", "main").splitlines() == ["agent", "first"]
+    assert git(lib, "rev-parse", "HEAD").strip() == mine
+
+
+def test_a_commit_on_a_detached_head_is_reported(project):
+    """It is kept under refs/holdfast, and the line that is printed says where."""
+    cli = project
+    make(cli.directory)
+    git(cli.directory, "checkout", "-q", "--detach")
+    kill_half_way(cli, "run", "--id", "k", *script(COMMIT))
+    lost = git(cli.directory, "rev-parse", "HEAD").strip()
+    (cli.directory.parent / "go").touch()
+    resumed = cli("resume", "k")
+    (taken,) = (one for one in events(cli, "k", "FilesSaved") if one["place"] == "taken_back")
+    assert f"git for-each-ref {taken['tips']}" in resumed.err
+    assert git(cli.directory, "rev-parse", f"{taken['tips']}HEAD").strip() == lost
 
 
 # Rewind

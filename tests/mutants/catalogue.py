@@ -434,7 +434,22 @@ MUTANTS = (
     mutant(
         "an attempt is rolled back without what it did to git",
         GIT + "test_a_killed_commit_is_one_commit_and_kept",
-        ("engine/git_rollback.py", "or left is None or to == left:", "or left is not None or to == left:"),
+        ("engine/git_rollback.py", "if to == left and not repository.is_shared:", "if to is not None:"),
+    ),
+    mutant(
+        "what another worktree committed is rolled back with an attempt",
+        GIT + "test_another_worktree_keeps_what_it_did_meanwhile[killed-switched away]",
+        ("workspace/git_worktrees.py", "        if not self.others:\n", "        if True:\n"),
+    ),
+    mutant(
+        "what a person commits during an isolated step counts as the run's",
+        GIT + "test_what_a_person_does_in_the_root_during_an_isolated_step[completed]",
+        ("engine/perform.py", '        return self.spec.isolate != "copy"\n', "        return True\n"),
+    ),
+    mutant(
+        "files are rolled back though it is not known what happened to the repository",
+        GIT + "test_a_branch_whose_name_is_not_text",
+        ("engine/git_rollback.py", "    if not repository.exists:\n", "    if True:\n"),
     ),
     mutant(
         "a commit on top of an attempt's own is rolled back with it",

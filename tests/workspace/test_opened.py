@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.workspace import Workspace, opened
-from holdfast.workspace.contents import LARGE
+from holdfast.workspace.batch import LARGE
 
 TAKE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 SHARE = """

@@ -14,14 +14,20 @@ import msgspec
 import pytest
 from tests.workspace.repositories import IDENTITY, Seen, commit, git, look, make, ours
 
-from holdfast.errors import GitBusy, GitError
+from holdfast.errors import GitBusy, GitError, GitFailed
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, NoPosition, Repository
+from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, Repository
 from holdfast.workspace.git_locks import remove_stale
 from holdfast.workspace.git_plan import StashMove
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.repository import NO_REPOSITORY
 
+SAFE = {
+    **os.environ,
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
 Act = Callable[[Path], object]
 
 
@@ -39,9 +45,7 @@ def repository(root: Path, contents: Contents) -> Repository:
 
 
 def position(repository: Repository) -> GitPosition:
-    found = repository.position()
-    assert isinstance(found, GitPosition), found
-    return found
+    return repository.position()
 
 
 def plan(repository: Repository, root: Path, run: Act, person: Act | None = None) -> GitPlan:
@@ -201,14 +205,19 @@ def test_the_same_in_progress_then_and_now(root: Path, repository: Repository) -
 
 
 def test_no_position(tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No repository, none with files, no git on the machine: a reason, and whether it is a surprise."""
+    """No repository, or none with files, is a position. One that git cannot read is an error."""
     git(tmp_path, "init", "-q", "--bare", "bare")
     (tmp_path / "plain").mkdir()
     (tmp_path / "broken" / ".git").mkdir(parents=True)
-    answers = [Repository(tmp_path / name, contents).position() for name in ("plain", "bare", "broken")]
-    assert [isinstance(one, NoPosition) and one.broken for one in answers] == [False, False, True]
+    broken = Repository(tmp_path / "broken", contents)
+    with pytest.raises(GitFailed, match="not a git repository"):
+        broken.position()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Repository(tmp_path / "plain", contents).position() == NoPosition("git is not installed", False)
+    with pytest.raises(GitFailed, match="git is not installed"):
+        broken.left_at(NO_REPOSITORY, 0)
+    for name in ("plain", "bare"):
+        assert Repository(tmp_path / name, contents).position() == NO_REPOSITORY
+        assert Repository(tmp_path / name, contents).left_at(NO_REPOSITORY, 0) == NO_REPOSITORY
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a repository of somebody else")
@@ -217,8 +226,8 @@ def test_a_repository_of_somebody_else(root: Path, repository: Repository) -> No
     there = position(repository)
     for path in (root, root / ".git"):
         os.chown(path, 12345, 12345)
-    found = repository.position()
-    assert isinstance(found, NoPosition) and found.broken and "dubious ownership" in found.reason
+    with pytest.raises(GitFailed, match="dubious ownership"):
+        repository.position()
     with pytest.raises(GitError, match="dubious ownership"):
         repository.plan(there, there)
 
@@ -229,8 +238,8 @@ def test_names_that_are_not_text_are_left_alone(root: Path, repository: Reposito
     subprocess.run(["git", "-C", root, "update-ref", strange, "HEAD"], check=True)
     assert b"\xff".decode(errors="surrogateescape") not in "".join(repository.refs(position(repository)).refs)
     subprocess.run(["git", "-C", root, "symbolic-ref", "HEAD", strange], check=True)
-    found = repository.position()
-    assert isinstance(found, NoPosition) and "UTF-8" in found.reason
+    with pytest.raises(GitFailed, match="UTF-8"):
+        repository.position()
 
 
 def test_the_callers_environment_does_not_matter(
@@ -391,7 +400,8 @@ def test_a_run_without_a_repository_left(root: Path, repository: Repository) -> 
     """Without `refs` git sees no repository: it is made one again, and all that is gone comes back."""
     before, to = look(root), position(repository)
     subprocess.run(["rm", "-rf", root / ".git" / "refs"], check=True)
-    assert isinstance(repository.position(), NoPosition)
+    with pytest.raises(GitFailed):
+        repository.position()
     repository.apply(repository.plan(to, None), "op-1")
     assert look(root) == before
 
@@ -625,9 +635,7 @@ def after(repository: Repository, root: Path, run: Act, person: Act) -> GitPlan:
     until = time.time_ns()
     time.sleep(1.1)  # git's own records are to the second
     person(root)
-    left = repository.left_at(to, until)
-    assert isinstance(left, GitPosition)
-    return repository.plan(to, left)
+    return repository.plan(to, repository.left_at(to, until))
 
 
 @pytest.mark.parametrize("act", [name for name in ACTS if name != "empty refs"])
@@ -712,6 +720,79 @@ def test_locks_of_a_dead_git_are_removed(root: Path, repository: Repository) -> 
     working.wait()
     assert set(remove_stale(root)) == {lock, inner} and not lock.exists() and not inner.exists()
     assert remove_stale(root) == [] and remove_stale(root.parent) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_git_of_another_user_is_at_work(root: Path, repository: Repository) -> None:
+    """It does not let us see where it runs: its lock stays."""
+    lock = root / ".git" / "index.lock"
+    lock.touch()
+    os.utime(lock)
+    time.sleep(1.1)
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from holdfast.workspace.git_locks import remove_stale\n"
+        "sys.stdin.readline()\n"
+        "os.setgid(12346), os.setuid(12346)\n"
+        "print(remove_stale(Path(sys.argv[1])))\n"
+    )
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12346, 12346)
+    for path in root.parents[:-2]:
+        path.chmod(path.stat().st_mode | 0o011)
+    working = subprocess.Popen(["git", "cat-file", "--batch"], cwd=root, stdin=subprocess.PIPE, env=SAFE)
+    asked = subprocess.run(
+        [sys.executable, "-c", code, root], input=b"\n", capture_output=True, check=True, env=SAFE
+    )
+    assert asked.stdout == b"[]\n" and lock.exists()
+    assert working.stdin is not None
+    working.stdin.close()
+    working.wait()
+
+
+def test_locks_of_a_table_of_refs(root: Path, repository: Repository) -> None:
+    """Where refs are in a table, it has one lock."""
+    lock = root / ".git" / "reftable" / "tables.list.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    time.sleep(1.1)
+    assert remove_stale(root) == [lock]
+
+
+def test_a_checkout_where_refs_are_in_a_table(root: Path, repository: Repository) -> None:
+    """The file HEAD never changes there: its reflog says that somebody switched after the run died."""
+    to = position(repository)
+    (root / ".git" / "reftable").mkdir()
+    later = int(time.time()) + 100
+    env = {**os.environ, **IDENTITY, "GIT_COMMITTER_DATE": f"@{later} +0000"}
+    subprocess.run(["git", "-C", root, "checkout", "-q", "side"], env=env, check=True)
+    left = repository.left_at(to, (later - 50) * 1_000_000_000)
+    assert left.branch == "refs/heads/main"
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "ends\n", "HEAD\nHEAD"])
+@pytest.mark.parametrize("unborn", [False, True])
+def test_a_directory_with_a_line_break_in_its_name(
+    tmp_path: Path, contents: Contents, name: str, unborn: bool
+) -> None:
+    """Its repository is read, from a directory inside it and from another worktree too; so are its locks."""
+    root = tmp_path / name
+    (root / "inner").mkdir(parents=True)
+    git(root, "init", "-qb", "main")
+    places = [root, root / "inner"]
+    if not unborn:
+        commit(root, "a")
+        git(root, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+        places.append(tmp_path / "linked")
+    head = "" if unborn else git(root, "rev-parse", "HEAD")
+    for place in places:
+        found = Repository(place, contents).position()
+        assert (found.head, found.branch) == (head, "" if place.name == "linked" else "refs/heads/main")
+    lock = root / ".git" / "index.lock"
+    lock.touch()
+    time.sleep(1.1)
+    assert remove_stale(root / "inner") == [lock.resolve()]
 
 
 def test_our_own_lock_of_another_operation(root: Path, repository: Repository, contents: Contents) -> None:
@@ -829,15 +910,35 @@ def test_a_linked_worktree(tmp_path: Path, root: Path, repository: Repository, c
     assert (look(root), look(linked)) == (main, before)
 
 
-def test_nested_repositories_are_left_alone(root: Path, repository: Repository) -> None:
-    """What the run committed in them stays."""
-    nested = root / "nested"
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_nested_repositories_are_left_alone(root: Path, contents: Contents, packed: bool) -> None:
+    """What the run committed in them stays, and is named. Moved by somebody else, it is not."""
+    make(root)
+    nested, linked = root / "nested", root / "linked"
     nested.mkdir()
     make(nested)
-    found = plan(repository, root, lambda root: (commit(root, "new"), commit(nested, "new")))
+    git(nested, "worktree", "add", "-q", "--detach", str(linked))
+    repository = Repository(root, contents, [b"nested", b"linked", b"missing"])
+
+    def run(root: Path) -> None:
+        commit(root, "new")
+        commit(nested, "new")
+        if packed:
+            git(nested, "pack-refs", "--all")
+
+    found = plan(repository, root, run)
     before = look(nested)
+    assert kept(found) == {"nested": GitWhy.NESTED} and found.steps.blocked
     repository.apply(found, "op-1")
     assert look(nested) == before
+    found = plan(repository, root, lambda _: None, lambda _: (commit(nested, "x"), commit(linked, "x")))
+    assert kept(found) == {}
+    found = after(repository, root, lambda _: None, lambda _: (commit(nested, "y"), commit(linked, "y")))
+    assert kept(found) == {}
+    found = after(
+        repository, root, lambda _: commit(linked, "z"), lambda _: git(nested, "pack-refs", "--all")
+    )
+    assert kept(found) == {"linked": GitWhy.NESTED}
 
 
 # At the same time, and cut off

@@ -14,7 +14,7 @@ from tests.workspace.trees import Gardener, as_somebody
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
 from holdfast.store.sqlite import SqliteStore
 from holdfast.workspace import Workspace, coverage, scan
-from holdfast.workspace.contents import LARGE
+from holdfast.workspace.batch import LARGE
 from holdfast.workspace.snapshot import needed
 
 

@@ -182,14 +182,11 @@ class Guard:
     def enter(self) -> list[c.Command]:
         """What goes to the log with the intent. Raises `HoldfastError`: then the body must not run."""
         self._hold.enter_context(self._workspace.contents.hold())
-        state, key = self._run.state, self._call.key
+        key = self._call.key
         self._tidy_git()
         now, git = windows.take(self._run, self._workspace), windows.position_of(self._workspace)
         commands: list[c.Command] = []
-        known = last(state.files)
-        if known is not None and not self._run.unsaved and (known.snapshot != now or self._moved_on(git)):
-            # Nothing of this run was at work meanwhile: it was somebody else.
-            commands.append(windows.save(self._workspace, now, "start", git=git))
+        commands += self._of_others(now, git)
         attempt = self._earlier_attempt()
         if attempt is not None:
             taken = self._take_back(attempt)
@@ -198,9 +195,23 @@ class Guard:
         self._before, self._git = now, git
         if self.isolated:
             self._make_copy()
-        commands.append(windows.save(self._workspace, self._before, "before", key, git))
+        before = windows.save(self._workspace, self._before, "before", key, git)
+        commands.append(replace(before, isolated=self.isolated))
         self._run.engine.heart.beat_for(self._run)
+        if self.isolated:
+            windows.saved(self._run, self._call)  # from here on it works elsewhere
         return commands
+
+    def _of_others(self, now: str, git: GitPosition | None) -> list[c.Command]:
+        """What somebody else changed since the last snapshot of the run: everything, if nothing of the run
+        was at work in the root; else only what other worktrees did to the repository."""
+        files = self._run.state.files
+        known = last(files)
+        if self._run.unsaved or known is None:
+            return windows.of_others(self._workspace, files, git)
+        if known.snapshot == now and not self._moved_on(git):
+            return []
+        return [windows.save(self._workspace, now, "start", git=git)]
 
     def _tidy_git(self) -> None:
         """A git that was killed with an earlier attempt has left its locks: the next one would fail at them
@@ -314,15 +325,19 @@ class Guard:
         clashes = [kept.path for kept in plan.kept if kept.why not in (Why.YOURS, Why.UNKNOWN)]
         if clashes:
             raise WorkspaceConflict(self._call.key, [shown(path) for path in clashes])
+        git = windows.position_of(self._workspace)
         # Cut off from here to the record of the result, it must be taken back before it runs again.
-        windows.write(self._run, [windows.save(self._workspace, done, "brought", self._call.key)])
+        brings = windows.save(self._workspace, done, "brought", self._call.key)
+        windows.write(self._run, [*self._of_others(plan.now, git), brings])
         brought = self._workspace.apply(plan)
         self._rescued = brought.rescued
-        return self._saved(brought.after, brought.after)
+        after = windows.save(self._workspace, brought.after, "after", self._call.key, git)
+        windows.saved(self._run, self._call)
+        return [replace(after, rescued=self._rescued or "", isolated=True)]
 
     def _saved(self, ours: str, now: str) -> list[c.Command]:
         git = windows.position_of(self._workspace)
-        own = git if self._owns_git or self.isolated else self._git
+        own = windows.own_position(self._workspace, self._git, git) if self._owns_git else self._git
         after = windows.save(self._workspace, ours, "after", self._call.key, own)
         saved: list[c.Command] = [replace(after, rescued=self._rescued or "")]
         if now != ours or git != own:  # the rest is somebody else's

@@ -60,6 +60,8 @@ class Birth:
 
     __slots__ = ("append", "execution", "since", "taken")
 
+    in_root = False
+
     def __init__(self, execution: Execution, append: Append) -> None:
         self.execution = execution
         self.append = append

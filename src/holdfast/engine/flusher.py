@@ -33,6 +33,11 @@ class Beginning(Protocol):
     taken: bool
     """Whether the log has it, or will have it by somebody else's append."""
 
+    @property
+    def in_root(self) -> bool:
+        """Whether it may change files of the workspace: not if it works in a copy."""
+        ...
+
     def flush(self, done: Callable[[Append], None]) -> None:
         """Write it alone, without waiting for the disk, if nobody has taken it."""
         ...
@@ -61,8 +66,9 @@ class Flusher:
         self._watched.pop(id(one), None)
 
     def is_busy(self, run: Execution, but: Beginning | None) -> bool:
-        """Whether something of this run goes on now, beside one thing."""
-        return any(one.execution is run and one is not but for one in list(self._watched.values()))
+        """Whether something of this run is at work on its files now, beside one thing."""
+        watched = list(self._watched.values())
+        return any(one.execution is run and one is not but and one.in_root for one in watched)
 
     def close(self) -> None:
         self._closing.set()

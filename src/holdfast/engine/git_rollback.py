@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import GitBusy, RollbackRefused
+from holdfast.engine.windows import NAMED, repository_of
+from holdfast.errors import GitBusy, GitFailed, RollbackRefused
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
-    from holdfast.workspace import Workspace
-    from holdfast.workspace.git_plan import GitSteps
+    from holdfast.workspace import GitKept, GitPlan, GitSteps, Repository, Workspace
 
 
 _PATIENCE_S = 5.0
@@ -55,22 +56,28 @@ def remove_locks(workspace: Workspace) -> None:
 
 
 def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
-    """Raises `RollbackRefused` with nothing changed if somebody else has changed the same since, or a remote
-    has its commits; `GitBusy`, `GitError`."""
+    """Raises `RollbackRefused` with nothing changed if somebody else has changed the same since, a remote has
+    its commits, or it is not known what it did; `GitBusy`, `GitError`."""
     to, left = attempt.before.git, attempt.left.git
-    if to is None or left is None or to == left:
+    repository = repository_of(workspace)
+    if to is None or left is None:
+        _refuse_unknown(repository, attempt)
+        return RolledBack()
+    if to == left and not repository.is_shared:
         return RolledBack()
     from holdfast.workspace.git_refs import OURS
-    from holdfast.workspace.repository import Repository
 
-    repository = Repository(workspace.root, workspace.contents)
+    if not to.refs and not left.refs:
+        if nested := repository.nested_moved(to, left):
+            raise _refused(attempt, nested)
+        return RolledBack()
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         steps = (plan := repository.plan(to, left)).steps
         if steps.blocked:
-            told = [f"{one.ref} ({one.detail or one.why.value})" for one in steps.blocked]
-            raise RollbackRefused(attempt.run_id, attempt.key, told)
+            raise _refused(attempt, steps.blocked)
         if not steps.moves_anything:
+            _name_others(repository, plan, attempt)
             return RolledBack()
         try:
             repository.apply(plan, attempt.operation)
@@ -79,8 +86,45 @@ def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
                 raise
             time.sleep(_PAUSE_S)
             continue
-        had_tips = any(move.before for move in steps.moves) or steps.stash is not None
+        _name_others(repository, plan, attempt)
+        detached = steps.head is not None and not plan.now.branch
+        had_tips = detached or any(move.before for move in steps.moves) or steps.stash is not None
         return RolledBack(_names(steps), f"{OURS}{attempt.operation}/" if had_tips else "")
+
+
+def _refused(attempt: Attempt, kept: Sequence[GitKept]) -> RollbackRefused:
+    told = [f"{one.ref} ({one.detail or one.why.value})" for one in kept]
+    return RollbackRefused(attempt.run_id, attempt.key, told)
+
+
+def _refuse_unknown(repository: Repository, attempt: Attempt) -> None:
+    """Files alone would be half of the attempt. Where git is still not installed the attempt had none."""
+    from holdfast.workspace.git_program import NOT_INSTALLED
+
+    if not repository.exists:
+        return
+    try:
+        repository.position()
+        reason = "git could not read it before or after the attempt"
+    except GitFailed as error:
+        reason = error.reason
+        if reason == NOT_INSTALLED and attempt.before.git is None:
+            return
+    raise RollbackRefused(attempt.run_id, attempt.key, (), reason)
+
+
+def _name_others(repository: Repository, plan: GitPlan, attempt: Attempt) -> None:
+    """What changed and stays is worth a line where worktrees share refs: a command that made such a ref
+    itself without HEAD having been there finds it again."""
+    from holdfast.workspace.git_plan import GitWhy
+
+    kept = [one.ref for one in plan.steps.kept if one.why is GitWhy.YOURS]
+    if kept and repository.is_shared:
+        logging.getLogger("holdfast").warning(
+            "the earlier attempt of step %s is rolled back without %s: perhaps another worktree's change",
+            attempt.key,
+            ", ".join(kept[:NAMED]),
+        )
 
 
 def _names(steps: GitSteps) -> tuple[str, ...]:

@@ -166,7 +166,13 @@ class Call(InsideStep):
         self.at = clock.now_us()
         self.since = clock.monotonic()
         self.taken = False
-        self.execution.unsaved = True
+        if self.in_root:
+            self.execution.unsaved = True
+
+    @property
+    def in_root(self) -> bool:
+        """Whether its body may change files of the workspace: not if it works in a copy."""
+        return self.spec.isolate != "copy"
 
     def take(self) -> Sequence[NewEvent]:
         """The events that say that the attempt began, nothing if that is said. The caller holds

@@ -18,6 +18,7 @@ from holdfast.engine.control import Control
 from holdfast.engine.files import mark_of
 from holdfast.errors import (
     ContentsDamaged,
+    GitFailed,
     HoldfastError,
     NeedsAttention,
     RollbackRefused,
@@ -26,13 +27,14 @@ from holdfast.errors import (
     StoreFull,
 )
 from holdfast.kernel import commands as c
-from holdfast.kernel.files import last, last_git
+from holdfast.kernel.files import is_elsewhere, last, last_git
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
     from holdfast.engine.perform import Call
     from holdfast.kernel.events import FilesPlace, GitPosition
-    from holdfast.workspace import Divided, Workspace
+    from holdfast.kernel.state import Saved
+    from holdfast.workspace import Divided, Repository, Workspace
 
 NAMED = 20
 """So many paths at most are told of."""
@@ -49,7 +51,7 @@ def begin(run: Execution) -> None:
         with workspace.contents.hold():
             commands: list[c.Command] = []
             until = run.engine.clock.now_us() if run.robbed else run.state.seen_at
-            if until:
+            if until and not is_elsewhere(run.state.files, run.state.steps):
                 divided = divide(workspace, known.snapshot, until)
                 now, base = divided.now, last_git(run.state.files)
                 left = left_at(workspace, base, until)
@@ -145,7 +147,10 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
             workspace = run.engine.files.of_run(run.state)
             held.enter_context(workspace.contents.hold())
             snapshot, git = take(run, workspace), position_of(workspace)
-            saved = (save(workspace, snapshot, "stop", git=git),)
+            own = own_position(workspace, last_git(run.state.files), git)
+            saved = (save(workspace, snapshot, "stop", git=own),)
+            if own != git:  # the rest was done in other worktrees
+                saved = (*saved, save(workspace, snapshot, "start", git=git))
         except HoldfastError as error:
             log = logging.getLogger("holdfast")
             log.warning("run %s stops without a snapshot of its files: %s", run.id, error)
@@ -164,40 +169,62 @@ def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None
             workspace = run.engine.files.of_run(run.state)
             held.enter_context(workspace.contents.hold())
             snapshot, git = take(run, workspace), position_of(workspace)
+            theirs = of_others(workspace, run.state.files, git)
         except HoldfastError as error:
             raise unusable(run, error) from None
+        if theirs:
+            write(run, theirs)
         run.engine.heart.beat_for(run)
         saved(run)
         yield snapshot, str(workspace.root), git, mark_of(workspace.root)
 
 
+def repository_of(workspace: Workspace) -> Repository:
+    """The repository that the workspace is in, if there is one, and those in it as of the last snapshot."""
+    from holdfast.workspace.repository import Repository
+
+    return Repository(workspace.root, workspace.contents, workspace.nested_repositories())
+
+
 def position_of(workspace: Workspace) -> GitPosition | None:
     """Where the repository stands that the workspace is in, also if there is none; None if there is one that
     git cannot read."""
-    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
+    try:
+        return repository_of(workspace).position()
+    except GitFailed:
+        return None
 
-    if not _is_in_git(workspace):
-        return NO_REPOSITORY
-    found = Repository(workspace.root, workspace.contents).position()
-    return None if isinstance(found, NoPosition) else found
+
+def own_position(
+    workspace: Workspace, base: GitPosition | None, now: GitPosition | None
+) -> GitPosition | None:
+    """`now` without what other worktrees of the repository did since `base`; None if that is not known."""
+    if base is None or now is None or base == now:
+        return now
+    try:
+        return repository_of(workspace).own(base, now)
+    except GitFailed:
+        return None
+
+
+def of_others(workspace: Workspace, files: Sequence[Saved], now: GitPosition | None) -> list[c.Command]:
+    """To be written before a snapshot that has the repository at `now`: what other worktrees did to it since
+    the last one."""
+    known, base = last(files), last_git(files)
+    own = own_position(workspace, base, now)
+    if known is None or base is None or now is None or own is None or own == now:
+        return []
+    theirs = repository_of(workspace).with_edits(base, [(own, now)])
+    return [save(workspace, known.snapshot, "start", git=theirs)]
 
 
 def left_at(workspace: Workspace, base: GitPosition | None, until_us: int) -> GitPosition | None:
     """Where a run that was last seen alive then, and had found the repository at `base`, has left it; None if
     that is not known."""
-    from holdfast.workspace.repository import NO_REPOSITORY, NoPosition, Repository
-
-    if base is None:
+    try:
+        return None if base is None else repository_of(workspace).left_at(base, until_us * 1000)
+    except GitFailed:
         return None
-    if not _is_in_git(workspace):
-        return NO_REPOSITORY
-    found = Repository(workspace.root, workspace.contents).left_at(base, until_us * 1000)
-    return None if isinstance(found, NoPosition) else found
-
-
-def _is_in_git(workspace: Workspace) -> bool:
-    root = workspace.root
-    return any((path / ".git").exists() for path in (root, *root.parents))
 
 
 def saved(run: Execution, call: Call | None = None) -> None:

@@ -284,6 +284,7 @@ class SaveFiles(Command, frozen=True, gc=False):
     rescued: str = ""
     refs: tuple[str, ...] = ()
     tips: str = ""
+    isolated: bool = False
 
 
 class Emit(Command, frozen=True, gc=False):

@@ -419,6 +419,7 @@ def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
             command.rescued,
             command.refs,
             command.tips,
+            command.isolated,
         )
     ]
 

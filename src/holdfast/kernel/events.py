@@ -95,6 +95,7 @@ class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     characters. `index_time` is when the index file was written (nanoseconds): git judges by it whether the
     times inside can be trusted. `progress` is a content, too: the files in which git keeps what is in
     progress; "" if there are none, or if they were not recorded. Without `refs` there was no repository.
+    `nested` is a content: where the HEADs of repositories inside the workspace were; "" if there were none.
     """
 
     refs: str
@@ -104,11 +105,12 @@ class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     index_time: int = 0
     busy: str = ""
     progress: str = ""
+    nested: str = ""
 
     @property
     def contents(self) -> tuple[str, ...]:
         """What must stay in the content store as long as this position can be gone back to."""
-        return tuple(one for one in (self.refs, self.index, self.progress) if one)
+        return tuple(one for one in (self.refs, self.index, self.progress, self.nested) if one)
 
 
 # The store's own stream
@@ -437,6 +439,8 @@ class FilesSaved(Event, frozen=True, gc=False):
     refs: tuple[str, ...] = ()
     """What of the repository was rolled back with the files of an attempt; old tips are under `tips`."""
     tips: str = ""
+    isolated: bool = False
+    """Of a step that works in a copy: it changes nothing in the root until its changes are brought there."""
 
 
 class FilesForgotten(Event, frozen=True, gc=False):

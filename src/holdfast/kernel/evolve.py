@@ -343,7 +343,9 @@ def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, a
 
 def _files_saved(state: RunState, event: e.FilesSaved, version: int, at: int) -> None:
     state.files.append(
-        Saved(version, event.snapshot, event.root, event.place, event.key, event.git, event.mark)
+        Saved(
+            version, event.snapshot, event.root, event.place, event.key, event.git, event.mark, event.isolated
+        )
     )
     if event.place == "start":
         state.seen_at = 0

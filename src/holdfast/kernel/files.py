@@ -13,6 +13,7 @@ from holdfast.kernel.events import GitPosition
 from holdfast.kernel.state import Saved, StepState
 
 _BODIES = frozenset({"step", "command", "child"})
+_AT_WORK = frozenset({"running", "in_doubt"})
 _OWN = frozenset({"after", "checkpoint"})
 
 
@@ -38,6 +39,20 @@ def at_point(files: Sequence[Saved], steps: Mapping[str, StepState], point: Step
 
 def _wrote(steps: Iterable[StepState], after: int, until: int) -> bool:
     return any(step.kind in _BODIES and after < step.version <= until for step in steps)
+
+
+def is_elsewhere(files: Sequence[Saved], steps: Mapping[str, StepState]) -> bool:
+    """Whether only steps that work in copies were at work since the last snapshot: what has changed in the
+    root since is somebody else's."""
+    known = last(files)
+    if known is None or not known.isolated:
+        return False
+    copies = {saved.key for saved in files if saved.isolated}
+    return all(
+        step.key in copies
+        for step in steps.values()
+        if step.kind in _BODIES and (step.version > known.version or step.status in _AT_WORK)
+    )
 
 
 def gaps(files: Sequence[Saved]) -> list[tuple[str, str]]:

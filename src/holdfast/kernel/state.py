@@ -97,6 +97,7 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
     git: GitPosition | None = None
     mark: str = ""
     """Which directory the root was, wherever it has been moved since."""
+    isolated: bool = False
 
 
 class Fired(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from holdfast.engine.files import mark_of
 from holdfast.engine.windows import divide, left_at, position_of
 from holdfast.errors import BadInput, Refused
 from holdfast.kernel import events as e
-from holdfast.kernel.files import at_point, gaps, last, last_git, since
+from holdfast.kernel.files import at_point, gaps, is_elsewhere, last, last_git, since
 from holdfast.kernel.operation import OperationState
 from holdfast.kernel.state import Saved
 from holdfast.operations import repositories
@@ -297,7 +297,7 @@ def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.Fil
     """As the run left its files. One that died did not say so: that is made up, and to be recorded."""
     known = last(state.files)
     assert known is not None, "a run that has a point has a last one"
-    if not dead.seen_at:
+    if not dead.seen_at or is_elsewhere(state.files, state.steps):
         return known.snapshot, None
     left = divide(workspace, known.snapshot, dead.seen_at).left
     git = left_at(workspace, last_git(state.files), dead.seen_at)

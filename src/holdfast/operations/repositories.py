@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.engine.windows import left_at, position_of, repository_of
 from holdfast.errors import Pushed, Refused, WorkspaceError
 from holdfast.kernel import events as e
 from holdfast.kernel.files import git_gaps, last_git
@@ -91,8 +92,6 @@ def to_position(
     workspace: Workspace, target: Saved, since: Sequence[Saved], left: e.GitPosition | None
 ) -> GitGoing:
     """Raises `Refused` if the point has no position, or there is no repository; `Pushed`."""
-    from holdfast.engine.windows import position_of
-
     if target.git is None:
         raise Refused(
             "--git is not possible to this point: where the git repository stood then was not recorded, "
@@ -101,7 +100,7 @@ def to_position(
     now = position_of(workspace)
     if now is not None and not now.refs:
         raise Refused(f"--git is not possible: there is no git repository around {workspace.root}")
-    repository = _repository(workspace)
+    repository = repository_of(workspace)
     to = repository.with_edits(target.git, git_gaps(since))
     return _going(workspace, repository, to, left)
 
@@ -122,12 +121,10 @@ def to_before(
     workspace: Workspace, operation: OperationState, since: Sequence[Saved], dead: Dead
 ) -> GitGoing | None:
     """None if the operation moved no repository."""
-    from holdfast.engine.windows import left_at
-
     done = operation.git_applied
     if done is None:
         return None
-    repository = _repository(workspace)
+    repository = repository_of(workspace)
     gone_on = last_git(since[1:])
     left = gone_on or done.after
     if dead.seen_at:
@@ -138,28 +135,20 @@ def to_before(
 
 def again(workspace: Workspace, planned: e.GitPlanned) -> GitGoing:
     """What is left to do of an operation that was cut off."""
-    return _going(workspace, _repository(workspace), planned.to, planned.left)
+    return _going(workspace, repository_of(workspace), planned.to, planned.left)
 
 
 def take_back(workspace: Workspace, planned: e.GitPlanned, operation: str) -> None:
     """Where it was before an operation that was cut off, however far that had come. Raises `GitBusy`,
     `GitError`."""
-    repository = _repository(workspace)
+    repository = repository_of(workspace)
     repository.apply(repository.plan(planned.now, planned.to), f"{operation}-back")
-
-
-def _repository(workspace: Workspace) -> Repository:
-    from holdfast.workspace.repository import Repository
-
-    return Repository(workspace.root, workspace.contents)
 
 
 def _going(
     workspace: Workspace, repository: Repository, to: e.GitPosition, left: e.GitPosition | None
 ) -> GitGoing:
-    from holdfast.engine.windows import position_of
-
-    plan = repository.plan(to, left or position_of(workspace))
+    plan = repository.plan(to, left)
     if plan.steps.refused:
         first = next((one for one in plan.steps.refused if one.revert), plan.steps.refused[0])
         raise Pushed(first.ref, [f"{one.commit[:10]} {one.subject}" for one in first.commits], first.revert)

@@ -4,7 +4,7 @@ from holdfast.workspace.changes import Change
 from holdfast.workspace.contents import Contents, Swept, Usage
 from holdfast.workspace.git_plan import GitKept, GitMove, GitPlan, GitSteps, GitWhy, PushedCommit, Refusal
 from holdfast.workspace.plan import Kept, Plan, Why
-from holdfast.workspace.repository import GitMoved, NoPosition, Repository
+from holdfast.workspace.repository import GitMoved, Repository
 from holdfast.workspace.snapshot import Snapshot, Tree, Uncovered
 from holdfast.workspace.workspace import Divided, Recovered, Restored, Workspace
 
@@ -19,7 +19,6 @@ __all__ = [
     "GitSteps",
     "GitWhy",
     "Kept",
-    "NoPosition",
     "Plan",
     "PushedCommit",
     "Recovered",

@@ -21,6 +21,8 @@ from holdfast.workspace.storage import TEMPORARY, sync_directory
 
 QUICK = 1
 """The zstd level of new contents."""
+LARGE = 1024 * 1024
+"""A content of that many bytes or more is a file of its own."""
 _MOST_PACK_BYTES = 512 * 1024 * 1024
 
 
@@ -67,6 +69,15 @@ class Batch:
             raise storage.error_of(self._packs.parent, exc) from exc
         if writer.written > _MOST_PACK_BYTES:
             self._finish(writer)
+
+    def keep(self, data: bytes) -> Ref:
+        """Keep a content of any size that is in memory."""
+        if len(data) < LARGE:
+            return self.put(data)
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            return self.put_file(file.fileno())
 
     def put_file(self, fd: int) -> Ref:
         """Keep a file, of any size, that a descriptor is of. Raises OSError if that cannot be read."""

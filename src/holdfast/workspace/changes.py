@@ -11,7 +11,8 @@ from typing import Literal
 
 from holdfast.errors import ContentsDamaged
 from holdfast.workspace import beneath
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.batch import LARGE
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.listing import EMPTY, Entry, Listing
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.snapshot import Tree

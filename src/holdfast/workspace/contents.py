@@ -29,8 +29,6 @@ from holdfast.workspace.pack import NAME, SUFFIX, Pack, PackDamaged, Place
 from holdfast.workspace.reading import Reading
 from holdfast.workspace.refs import Ref, ref_of
 
-LARGE = 1024 * 1024
-"""From this size on a content has a file of its own."""
 WITHOUT_FILES = "restored-without-files"
 """Which backup without files the store was restored from, if it was."""
 STAGED = "import-"

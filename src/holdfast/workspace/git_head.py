@@ -35,23 +35,25 @@ class GitHead:
 
 def read_head(top: bytes) -> GitHead:
     """Raises GitFailed, also where there is no working tree."""
-    asked = ["--is-inside-work-tree", "--absolute-git-dir", "--git-path", "index"]
-    for name in _FILES:
-        asked += ["--git-path", name]
-    expected = 3 + len(_FILES)
+    asked = ("--is-inside-work-tree", "--git-path", "HEAD", "HEAD", "--symbolic-full-name", "HEAD")
     try:
-        lines = run(top, "rev-parse", *asked, "HEAD", "--symbolic-full-name", "HEAD").splitlines()
+        # A path can have line breaks in it. It is between one line before it and two lines after it.
+        first, _, rest = run(top, "rev-parse", *asked).partition(b"\n")
+        path, commit, branch, _ = rest.rsplit(b"\n", 3)
     except GitFailed as exc:
-        lines = exc.output.splitlines()[:expected]
-        if len(lines) < expected:
+        first, _, rest = exc.output.partition(b"\n")
+        path, commit = rest.removesuffix(b"HEAD\n").removesuffix(b"\n"), b""
+        if not path:
             raise
-    if lines[0] != b"true":
+        branch = _unborn_branch(top)
+    if first != b"true":
         raise GitFailed("rev-parse", "there is no working tree here")
-    directory, index, *files = (os.path.join(top, line) for line in lines[1:expected])
+    directory = os.path.dirname(os.path.join(top, path))
+    files = [os.path.join(directory, name.encode()) for name in _FILES]
     busy = next((kind for path, kind in zip(files, _FILES.values(), strict=True) if _is_there(path)), "")
-    commit, branch = (os.fsdecode(line) for line in lines[expected:] or (b"", _unborn_branch(top)))
-    branch = "" if branch == "HEAD" else _text(branch)
-    return GitHead(commit, branch, busy or _interrupted(top), index, directory)
+    name = "" if branch == b"HEAD" else _text(os.fsdecode(branch))
+    index = os.path.join(directory, b"index")
+    return GitHead(os.fsdecode(commit), name, busy or _interrupted(top), index, directory)
 
 
 def _is_there(path: bytes) -> bool:

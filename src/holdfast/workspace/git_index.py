@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
-from holdfast.workspace.batch import Batch
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.batch import LARGE, Batch
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.git_program import run
 from holdfast.workspace.git_refs import missing
 from holdfast.workspace.refs import Ref

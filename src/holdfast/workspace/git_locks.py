@@ -14,8 +14,9 @@ from pathlib import Path
 from holdfast.errors import GitFailed
 from holdfast.workspace.git_program import run
 
-_OF_WORKTREE = ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock")
-_OF_REPOSITORY = ("packed-refs.lock", "config.lock", "shallow.lock")
+_TABLES = "reftable/tables.list.lock"
+_OF_WORKTREE = ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock", _TABLES)
+_OF_REPOSITORY = ("packed-refs.lock", "config.lock", "shallow.lock", _TABLES)
 _MONITOR = b"fsmonitor--daemon"
 """Stays as long as the machine runs, and writes nothing."""
 _AGE_S = 1.0
@@ -29,12 +30,10 @@ def remove_stale(root: Path) -> list[Path]:
     Waits a moment for locks that are too young, and for a git that is at work.
     """
     try:
-        answer = run(
-            os.fsencode(root), "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel"
-        )
+        own = _asked(root, "--git-path", "HEAD").parent
+        common, top = _asked(root, "--git-common-dir"), _asked(root, "--show-toplevel")
     except GitFailed:
         return []
-    own, common, top = (Path(os.path.join(root, os.fsdecode(line))).resolve() for line in answer.splitlines())
     deadline = time.monotonic() + _PATIENCE_S
     while locks := list(_locks(own, common)):
         if _are_old(locks) and not _is_at_work((own, common, top)):
@@ -47,9 +46,16 @@ def remove_stale(root: Path) -> list[Path]:
     return []
 
 
+def _asked(root: Path, *question: str) -> Path:
+    """One path an answer: it can have line breaks in it."""
+    answer = run(os.fsencode(root), "rev-parse", *question).removesuffix(b"\n")
+    return (root / os.fsdecode(answer)).resolve()
+
+
 def _locks(own: Path, common: Path) -> Iterator[Path]:
     """Files only: ours is a second name of `index.holdfast-*`, and is told by that."""
     names = [own / name for name in _OF_WORKTREE] + [common / name for name in _OF_REPOSITORY]
+    names = list(dict.fromkeys(names))
     for directory in dict.fromkeys((own / "refs", common / "refs")):
         names += directory.rglob("*.lock")
     ours = {path.stat().st_ino for path in own.glob("index.holdfast-*")}
@@ -64,15 +70,21 @@ def _are_old(locks: list[Path]) -> bool:
 
 
 def _is_at_work(places: tuple[Path, ...]) -> bool:
-    """Whether a program of git runs in one of these directories, or is told of one of them."""
+    """Whether a program of git runs in one of these directories, or is told of one of them. One of another
+    user that does not let us see where it runs may be at work here."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if not os.path.basename(words[0]).startswith(b"git") or _MONITOR in words:
-                continue
+        except OSError:
+            continue
+        if not os.path.basename(words[0]).startswith(b"git") or _MONITOR in words:
+            continue
+        try:
             where = Path(os.readlink(process / "cwd"))
+        except PermissionError:
+            return True
         except OSError:
             continue
         told = any(os.fsencode(place) in word for place in places for word in words)

@@ -52,6 +52,8 @@ class GitWhy(Enum):
     HEAD = "HEAD stays on it"
     BUSY = "something is in progress; end it and go back again"
     UNFINISHED = "was in progress then, which cannot be brought back"
+    NESTED = "a repository inside the workspace, whose HEAD the run moved; go back there with git"
+    MADE = "a repository inside the workspace, which the run made; remove it if it is not needed"
 
 
 _HARMLESS = (GitWhy.YOURS, GitWhy.REMOTE, GitWhy.SYMBOLIC)

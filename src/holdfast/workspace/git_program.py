@@ -18,6 +18,8 @@ _KEPT = ("GIT_CEILING_DIRECTORIES", "GIT_CONFIG_", "GIT_DISCOVERY_ACROSS_FILESYS
 _DROPPED = "GIT_CONFIG_PARAMETERS"
 """What a `git -c` that we were started from was told."""
 
+NOT_INSTALLED = "git is not installed"
+
 
 def argv(top: bytes, *arguments: str) -> list[bytes | str]:
     """The command line for a repository: the one that the directory `top` is in."""
@@ -51,7 +53,7 @@ def complete(
             argv(top, *arguments), input=stdin, capture_output=True, env=environ, check=False
         )
     except FileNotFoundError as exc:
-        raise GitFailed(arguments[0], "git is not installed") from exc
+        raise GitFailed(arguments[0], NOT_INSTALLED) from exc
     except OSError as exc:
         raise GitFailed(arguments[0], f"git cannot be started ({exc.strerror})") from exc
     if done.returncode:

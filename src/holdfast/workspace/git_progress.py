@@ -7,7 +7,6 @@ file is either the old or the new one, so the replacement can be repeated.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import msgspec
 
 from holdfast.errors import ContentsDamaged, GitError, GitFailed
 from holdfast.workspace.batch import Batch
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.refs import Ref
 from holdfast.workspace.storage import sync_directory
 
@@ -43,13 +42,7 @@ class GitProgress:
         files = self.read()
         if not files or sum(map(len, files.values())) > _MOST_BYTES:
             return ""
-        data = msgspec.json.encode(files, order="sorted")
-        if len(data) < LARGE:
-            return batch.put(data).hex()
-        with tempfile.TemporaryFile() as file:
-            file.write(data)
-            file.seek(0)
-            return batch.put_file(file.fileno()).hex()
+        return batch.keep(msgspec.json.encode(files, order="sorted")).hex()
 
     def read(self) -> Files:
         """Raises GitFailed."""

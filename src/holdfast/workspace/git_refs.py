@@ -28,11 +28,13 @@ class Stashed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GitRefs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Objects by the full names of refs. `remote` are those that follow a remote; `stash` is newest first."""
+    """Objects by the full names of refs. `remote` are those that follow a remote; `stash` is newest first;
+    `elsewhere` are the branches that other worktrees are on."""
 
     refs: dict[str, str] = {}
     remote: dict[str, str] = {}
     stash: tuple[Stashed, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     def with_edits(self, before: GitRefs, after: GitRefs) -> GitRefs:
         """These refs, and what differs between the other two as `after` has it. `remote` stays: it says what
@@ -44,7 +46,7 @@ class GitRefs(msgspec.Struct, frozen=True, omit_defaults=True):
                 refs.pop(ref, None)
                 refs |= {ref: value} if value else {}
         stash = self.stash if before.stash == after.stash else after.stash
-        return GitRefs(refs, self.remote, stash)
+        return GitRefs(refs, self.remote, stash, after.elsewhere)
 
 
 def read_refs(top: bytes) -> GitRefs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from holdfast.errors import GitFailed
 from holdfast.workspace.git_program import run
@@ -29,10 +29,11 @@ class GitTimes:
         self._path = cache(self._find)
         self._record = cache(self._read_record)
 
-    def refs(self, base: GitRefs, now: GitRefs) -> dict[str, str]:
-        """The refs as they were at that time, as far as can be known."""
-        changed = [ref for ref, value in now.refs.items() if value != base.refs.get(ref)]
-        found = dict(now.refs)
+    def refs(self, base: GitRefs, now: GitRefs, own: GitRefs) -> dict[str, str]:
+        """The refs of `own` as they were at that time, as far as can be known: what is there as it is `now`
+        may have been changed since."""
+        found = dict(own.refs)
+        changed = [ref for ref, value in found.items() if base.refs.get(ref) != value == now.refs.get(ref)]
         for ref in self.is_later(changed):
             then = self.then(ref) or base.refs.get(ref, "")
             del found[ref]
@@ -65,7 +66,7 @@ class GitTimes:
         return next((value for value, at in self._record(ref)[1:] if at * _SECOND <= self.until_ns), "")
 
     def _changed_ns(self, ref: str) -> int:
-        own = _ctime(self._path(ref))
+        own = 0 if self._is_table else _ctime(self._path(ref))
         if own:
             return own
         record = self._record(ref)
@@ -73,8 +74,13 @@ class GitTimes:
             return record[0][1] * _SECOND
         return max(_ctime(self._path(name)) for name in _STORAGES)
 
+    @cached_property
+    def _is_table(self) -> bool:
+        """Whether refs are in a table. The file HEAD is there too, and never changes."""
+        return os.path.exists(self._path("reftable"))
+
     def _find(self, name: str) -> bytes:
-        return os.path.join(self._top, run(self._top, "rev-parse", "--git-path", name).rstrip(b"\n"))
+        return os.path.join(self._top, run(self._top, "rev-parse", "--git-path", name).removesuffix(b"\n"))
 
     def _read_record(self, ref: str) -> list[tuple[str, int]]:
         """(value, when it came about, in seconds), the newest first."""

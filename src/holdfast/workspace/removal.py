@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from holdfast.workspace import beneath
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.batch import LARGE
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.journal import Item, Move
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.opened import opened

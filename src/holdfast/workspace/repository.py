@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
+from holdfast.errors import ContentsDamaged, GitBusy, GitError
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace.batch import Batch
-from holdfast.workspace.contents import LARGE, Contents
+from holdfast.workspace.contents import Contents
 from holdfast.workspace.git_head import read_head
 from holdfast.workspace.git_index import GitIndex
-from holdfast.workspace.git_plan import HEAD, GitMove, GitPlan, GitPlanner, GitSteps, StashMove
+from holdfast.workspace.git_nested import read_nested
+from holdfast.workspace.git_plan import (
+    HEAD,
+    GitKept,
+    GitMove,
+    GitPlan,
+    GitPlanner,
+    GitSteps,
+    GitWhy,
+    StashMove,
+)
 from holdfast.workspace.git_program import run
 from holdfast.workspace.git_progress import GitProgress
-from holdfast.workspace.git_refs import OURS, GitRefs, parents, read_refs
+from holdfast.workspace.git_refs import OURS, GitRefs, checked_out_elsewhere, parents, read_refs
 from holdfast.workspace.git_times import GitTimes
+from holdfast.workspace.git_worktrees import GitWorktrees
 from holdfast.workspace.refs import Ref
 
 NO_REPOSITORY = GitPosition("")
@@ -33,14 +42,6 @@ NO_REPOSITORY = GitPosition("")
 _FIRST_BRANCH = "refs/heads/main"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-@dataclass(frozen=True, slots=True)
-class NoPosition:
-    """There is nothing to record, and why. `broken` if there is a repository that git refuses to look at."""
-
-    reason: str
-    broken: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class GitMoved:
 class _Look:
     """A position, with what it was made of."""
 
+    worktrees: GitWorktrees
     position: GitPosition
     refs: GitRefs
     index: GitIndex
@@ -63,71 +65,95 @@ class _Look:
 
 
 class Repository:
-    """The repository that the directory `root` is in; repositories nested beneath it are left alone."""
+    """The repository that the directory `root` is in. Repositories in the directories `nested` beneath it are
+    left alone; where their HEADs are is a part of a position."""
 
-    def __init__(self, root: Path, contents: Contents) -> None:
+    def __init__(self, root: Path, contents: Contents, nested: Sequence[bytes] = ()) -> None:
         self._top = os.fsencode(root)
+        self._nested = nested
         self._around = (root, *root.parents)
         self._contents = contents
 
     # Reading
 
-    def position(self) -> GitPosition | NoPosition:
-        """Where the repository stands; its refs and its index are kept from then on.
+    @property
+    def exists(self) -> bool:
+        """Whether there is a repository, readable or not. A bare one has no files, and is none here."""
+        return any((path / ".git").exists() for path in self._around)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other worktrees share its refs. Raises GitFailed."""
+        return self.exists and bool(GitWorktrees(self._top, read_head(self._top).directory).others)
+
+    def position(self) -> GitPosition:
+        """Where the repository stands; its refs and its index are kept from then on. Raises GitFailed.
 
         Hold `contents.hold()` around this and whatever refers to the position: nothing holds on to it before.
         """
-        try:
-            return self._position()
-        except GitFailed as exc:
-            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
+        return self._look().position if self.exists else self._without_repository(self._heads())
 
-    def _position(self) -> GitPosition:
-        return self._look().position
+    def _heads(self) -> dict[str, str]:
+        return {path: head.place for path, head in read_nested(self._top, self._nested).items()}
+
+    def _without_repository(self, heads: Mapping[str, str]) -> GitPosition:
+        return msgspec.structs.replace(NO_REPOSITORY, nested=self._keep(heads) if heads else "")
+
+    def _keep(self, value: object) -> str:
+        with self._contents.writing() as batch:
+            return batch.keep(_encode(value)).hex()
 
     def _look(self) -> _Look:
         head = read_head(self._top)
         refs = read_refs(self._top)
+        worktrees = GitWorktrees(self._top, head.directory)
+        if worktrees.others:
+            refs = msgspec.structs.replace(refs, elsewhere=tuple(sorted(checked_out_elsewhere(self._top))))
         index = GitIndex(self._top, head.index, self._contents)
         progress = GitProgress(head.directory, self._contents)
+        heads = self._heads()
         with self._contents.writing() as batch:
             kept_index, written_at = index.save(batch)
-            kept_refs, kept_progress = self._keep_refs(batch, refs), progress.save(batch)
+            kept_heads = batch.keep(_encode(heads)).hex() if heads else ""
+            kept_refs, kept_progress = batch.keep(_encode(refs)).hex(), progress.save(batch)
         position = GitPosition(
-            kept_refs, head.commit, head.branch, kept_index, written_at, head.busy, kept_progress
+            kept_refs, head.commit, head.branch, kept_index, written_at, head.busy, kept_progress, kept_heads
         )
-        return _Look(position, refs, index, progress)
+        return _Look(worktrees, position, refs, index, progress)
 
-    def _keep_refs(self, batch: Batch, refs: GitRefs) -> str:
-        """A repository can have so many that they are a large content."""
-        data = _encode(refs)
-        if len(data) < LARGE:
-            return batch.put(data).hex()
-        with tempfile.TemporaryFile() as file:
-            file.write(data)
-            file.seek(0)
-            return batch.put_file(file.fileno()).hex()
+    def own(self, base: GitPosition, now: GitPosition) -> GitPosition:
+        """`now` without what other worktrees of the repository did since `base`. Raises GitFailed."""
+        if not base.refs or not now.refs or base.refs == now.refs:
+            return now
+        worktrees = GitWorktrees(self._top, read_head(self._top).directory)
+        refs = worktrees.own(self.refs(base), now, self.refs(now))
+        return msgspec.structs.replace(now, refs=self._keep(refs))
 
-    def left_at(self, base: GitPosition, until_ns: int) -> GitPosition | NoPosition:
+    def left_at(self, base: GitPosition, until_ns: int) -> GitPosition:
         """Where a run that was at `base`, and was last seen alive at `until_ns`, left the repository.
 
-        What was changed later is somebody else's, and is as at `base`, or as git's own record of the ref has
-        it for that time. A deletion has no time and counts as the run's: undoing it loses nothing.
+        What was changed later, or by another worktree, is somebody else's, and is as at `base`, or as git's
+        own record of the ref has it for that time. A deletion has no time and counts as the run's: undoing it
+        loses nothing. Raises GitFailed.
         """
-        try:
-            return self._left_at(base, GitTimes(self._top, until_ns))
-        except GitFailed as exc:
-            return NoPosition(exc.reason, any((path / ".git").exists() for path in self._around))
-
-    def _left_at(self, base: GitPosition, times: GitTimes) -> GitPosition:
-        seen = self._look()
+        heads = self._heads_at(base, until_ns)
+        if not self.exists:
+            return self._without_repository(heads)
+        seen, times = self._look(), GitTimes(self._top, until_ns)
         now, before = seen.position, self.refs(base)
-        refs = GitRefs(times.refs(before, seen.refs), seen.refs.remote, times.stash(before, seen.refs))
+        own = seen.worktrees.own(before, now, seen.refs)
+        refs = GitRefs(
+            times.refs(before, seen.refs, own),
+            seen.refs.remote,
+            times.stash(before, seen.refs) if own.stash == seen.refs.stash else own.stash,
+            seen.refs.elsewhere,
+        )
         branch, head = now.branch, now.head
         if (base.branch or base.head) != (now.branch or now.head) and times.is_later([HEAD]):
             branch, head = base.branch, base.head if base.branch else times.then(HEAD) or base.head
         head = refs.refs.get(branch, "") if branch else head
-        left = msgspec.structs.replace(now, head=head, branch=branch)
+        nested = self._keep(heads) if heads else ""
+        left = msgspec.structs.replace(now, head=head, branch=branch, nested=nested)
         if now.progress != base.progress and seen.progress.changed_ns() > times.until_ns:
             left = msgspec.structs.replace(left, busy=base.busy, progress=base.progress)
         if times.is_later_file(seen.index.path) and not (
@@ -136,8 +162,33 @@ class Repository:
             or ((branch, head) == (now.branch, now.head) and _is_staged_before(seen, base, times))
         ):
             left = msgspec.structs.replace(left, index=base.index, index_time=base.index_time)
-        with self._contents.writing() as batch:
-            return msgspec.structs.replace(left, refs=self._keep_refs(batch, refs))
+        return msgspec.structs.replace(left, refs=self._keep(refs))
+
+    def _heads_at(self, base: GitPosition, until_ns: int) -> dict[str, str]:
+        """The HEADs of nested repositories at that time: those that moved later are as at `base`."""
+        before = self.nested(base)
+        now = read_nested(self._top, self._nested).items()
+        then = {path: before.get(path, "") if head.moved_ns > until_ns else head.place for path, head in now}
+        return {path: place for path, place in then.items() if place}
+
+    def nested(self, position: GitPosition) -> dict[str, str]:
+        """Where the HEADs of nested repositories were, by the paths of these. Raises ContentsDamaged."""
+        if not position.nested:
+            return {}
+        try:
+            data = self._contents.read(Ref(bytes.fromhex(position.nested)))
+            return msgspec.json.decode(data, type=dict[str, str])
+        except msgspec.MsgspecError as exc:
+            raise ContentsDamaged([position.nested]) from exc
+
+    def nested_moved(self, to: GitPosition, left: GitPosition | None) -> tuple[GitKept, ...]:
+        """The nested repositories that the run made, or whose HEADs it moved, and that are not back."""
+        before, after, now = self.nested(to), self.nested(left or to), self._heads()
+        return tuple(
+            GitKept(path, GitWhy.NESTED if path in before else GitWhy.MADE)
+            for path, place in sorted(now.items())
+            if before.get(path) not in (place, after.get(path))
+        )
 
     def refs(self, position: GitPosition) -> GitRefs:
         """The refs of a position. Raises ContentsDamaged."""
@@ -164,8 +215,11 @@ class Repository:
                 to = msgspec.structs.replace(to, index=after.index, index_time=after.index_time)
             if (before.busy, before.progress) != (after.busy, after.progress):
                 to = msgspec.structs.replace(to, busy=after.busy, progress=after.progress)
-        with self._contents.writing() as batch:
-            kept = self._keep_refs(batch, refs)
+            if before.nested != after.nested:
+                old, new = self.nested(before).items(), self.nested(after).items()
+                edited = {**self.nested(to), **dict(new - old)}
+                to = msgspec.structs.replace(to, nested=self._keep(edited))
+        kept = self._keep(refs)
         head = refs.refs.get(branch, "") if branch else head
         return msgspec.structs.replace(to, refs=kept, branch=branch, head=head)
 
@@ -188,7 +242,9 @@ class Repository:
             to = msgspec.structs.replace(to, branch=to.branch or now.branch or _FIRST_BRANCH)
         refs = (self.refs(to), self.refs(left) if left else GitRefs(), seen.refs)
         planner = GitPlanner(self._top, seen.index, seen.progress, (to, left, now), refs)
-        return GitPlan(to, left, now, planner.run())
+        steps = planner.run()
+        nested = self.nested_moved(to, left)
+        return GitPlan(to, left, now, replace(steps, kept=(*steps.kept, *nested)))
 
     def apply(self, plan: GitPlan, operation: str) -> GitMoved:
         """Do what a plan says; old tips stay reachable, as `refs/holdfast/<operation>/...`.
@@ -221,7 +277,7 @@ class Repository:
                 progress.put(progress.kept(plan.to.progress))
             if replacement is not None:
                 lock.put_back()
-            return GitMoved(fresh.now, self._position(), steps)
+            return GitMoved(fresh.now, self._look().position, steps)
 
     def _move_refs(self, plan: GitPlan, operation: str, message: str) -> None:
         """In one transaction, or in two where a name that goes is in the way of one that comes."""

@@ -16,8 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from holdfast.workspace import beneath, coverage, index, listing, refs
-from holdfast.workspace.batch import Batch
-from holdfast.workspace.contents import LARGE
+from holdfast.workspace.batch import LARGE, Batch
 from holdfast.workspace.coverage import Coverage
 from holdfast.workspace.ignoring import IGNORE_FILE
 from holdfast.workspace.index import SIGNATURE, Index, Record, Signature, signature

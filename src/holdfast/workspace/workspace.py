@@ -148,6 +148,12 @@ class Workspace:
         self._seen = Sightings(self._index, began)
         return snapshot.describe(ref, seen.records, seen.unsettled)
 
+    def nested_repositories(self) -> list[bytes]:
+        """The directories of git repositories beneath the root, as the last snapshot saw them."""
+        seen = self._index or index.load(self._index_path)
+        records = () if seen is None else seen.records
+        return [record.path for record in records if record.path and b".git" in record.uncovered]
+
     # Comparing
 
     def diff(self, before: str, after: str | None = None) -> Iterator[Change]:
