@@ -8,7 +8,9 @@ import time
 import pytest
 
 from holdfast import StoreError
-from holdfast.engine import remains
+from holdfast.engine import drive, remains
+from holdfast.engine.execution import Birth
+from holdfast.engine.scope import current
 
 GRACE_S = 0.3
 
@@ -30,3 +32,15 @@ def test_takeover_waits_for_the_dead_owners_command(open_hf, act, crashes):
     second.resume("x").result(30)
     assert time.monotonic() - began >= GRACE_S * 0.9
     assert not lock.exists()
+
+
+def test_a_run_that_is_not_written_yet_was_not_taken_over(hf, act, monkeypatch):
+    """Its first events go to the log with the first step; a wait before that looks for another owner."""
+    monkeypatch.setattr(Birth, "flush", lambda birth, done: None)
+
+    def plot():
+        run = current.get().execution
+        drive.pause(run, run.engine.clock.now_us() + 5_000)
+        return hf._store.run(run.id)
+
+    assert hf.run(act(plot)) is None

@@ -190,13 +190,14 @@ def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
 
 
 def look_for_takeover(run: Execution) -> None:
-    """Stop the run if it is another owner's by now, or if nobody can tell."""
+    """Stop the run if it is another owner's by now, or if that cannot be found out. A run that the log does
+    not have yet is known to no other owner."""
     try:
         row = run.engine.store.run(run.id)
     except StoreError as error:
         run.lose(error)
         return
-    if row is None or row.epoch != run.epoch:
+    if row is not None and row.epoch != run.epoch:
         run.lose(OwnershipLost(run.id))
 
 
