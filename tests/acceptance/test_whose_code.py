@@ -565,3 +565,82 @@ def test_an_older_holdfast_is_named(cli, from_old, older, why):
     assert "no such program" in cli("resume", "y", "--python", "no-such-python", code=3).err
     served = cli("resume", "--all")
     assert (result(cli, "y")[1], why in served.err) == (prefix(new), True)
+
+
+STEERED = """
+from holdfast import *
+import os, sys
+from pathlib import Path
+
+
+def note(what: str) -> None:
+    with Path("notes.txt").open("a") as file:
+        file.write(f"{what}\\n")
+
+
+@step
+def pay() -> list:
+    note("pay")
+    return [sys.prefix]
+
+
+@step(effect="once")
+def send() -> list:
+    note("send")
+    os._exit(9)
+
+
+@workflow
+def gated() -> list:
+    if approval("ok").outcome == "rejected":
+        note("rejected")
+    return pay()
+
+
+@workflow
+def waits() -> list:
+    note(wait_for("go"))
+    return pay()
+
+
+@workflow
+def doubtful() -> list:
+    send()
+    return pay()
+"""
+
+
+@pytest.mark.parametrize("home", [False, True])
+@pytest.mark.parametrize(
+    ("workflow", "words", "notes"),
+    [
+        ("gated", ["approve", "x", "ok"], ["pay"]),
+        ("gated", ["reject", "x", "ok"], ["rejected", "pay"]),
+        ("waits", ["signal", "x", "go", "A"], ["A", "pay"]),
+        ("doubtful", ["settle", "x", "send", "--done", "1"], ["send", "pay"]),
+    ],
+)
+def test_steering_with_resume_is_done_once(cli, environment, workflow, words, notes, home):
+    """The run is of another interpreter: that one resumes it, and the command is not given twice."""
+    (cli.directory / "flow.py").write_text(STEERED)
+    old = cli.python = environment("old")
+    cli("run", "--id", "x", "flow.py:" + workflow, code=9 if workflow == "doubtful" else 5)
+    cli.python = environment("new")
+    before = []
+    if home:  # said on the command line, and by nothing else
+        before = ["--home", cli.env.pop("HOLDFAST_HOME")]
+    told = cli(*before, *words, "--resume", "--json")
+    assert told.json()["result"] == [prefix(old)]
+    assert (cli.directory / "notes.txt").read_text().split() == notes
+    kinds = [event["type"] for event in cli(*before, "show", "x", "--events", "--json").json()["events"]]
+    steering = {"gated": "GateDecided", "waits": "SignalReceived", "doubtful": "StepSettled"}[workflow]
+    assert kinds.count(steering) == 1
+
+
+def test_the_options_of_resume_reach_the_other_interpreter(cli, from_old):
+    """With the directory that was named for it."""
+    old, _ = from_old
+    moved = cli.directory.with_name("moved")
+    shutil.copytree(cli.directory, moved)
+    shown = cli("resume", "--root", moved, "--json", "--quiet", "x").json()
+    assert shown["result"] == ["kelp", prefix(old), str(moved)]

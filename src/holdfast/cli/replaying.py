@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli import access
+from holdfast.cli.code_options import code_options
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
 from holdfast.errors import CodeNotFound, NeedsAttention
@@ -28,15 +29,7 @@ _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
 @click.command("replay")
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="All runs that can still be resumed.")
-@click.option(
-    "--python", metavar="PATH", help="The interpreter for the code (default: the one a run was started with)."
-)
-@click.option(
-    "--root",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    metavar="DIR",
-    help="Where the project is now, if it was moved; with --all, for runs whose project is gone.",
-)
+@code_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def replay_command(
     run: str | None, everything: bool, python: str | None, root: Path | None, as_json: bool
