@@ -209,6 +209,79 @@ def test_a_result_is_not_read_as_another_class(cli, wait):
     assert other.startswith("code_clash") and "`holdfast show a` shows the result" in other
 
 
+MAIN = """
+from holdfast import Holdfast
+from flow import main
+
+if __name__ == "__main__":
+    with Holdfast() as hf:
+        run = hf.with_id("x").start(main)
+        while hf.get("x").status != "waiting":
+            pass
+"""
+
+
+@pytest.fixture
+def imported(cli):
+    """A run of `python a/main.py`, whose workflow is in the module `flow` beside it; `b` has one, too. It can
+    go on."""
+    for name in ("a", "b"):
+        (make_project(cli.directory / name, name) / "main.py").write_text(MAIN)
+    subprocess.run([sys.executable, "a/main.py"], cwd=cli.directory, env=cli.env, check=True)
+    cli("approve", "x")
+    return cli
+
+
+@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("path", ["", "b", "b:a"])
+def test_a_module_is_imported_from_its_own_directory(imported, everything, path):
+    """Neither the working directory nor PYTHONPATH decides which `flow` it is, and which `tools`."""
+    if path:
+        imported.env["PYTHONPATH"] = ":".join(str(imported.directory / one) for one in path.split(":"))
+    imported("resume", "--all" if everything else "x")
+    assert result(imported, "x")[0] == "a"
+
+
+def test_recover_refuses_a_module_of_another_directory(imported):
+    """A program in `b` that has imported its own `flow`, and one that has not."""
+    for first in ("", "import flow"):
+        (line,) = python(imported, imported.directory / "b", first + textwrap.dedent(RECOVER)).splitlines()
+        assert line.startswith("x CodeClash flow:main cannot be loaded: ")
+        assert "`holdfast resume x` resumes run x in a process of its own" in line
+    assert imported.status("x") == "pending"
+    (line,) = python(imported, imported.directory / "a", RECOVER).splitlines()
+    assert line.startswith("x ['a'")
+
+
+def test_a_module_in_a_project_that_was_moved(imported):
+    moved = imported.directory.rename(imported.directory.with_name("moved"))
+    imported.directory = moved
+    assert imported("replay", "x", "--json").json()[0]["verdict"] == "matches"
+    assert imported("resume", "x").json() == ["a", sys.prefix, str(moved)]
+
+
+def test_a_module_whose_directory_is_gone(imported):
+    """It is named, and no other module is taken for it."""
+    gone = imported.directory / "a"
+    shutil.move(gone, imported.directory / "c")
+    imported.env["PYTHONPATH"] = str(imported.directory / "b")
+    assert f"the directory {gone} does not exist" in imported("resume", "x", code=3).err
+    assert imported.status("x") == "pending"
+
+
+def test_a_run_without_a_recorded_directory(cli, wait):
+    """One that an older holdfast has begun: the module is looked for in its working directory."""
+    flow = (
+        FLOW + "\n\nif True:\n    from holdfast.engine import code\n    code._directory_of = lambda _: ''\n"
+    )
+    for name in ("a", "b"):
+        wait(make_project(cli.directory / name, name, flow), name, "flow:main")
+        shown = json.loads(cli("show", name, "--events", "--json").out)
+        assert "directory" not in shown["events"][0]["data"]["code"]
+    cli("resume", "--all", PYTHONPATH=str(cli.directory / "b"))
+    assert [result(cli, name)[0] for name in "ab"] == ["a", "b"]
+
+
 # Today's code
 
 

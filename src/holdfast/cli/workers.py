@@ -110,7 +110,7 @@ class Workers:
         key = _Key(
             self._interpreters.choose(run_id, now.interpreter),
             now.cwd or os.getcwd(),
-            str(Path(now.script).parent) if now.script else now.cwd,
+            str(Path(now.script).parent) if now.script else now.place,
         )
         for _ in range(_TRIES):
             worker = self._worker(key)

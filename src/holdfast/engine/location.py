@@ -60,6 +60,7 @@ class Location:
             code,
             script=move.path(code.script),
             cwd=move.path(code.cwd),
+            directory=move.path(code.directory),
             interpreter=interpreter if Path(interpreter).exists() else code.interpreter,
             root=str(move.now),
         )
@@ -98,7 +99,7 @@ class Location:
 
     def _guess(self, code: Code) -> _Move | None:
         """For a run that has no root on record: an old root had the name of the project."""
-        path = Path(code.script or code.cwd)
+        path = Path(code.place)
         if path.exists():
             return None
         if self.given is not None:
@@ -113,12 +114,12 @@ class Location:
 
 
 def _is_inside(code: Code, root: Path) -> bool:
-    return Path(code.script or code.cwd).is_relative_to(root)
+    return Path(code.place).is_relative_to(root)
 
 
 def _by_ending(code: Code, now: Path) -> _Move | None:
     """The longest ending of the recorded path that is in `now`."""
-    return next(_endings(Path(code.script or code.cwd), now), None)
+    return next(_endings(Path(code.place), now), None)
 
 
 def _endings(path: Path, now: Path) -> Iterator[_Move]:
