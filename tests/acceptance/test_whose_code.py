@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import errors
+from holdfast.cli import serving
+
 FLOW = """
 from holdfast import approval, step, workflow
 import os, sys, tools
@@ -416,6 +419,119 @@ def test_workers_end_with_the_process_that_serves(cli, wait_until):
     wait_until(lambda: not Path(f"/proc/{worker}").exists(), "the worker's end", 8)
     assert "interrupted" in cli("list").out
     cli("resume", "x")
+
+
+DEADLY = """
+from holdfast import step, workflow, approval
+from pathlib import Path
+import os, signal, time
+
+
+@step
+def deadly(how: str) -> None:
+    Path("deadly").touch()
+    while not Path("slow").exists():
+        time.sleep(0.01)
+    if how == "signal":
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(int(how))
+
+
+@step
+def slow() -> str:
+    Path("slow").touch()
+    deadline = time.monotonic() + 2
+    while not Path("deadly").exists():
+        time.sleep(0.01)
+    time.sleep(2)
+    return "done"
+
+
+@workflow
+def bad(how: str) -> None:
+    approval("ok")
+    deadly(how)
+
+
+@workflow
+def good() -> str:
+    approval("ok")
+    return slow()
+"""
+
+
+@pytest.mark.parametrize("how", ["0", "3", "6", "signal"])
+def test_a_run_that_ends_its_process(cli, how):
+    """Whatever exit code it has chosen, `resume --all` exits with 1, and names the run and the command. A run
+    that shared the process is resumed in one of its own, at once."""
+    (cli.directory / "flow.py").write_text(DEADLY)
+    cli("run", "--id", "bad", "flow.py:bad", "--", how, code=5)
+    cli("run", "--id", "good", "flow.py:good", code=5)
+    for run_id in ("bad", "good"):
+        cli("approve", run_id)
+    told = cli("resume", "--all", code=1).err
+    ended = "was ended by signal 9" if how == "signal" else f"ended with exit code {how}"
+    assert f"run bad stopped: its process for {cli.directory} {ended}; `holdfast resume bad` goes on" in told
+    assert result(cli, "good") == "done"
+    assert cli("list", "--json").out.count('"interrupted": true') == 1
+
+
+def test_no_crash_loop_of_the_others(cli, wait_until, following):
+    """Served for long, one run kills its process until it is given up; the others make progress."""
+    (cli.directory / "flow.py").write_text(DEADLY)
+    cli("run", "--id", "bad", "flow.py:bad", "signal", code=5)
+    cli("run", "--id", "good", "flow.py:good", code=5)
+    for run_id in ("bad", "good"):
+        cli("approve", run_id)
+    wait_until(lambda: cli.status("good") == "completed", "the end")
+    taken = [event["type"] for event in cli("show", "good", "--events", "--json").json()["events"]]
+    assert taken.count("RunClaimed") <= 3
+
+
+@pytest.mark.parametrize("what", ["resume", "replay"])
+def test_a_worker_that_cannot_start_says_why(cli, wait, what):
+    """One sentence with the run, and the exit code of `resume RUN`; other runs are not affected."""
+    for name in ("a", "b"):
+        wait(make_project(cli.directory / name, name), name)
+        (cli.directory / name / ".holdfast").mkdir(exist_ok=True)
+    (cli.directory / "b" / "holdfast.toml").write_text("durability = 3 4\n")
+    if what == "replay":
+        verdicts = {one["run"]: one for one in cli("replay", "--all", "--json", code=6).json()}
+        assert [verdicts[name]["verdict"] for name in "ab"] == ["matches", "unloadable"]
+        assert "holdfast.toml" in verdicts["b"]["why"]
+        return
+    told = cli("resume", "--all", code=2).err
+    (line,) = [line for line in told.splitlines() if "run b" in line]
+    assert line.startswith("holdfast: run b cannot go on: ") and "holdfast.toml" in line
+    assert result(cli, "a")[0] == "a"
+    assert "holdfast.toml" in cli("resume", "--all", "--json", code=2).err
+
+
+def test_every_exit_code_of_an_error_is_ranked():
+    """`resume --all` exits with that of the worst run."""
+    found = {one for one in vars(errors).values() if isinstance(one, type)}
+    codes = {one.exit_code for one in found if issubclass(one, errors.HoldfastError)}
+    assert codes - set(serving._MILD_TO_GRAVE) == {errors.RunWaiting.exit_code, errors.RunPaused.exit_code}
+
+
+def test_workers_make_no_backup_of_their_own(both):
+    """The process that starts them has made it. One run at a time: the second worker finds a changed log."""
+    both.env |= {"HOLDFAST_BACKUP_ON_START": "1", "HOLDFAST_RECOVER_LIMIT": "1"}
+    both("resume", "--all")
+    assert len(list((both.home / "backups").glob("*"))) == 1
+
+
+def test_replay_all_survives_code_that_ends_its_process(cli, wait):
+    """Its run is unloadable, with the reason; the verdicts on the others are there."""
+    for name in ("a", "b", "c"):
+        wait(make_project(cli.directory / name, name), name)
+    (cli.directory / "b" / "flow.py").write_text("import os\nos._exit(3)\n")
+    found = {one["run"]: one for one in cli("replay", "--all", "--json", code=6).json()}
+    assert [found[name]["verdict"] for name in "abc"] == ["matches", "unloadable", "matches"]
+    assert "ended with exit code 3" in found["b"]["why"]
+    (cli.directory / "b" / "flow.py").unlink()
+    (one,) = cli("replay", "b", "--json", code=6).json()
+    assert one["verdict"] == "unloadable" and "does not exist" in one["why"]
 
 
 # A project that was moved or copied

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli import terminal
+from holdfast.cli.stopping import INTERRUPTED
 from holdfast.errors import BadInput, HoldfastError, not_text
 from holdfast.version import __version__
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 OUR_FAULT = 70
 OUTPUT_LOST = 74
-INTERRUPTED = 130
 
 
 class _Entry(NamedTuple):

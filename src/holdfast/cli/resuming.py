@@ -78,12 +78,12 @@ def resume_command(
     what is there now.
 
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
-    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
-    cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
-    decided, whose sleep is over, whose process dies; any number of processes can. The code of each directory
-    is executed in a process of its own, which is replaced when its files have changed. It may be started
-    before the first run, and prints a line with the time for each run that it takes (and who held it before),
-    that waits, or that ends.
+    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed, was
+    cancelled or ended its process, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM:
+    runs whose gate is decided, whose sleep is over, whose process dies; any number of processes can. The code
+    of each directory is executed in a process of its own, which is replaced when its files have changed. It
+    may be started before the first run, and prints a line with the time for each run that it takes (and who
+    held it before), that waits, or that ends.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
