@@ -440,7 +440,6 @@ def deadly(how: str) -> None:
 @step
 def slow() -> str:
     Path("slow").touch()
-    deadline = time.monotonic() + 2
     while not Path("deadly").exists():
         time.sleep(0.01)
     time.sleep(2)

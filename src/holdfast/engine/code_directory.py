@@ -85,11 +85,8 @@ def import_root(module: ModuleType) -> Path | None:
         return None
     path = Path(file).absolute()
     names = module.__name__.split(".")
-    inside = (
-        path.parent
-        if path.name.partition(".")[0] == "__init__"
-        else path.with_name(path.name.partition(".")[0])
-    )
+    stem = path.name.partition(".")[0]
+    inside = path.parent if stem == "__init__" else path.with_name(stem)
     if len(inside.parts) <= len(names) or inside.parts[-len(names) :] != tuple(names):
         return None
     return Path(*inside.parts[: -len(names)]).resolve()
