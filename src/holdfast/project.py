@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.directory_identity import DirectoryIdentity
 from holdfast.durable_file import create_file, replace_file, sync_directory
 from holdfast.errors import (
     BadWorkspace,
@@ -217,7 +218,9 @@ def _by_root(root: Path, data_home: Path) -> Project | None:
         card = _record(home, home.name.rpartition("-")[2])
         if card is not None and card.root == str(root):
             newest = (home / CARD_FILE).stat().st_mtime_ns
-            found.append((card.inode == _inode(root), newest, Project(root, card.id, card.name, home)))
+            here = DirectoryIdentity.find(root)
+            is_same = here is not None and card.inode == (here.device, here.inode)
+            found.append((is_same, newest, Project(root, card.id, card.name, home)))
     return max(found, key=lambda ranked: ranked[:2])[2] if found else None
 
 
@@ -273,8 +276,9 @@ def _settle(found: _Found, root: Path, data_home: Path, mint: Callable[[], str])
         _make_private(project.home)
         if _record(project.home, project.id) is None:
             _set_aside(project.home / CARD_FILE)
-        device, inode = _inode(root) or (None, None)
-        replace_file(project.home / CARD_FILE, _card(project, device=device, inode=inode))
+        here = DirectoryIdentity.find(root)
+        which = {} if here is None else {"device": here.device, "inode": here.inode}
+        replace_file(project.home / CARD_FILE, _card(project, **which))
     return project
 
 
@@ -310,7 +314,7 @@ def _point(project: Project, state: State) -> bool:
         return True
 
 
-def _card(project: Project, **more: int | None) -> bytes:
+def _card(project: Project, **more: int) -> bytes:
     import json
 
     card = {"id": project.id, "name": project.name, "root": str(project.root), **more}
@@ -347,18 +351,12 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 def _same_place(recorded: str, root: Path) -> bool:
     """Whether both are one directory, also by another mount or spelling."""
-    here = _inode(root)
-    return recorded == str(root) or (here is not None and here == _inode(Path(recorded)))
+    if recorded == str(root):
+        return True
+    here = DirectoryIdentity.find(root)
+    return here is not None and here == DirectoryIdentity.find(Path(recorded))
 
 
 def _user_home(environ: Mapping[str, str]) -> Path:

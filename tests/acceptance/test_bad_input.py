@@ -145,6 +145,10 @@ def test_words_of_other_programs_are_known(ready):
     assert ready("ls").out == ready("ps").out == ready("status").out == listed
     assert ready("ls", "--json").json() == ready("status", "--json").json() == ready("list", "--json").json()
     assert ready("status", "x", "--json").json() == ready("show", "x", "--json").json()
+    assert ready("status", "--home", ready.home).out == ready("list", "--home", ready.home).out
+    assert ready("status", "--workflow", "no-such").out == ready("list", "--workflow", "no-such").out
+    shown = ready("show", "--home", ready.home, "x", "--json").json()
+    assert ready("status", "--home", ready.home, "x", "--json").json() == shown
     assert "run x has ended" in ready("stop", "x", code=2).err
     assert "ls (list), ps (list), status (show), stop (pause)" in " ".join(ready("--help").out.split())
 

@@ -128,6 +128,27 @@ def test_decide_and_resume_as_json(flow):
     assert "waits for the signal shipped" in flow("signal", "y", "paid", "1", "--resume", code=5).err
 
 
+@pytest.mark.parametrize(
+    ("workflow", "words", "fields"),
+    [
+        ("letter", ["approve", "x"], {"outcome": "approved"}),
+        ("waits", ["signal", "x", "paid", "7"], {"name": "paid", "taken": True}),
+    ],
+)
+def test_decide_and_resume_what_a_live_process_resumes(flow, workflow, words, fields, wait_until):
+    """Nothing is left to follow here: the output is the decision, as JSON or as a sentence."""
+    flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
+    at_the_gate(flow, workflow)
+    serving = flow.start("resume", "--all", "--follow")
+    assert "goes on with the runs" in serving.stderr.readline()
+    decided = flow(*words, "--resume", "--json").json()
+    assert {"run": "x", **fields}.items() <= decided.items()
+    wait_until(lambda: flow.status("x") == "completed", "the end")
+    flow("run", "--id", "y", f"flow.py:{workflow}", code=5)
+    told = flow(*("y" if word == "x" else word for word in words), "--resume")
+    assert "run y" in told.out and "it goes on here" not in told.out + told.err
+
+
 def test_settle_and_resume(cli):
     """The step that was cut off is settled, and the run ends."""
     cli.script(

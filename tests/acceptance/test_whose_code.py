@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import errors
+from holdfast.cli import serving
+
 FLOW = """
 from holdfast import approval, step, workflow
 import os, sys, tools
@@ -209,6 +212,79 @@ def test_a_result_is_not_read_as_another_class(cli, wait):
     assert other.startswith("code_clash") and "`holdfast show a` shows the result" in other
 
 
+MAIN = """
+from holdfast import Holdfast
+from flow import main
+
+if __name__ == "__main__":
+    with Holdfast() as hf:
+        run = hf.with_id("x").start(main)
+        while hf.get("x").status != "waiting":
+            pass
+"""
+
+
+@pytest.fixture
+def imported(cli):
+    """A run of `python a/main.py`, whose workflow is in the module `flow` beside it; `b` has one, too. It can
+    go on."""
+    for name in ("a", "b"):
+        (make_project(cli.directory / name, name) / "main.py").write_text(MAIN)
+    subprocess.run([sys.executable, "a/main.py"], cwd=cli.directory, env=cli.env, check=True)
+    cli("approve", "x")
+    return cli
+
+
+@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("path", ["", "b", "b:a"])
+def test_a_module_is_imported_from_its_own_directory(imported, everything, path):
+    """Neither the working directory nor PYTHONPATH decides which `flow` it is, and which `tools`."""
+    if path:
+        imported.env["PYTHONPATH"] = ":".join(str(imported.directory / one) for one in path.split(":"))
+    imported("resume", "--all" if everything else "x")
+    assert result(imported, "x")[0] == "a"
+
+
+def test_recover_refuses_a_module_of_another_directory(imported):
+    """A program in `b` that has imported its own `flow`, and one that has not."""
+    for first in ("", "import flow"):
+        (line,) = python(imported, imported.directory / "b", first + textwrap.dedent(RECOVER)).splitlines()
+        assert line.startswith("x CodeClash flow:main cannot be loaded: ")
+        assert "`holdfast resume x` resumes run x in a process of its own" in line
+    assert imported.status("x") == "pending"
+    (line,) = python(imported, imported.directory / "a", RECOVER).splitlines()
+    assert line.startswith("x ['a'")
+
+
+def test_a_module_in_a_project_that_was_moved(imported):
+    moved = imported.directory.rename(imported.directory.with_name("moved"))
+    imported.directory = moved
+    assert imported("replay", "x", "--json").json()[0]["verdict"] == "matches"
+    assert imported("resume", "x").json() == ["a", sys.prefix, str(moved)]
+
+
+def test_a_module_whose_directory_is_gone(imported):
+    """It is named, and no other module is taken for it."""
+    gone = imported.directory / "a"
+    shutil.move(gone, imported.directory / "c")
+    imported.env["PYTHONPATH"] = str(imported.directory / "b")
+    assert f"the directory {gone} does not exist" in imported("resume", "x", code=3).err
+    assert imported.status("x") == "pending"
+
+
+def test_a_run_without_a_recorded_directory(cli, wait):
+    """One that an older holdfast has begun: the module is looked for in its working directory."""
+    flow = (
+        FLOW + "\n\nif True:\n    from holdfast.engine import code\n    code._directory_of = lambda _: ''\n"
+    )
+    for name in ("a", "b"):
+        wait(make_project(cli.directory / name, name, flow), name, "flow:main")
+        shown = json.loads(cli("show", name, "--events", "--json").out)
+        assert "directory" not in shown["events"][0]["data"]["code"]
+    cli("resume", "--all", PYTHONPATH=str(cli.directory / "b"))
+    assert [result(cli, name)[0] for name in "ab"] == ["a", "b"]
+
+
 # Today's code
 
 
@@ -343,6 +419,118 @@ def test_workers_end_with_the_process_that_serves(cli, wait_until):
     wait_until(lambda: not Path(f"/proc/{worker}").exists(), "the worker's end", 8)
     assert "interrupted" in cli("list").out
     cli("resume", "x")
+
+
+DEADLY = """
+from holdfast import step, workflow, approval
+from pathlib import Path
+import os, signal, time
+
+
+@step
+def deadly(how: str) -> None:
+    Path("deadly").touch()
+    while not Path("slow").exists():
+        time.sleep(0.01)
+    if how == "signal":
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(int(how))
+
+
+@step
+def slow() -> str:
+    Path("slow").touch()
+    while not Path("deadly").exists():
+        time.sleep(0.01)
+    time.sleep(2)
+    return "done"
+
+
+@workflow
+def bad(how: str) -> None:
+    approval("ok")
+    deadly(how)
+
+
+@workflow
+def good() -> str:
+    approval("ok")
+    return slow()
+"""
+
+
+@pytest.mark.parametrize("how", ["0", "3", "6", "signal"])
+def test_a_run_that_ends_its_process(cli, how):
+    """Whatever exit code it has chosen, `resume --all` exits with 1, and names the run and the command. A run
+    that shared the process is resumed in one of its own, at once."""
+    (cli.directory / "flow.py").write_text(DEADLY)
+    cli("run", "--id", "bad", "flow.py:bad", "--", how, code=5)
+    cli("run", "--id", "good", "flow.py:good", code=5)
+    for run_id in ("bad", "good"):
+        cli("approve", run_id)
+    told = cli("resume", "--all", code=1).err
+    ended = "was ended by signal 9" if how == "signal" else f"ended with exit code {how}"
+    assert f"run bad stopped: its process for {cli.directory} {ended}; `holdfast resume bad` goes on" in told
+    assert result(cli, "good") == "done"
+    assert cli("list", "--json").out.count('"interrupted": true') == 1
+
+
+def test_no_crash_loop_of_the_others(cli, wait_until, following):
+    """Served for long, one run kills its process until it is given up; the others make progress."""
+    (cli.directory / "flow.py").write_text(DEADLY)
+    cli("run", "--id", "bad", "flow.py:bad", "signal", code=5)
+    cli("run", "--id", "good", "flow.py:good", code=5)
+    for run_id in ("bad", "good"):
+        cli("approve", run_id)
+    wait_until(lambda: cli.status("good") == "completed", "the end")
+    taken = [event["type"] for event in cli("show", "good", "--events", "--json").json()["events"]]
+    assert taken.count("RunClaimed") <= 3
+
+
+@pytest.mark.parametrize("what", ["resume", "replay"])
+def test_a_worker_that_cannot_start_says_why(cli, wait, what):
+    """One sentence with the run, and the exit code of `resume RUN`; other runs are not affected."""
+    for name in ("a", "b"):
+        wait(make_project(cli.directory / name, name), name)
+        (cli.directory / name / ".holdfast").mkdir(exist_ok=True)
+    (cli.directory / "b" / "holdfast.toml").write_text("durability = 3 4\n")
+    if what == "replay":
+        verdicts = {one["run"]: one for one in cli("replay", "--all", "--json", code=6).json()}
+        assert [verdicts[name]["verdict"] for name in "ab"] == ["matches", "unloadable"]
+        assert "holdfast.toml" in verdicts["b"]["why"]
+        return
+    told = cli("resume", "--all", code=2).err
+    (line,) = [line for line in told.splitlines() if "run b" in line]
+    assert line.startswith("holdfast: run b cannot go on: ") and "holdfast.toml" in line
+    assert result(cli, "a")[0] == "a"
+    assert "holdfast.toml" in cli("resume", "--all", "--json", code=2).err
+
+
+def test_every_exit_code_of_an_error_is_ranked():
+    """`resume --all` exits with that of the worst run."""
+    found = {one for one in vars(errors).values() if isinstance(one, type)}
+    codes = {one.exit_code for one in found if issubclass(one, errors.HoldfastError)}
+    assert codes - set(serving._MILD_TO_GRAVE) == {errors.RunWaiting.exit_code, errors.RunPaused.exit_code}
+
+
+def test_workers_make_no_backup_of_their_own(both):
+    """The process that starts them has made it. One run at a time: the second worker finds a changed log."""
+    both.env |= {"HOLDFAST_BACKUP_ON_START": "1", "HOLDFAST_RECOVER_LIMIT": "1"}
+    both("resume", "--all")
+    assert len(list((both.home / "backups").glob("*"))) == 1
+
+
+def test_replay_all_survives_code_that_ends_its_process(cli, wait):
+    """Its run is unloadable, with the reason; the verdicts on the others are there."""
+    for name in ("a", "b", "c"):
+        wait(make_project(cli.directory / name, name), name)
+    (cli.directory / "b" / "flow.py").write_text("import os\nos._exit(3)\n")
+    found = {one["run"]: one for one in cli("replay", "--all", "--json", code=6).json()}
+    assert [found[name]["verdict"] for name in "abc"] == ["matches", "unloadable", "matches"]
+    assert "ended with exit code 3" in found["b"]["why"]
+    (cli.directory / "b" / "flow.py").unlink()
+    (one,) = cli("replay", "b", "--json", code=6).json()
+    assert one["verdict"] == "unloadable" and "does not exist" in one["why"]
 
 
 # A project that was moved or copied
@@ -565,3 +753,82 @@ def test_an_older_holdfast_is_named(cli, from_old, older, why):
     assert "no such program" in cli("resume", "y", "--python", "no-such-python", code=3).err
     served = cli("resume", "--all")
     assert (result(cli, "y")[1], why in served.err) == (prefix(new), True)
+
+
+STEERED = """
+from holdfast import *
+import os, sys
+from pathlib import Path
+
+
+def note(what: str) -> None:
+    with Path("notes.txt").open("a") as file:
+        file.write(f"{what}\\n")
+
+
+@step
+def pay() -> list:
+    note("pay")
+    return [sys.prefix]
+
+
+@step(effect="once")
+def send() -> list:
+    note("send")
+    os._exit(9)
+
+
+@workflow
+def gated() -> list:
+    if approval("ok").outcome == "rejected":
+        note("rejected")
+    return pay()
+
+
+@workflow
+def waits() -> list:
+    note(wait_for("go"))
+    return pay()
+
+
+@workflow
+def doubtful() -> list:
+    send()
+    return pay()
+"""
+
+
+@pytest.mark.parametrize("home", [False, True])
+@pytest.mark.parametrize(
+    ("workflow", "words", "notes"),
+    [
+        ("gated", ["approve", "x", "ok"], ["pay"]),
+        ("gated", ["reject", "x", "ok"], ["rejected", "pay"]),
+        ("waits", ["signal", "x", "go", "A"], ["A", "pay"]),
+        ("doubtful", ["settle", "x", "send", "--done", "1"], ["send", "pay"]),
+    ],
+)
+def test_steering_with_resume_is_done_once(cli, environment, workflow, words, notes, home):
+    """The run is of another interpreter: that one resumes it, and the command is not given twice."""
+    (cli.directory / "flow.py").write_text(STEERED)
+    old = cli.python = environment("old")
+    cli("run", "--id", "x", "flow.py:" + workflow, code=9 if workflow == "doubtful" else 5)
+    cli.python = environment("new")
+    before = []
+    if home:  # said on the command line, and by nothing else
+        before = ["--home", cli.env.pop("HOLDFAST_HOME")]
+    told = cli(*before, *words, "--resume", "--json")
+    assert told.json()["result"] == [prefix(old)]
+    assert (cli.directory / "notes.txt").read_text().split() == notes
+    kinds = [event["type"] for event in cli(*before, "show", "x", "--events", "--json").json()["events"]]
+    steering = {"gated": "GateDecided", "waits": "SignalReceived", "doubtful": "StepSettled"}[workflow]
+    assert kinds.count(steering) == 1
+
+
+def test_the_options_of_resume_reach_the_other_interpreter(cli, from_old):
+    """With the directory that was named for it."""
+    old, _ = from_old
+    moved = cli.directory.with_name("moved")
+    shutil.copytree(cli.directory, moved)
+    shown = cli("resume", "--root", moved, "--json", "--quiet", "x").json()
+    assert shown["result"] == ["kelp", prefix(old), str(moved)]

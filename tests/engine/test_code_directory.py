@@ -109,6 +109,23 @@ def test_the_programs_own_directory(load, make):
     assert load(make("a", "tools"), main="a") == ["a"]
 
 
+@pytest.mark.parametrize("name", ["__init__", "__main__"])
+def test_files_that_have_no_name_of_their_own(load, make, tmp_path, name):
+    """Every package or program may have them."""
+    first, second = make("a", "kelp", kelp="a", **{name: ""}), make("b", "rock", rock="b", **{name: ""})
+    second = second.rename(second.with_name("other.py"))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / f"{name}.py").touch()
+    assert load(first, second, main="c") == ["a", "b"]
+
+
+def test_the_directory_comes_first_in_a_process_of_holdfasts_own(load, make, tmp_path):
+    """Also if it is on the path already, behind another one."""
+    make("b", "tools", tools="b")
+    path = f"{tmp_path / 'b'}:{tmp_path / 'a'}"
+    assert load(make("a", "tools", tools="a"), main="c", first="own_process()", PYTHONPATH=path) == ["a"]
+
+
 def test_a_module_that_came_from_elsewhere(load, make, tmp_path):
     """PYTHONPATH has a `tools`, and it is loaded: the script would get that one."""
     shared = tmp_path / "shared"

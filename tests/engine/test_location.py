@@ -2,10 +2,14 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from holdfast.directory_identity import DirectoryIdentity
+from holdfast.engine.files import Files, mark_of
 from holdfast.engine.location import Location
 from holdfast.kernel.events import Code
 
@@ -72,6 +76,52 @@ def test_a_directory_that_was_moved(root, home):
     make(root)
     assert is_in(now, Location(home, now).now(code))
     assert Location(home, root).now(code) is code
+
+
+@pytest.fixture
+def same_inode(monkeypatch):
+    """Every directory has the inode that another one had before, as ext4 often does it."""
+    of = DirectoryIdentity.of.__func__
+    monkeypatch.setattr(
+        DirectoryIdentity, "of", classmethod(lambda cls, path: of(cls, path)._replace(device=1, inode=2))
+    )
+
+
+def wait_a_tick() -> None:
+    """Times of birth are as coarse as the clock of the kernel."""
+    time.sleep(0.05)
+
+
+def test_another_directory_with_the_same_inode(root, home, same_inode):
+    """It is younger. Without a time of birth nothing is proven."""
+    code = code_in(root, Location(home, root))
+    shutil.rmtree(root)
+    wait_a_tick()
+    other = make(root.with_name("other"))
+    assert Location(home, other).now(code) is code
+    old = msgspec.structs.replace(code, mark="1-2")
+    assert Location(home, other).now(old) is old
+    point(other, home)
+    assert is_in(other, Location(home, other).now(old))
+
+
+def test_files_are_not_looked_for_in_another_directory(root, home, same_inode):
+    mark = mark_of(root)
+    shutil.rmtree(root)
+    wait_a_tick()
+    other = make(root.with_name("other"))
+    assert not Files(home, other).is_same(str(root), mark)
+    assert not Files(home, other).is_same(str(root), "1-2")
+    make(root)
+    assert Files(home, other).is_same(str(root), mark)
+
+
+def test_a_copy_of_the_store_alone(root, tmp_path):
+    """The project is where it was, though the store has the name that it had in there."""
+    (root / "store").mkdir()
+    code = code_in(root, Location(root / "store", root))
+    (tmp_path / "backup" / "store").mkdir(parents=True)
+    assert Location(tmp_path / "backup" / "store", tmp_path).now(code) is code
 
 
 def test_what_lies_outside_the_root_stays(root, home, tmp_path):

@@ -79,6 +79,12 @@ def show_scan(entries: int, size: int) -> None:
     err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 
+def clear_scan(event: LogEvent) -> None:
+    """What was drawn while the files were looked at goes when they are saved."""
+    if event.type == "FilesSaved":
+        clear_progress()
+
+
 def clear_progress() -> None:
     """Nothing is drawn any more: what comes next begins at the left."""
     if err.is_live:
@@ -102,9 +108,7 @@ def open_to_execute(
     place = place or find_place(create=create, home=home)
     store = wiring.open_store(place)
     try:
-        engine = wiring.open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
-        if on_event is None and err.is_live:  # nobody else draws there
-            engine.files.on_progress = show_scan
+        engine = open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
         try:
             yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
         finally:
@@ -113,3 +117,22 @@ def open_to_execute(
                 clear_progress()
     finally:
         store.close()
+
+
+def open_engine(
+    place: wiring.Place,
+    store: SqliteStore,
+    *,
+    on_event: Callable[[LogEvent], None] | None = None,
+    on_output: Callable[[str, str, str, str], None] | None = None,
+    to_look: bool = False,
+) -> Engine:
+    """An engine on the store. On a terminal it draws how far it is with looking at the files, unless
+    `on_event` draws there."""
+    draws = on_event is None and err.is_live
+    engine = wiring.open_engine(
+        place, store, on_event=clear_scan if draws else on_event, on_output=on_output, to_look=to_look
+    )
+    if draws:
+        engine.files.on_progress = show_scan
+    return engine

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli import terminal
+from holdfast.cli.stopping import INTERRUPTED
 from holdfast.errors import BadInput, HoldfastError, not_text
 from holdfast.version import __version__
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 OUR_FAULT = 70
 OUTPUT_LOST = 74
-INTERRUPTED = 130
 
 
 class _Entry(NamedTuple):
@@ -87,13 +87,6 @@ ALIASES = {"ls": "list", "ps": "list", "status": "show", "stop": "pause"}
 """What people type who know other programs. `status` without a run lists all of them."""
 
 
-def meant(name: str, rest: Sequence[str]) -> str:
-    """The command that a word means, whatever follows it."""
-    if name == "status" and all(word.startswith("-") for word in rest):
-        return "list"
-    return ALIASES.get(name, name)
-
-
 class NoSuchCommand(click.UsageError):
     """With the one thing to do about it: no page of help is named beside a command that was meant."""
 
@@ -142,11 +135,28 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args:
-            args = [meant(args[0], args[1:]), *args[1:]]
+            args = [self._meant(ctx, args[0], args[1:]), *args[1:]]
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
             raise NoSuchCommand(name, COMMANDS, ctx)
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, name: str, rest: Sequence[str]) -> str:
+        """The command that a word means, by what follows it."""
+        if name == "status" and self._is_list(ctx, rest):
+            return "list"
+        return ALIASES.get(name, name)
+
+    def _is_list(self, ctx: click.Context, words: Sequence[str]) -> bool:
+        """Whether all of the words are options of `list` and their values."""
+        command = self.get_command(ctx, "list")
+        assert command is not None
+        inner = click.Context(command, ctx, "list")
+        try:
+            _, left, _ = command.make_parser(inner).parse_args(list(words))
+        except click.UsageError:
+            return False
+        return not left
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         shown = {name: f"{name} {entry.only}".rstrip() for name, entry in COMMANDS.items()}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
 from holdfast.cli.moments import between, stamp
+from holdfast.cli.stopping import INTERRUPTED
 from holdfast.cli.terminal import cells, clean, complain, json_text, out, say, typed
 from holdfast.errors import (
     HoldfastError,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.cli.access import Opened
 
 _CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "waiting": 5, "paused": 7}
-INTERRUPTED = 130
 
 
 def tell(

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from holdfast.cli.ending import INTERRUPTED, tell
+from holdfast.cli.ending import tell
 from holdfast.cli.gatekeeper import Gatekeeper
+from holdfast.cli.stopping import INTERRUPTED, SIGNALS
 from holdfast.cli.terminal import err, say
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.run import Run
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ENDED = 0
 _RELEASED = 255  # no signal has this number
 
@@ -51,7 +51,7 @@ class Foreground:
 
     def __enter__(self) -> Self:
         signal.set_wakeup_fd(self._writer)
-        for number in _SIGNALS:
+        for number in SIGNALS:
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 

@@ -13,9 +13,10 @@ import msgspec
 
 from holdfast import wiring
 from holdfast.cli import access
+from holdfast.cli.code_options import code_options
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, err, out, say
-from holdfast.errors import CodeNotFound, NeedsAttention
+from holdfast.errors import HoldfastError, NeedsAttention, StoreError
 
 if TYPE_CHECKING:
     from holdfast.cli.workers import Workers
@@ -28,15 +29,7 @@ _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
 @click.command("replay")
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="All runs that can still be resumed.")
-@click.option(
-    "--python", metavar="PATH", help="The interpreter for the code (default: the one a run was started with)."
-)
-@click.option(
-    "--root",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    metavar="DIR",
-    help="Where the project is now, if it was moved; with --all, for runs whose project is gone.",
-)
+@code_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def replay_command(
     run: str | None, everything: bool, python: str | None, root: Path | None, as_json: bool
@@ -66,9 +59,7 @@ def replay_command(
             there = {row.id for row in rows}
             ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
         engine.location.given, engine.location.only_missing = root, everything
-        workers = Workers(
-            opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr, how="look"
-        )
+        workers = Workers(opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr)
         with closing(workers):
             found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))
     if as_json:
@@ -91,8 +82,10 @@ def _replay(workers: Workers, ids: Sequence[tuple[str, Code]]) -> Iterator[Repla
             err.draw(f"replaying {n:,} of {len(ids):,}: {run_id}")
         try:
             found = msgspec.convert(workers.replay(run_id, code), Replay)
-        except CodeNotFound as error:
-            found = Replay(run_id, code.name, "unloadable", why=error.why)
+        except StoreError:
+            raise
+        except HoldfastError as error:
+            found = Replay(run_id, code.name, "unloadable", why=str(error))
         yield found
     if err.is_live:
         err.draw()

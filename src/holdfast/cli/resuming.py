@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from holdfast import wiring
-from holdfast.cli import access
+from holdfast.cli import access, app
+from holdfast.cli.code_options import code_options
 from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
 from holdfast.cli.foreground import execute
@@ -24,7 +24,6 @@ from holdfast.errors import NotFound
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.interpreter import Interpreters
-    from holdfast.cli.progress import Progress
     from holdfast.engine.location import Location
     from holdfast.kernel.events import Code
 
@@ -46,15 +45,7 @@ _STATES = {
     "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
-@click.option(
-    "--python", metavar="PATH", help="The interpreter for its code (default: the one it was started with)."
-)
-@click.option(
-    "--root",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    metavar="DIR",
-    help="Where its project is now, if it was moved; with --all, for runs whose project is gone.",
-)
+@code_options
 @click.option(
     "--keep-files",
     is_flag=True,
@@ -87,12 +78,12 @@ def resume_command(
     what is there now.
 
     --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
-    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed or was
-    cancelled, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM: runs whose gate is
-    decided, whose sleep is over, whose process dies; any number of processes can. The code of each directory
-    is executed in a process of its own, which is replaced when its files have changed. It may be started
-    before the first run, and prints a line with the time for each run that it takes (and who held it before),
-    that waits, or that ends.
+    does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed, was
+    cancelled or ended its process, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM:
+    runs whose gate is decided, whose sleep is over, whose process dies; any number of processes can. The code
+    of each directory is executed in a process of its own, which is replaced when its files have changed. It
+    may be started before the first run, and prints a line with the time for each run that it takes (and who
+    held it before), that waits, or that ends.
     """
     if follow and not everything:
         raise click.UsageError("--follow goes with --all; for one run, `holdfast watch RUN`")
@@ -102,50 +93,45 @@ def resume_command(
         from holdfast.cli.serving import resume_all
 
         return resume_all(follow=follow, as_json=as_json, python=python, root=root)
-    return resume_one(
-        run,
-        take_over=take_over,
-        keep_files=keep_files,
-        quiet=quiet,
-        as_json=as_json,
-        python=python,
-        root=root,
-    )
+    return resume_one(run, Options(take_over, keep_files, quiet, as_json, root), python)
 
 
-def resume_one(
-    run: str | None,
-    *,
-    take_over: bool = False,
-    keep_files: bool = False,
-    quiet: bool = False,
-    as_json: bool = False,
-    python: str | None = None,
-    root: Path | None = None,
-) -> int:
-    """Go on with the run, or with the only one that can be resumed, and follow it; the exit code."""
+class Options(NamedTuple):
+    """How one run is resumed."""
+
+    take_over: bool = False
+    keep_files: bool = False
+    quiet: bool = False
+    as_json: bool = False
+    root: Path | None = None
+
+    def words(self) -> list[str]:
+        """The same options on a command line."""
+        flags = {
+            "--take-over": self.take_over,
+            "--keep-files": self.keep_files,
+            "--quiet": self.quiet,
+            "--json": self.as_json,
+        }
+        root = [] if self.root is None else ["--root", str(self.root)]
+        return [*(flag for flag, is_set in flags.items() if is_set), *root]
+
+
+def resume_one(run: str | None, options: Options, python: str | None = None) -> int:
+    """Resume the run, or the only one that can be resumed, and follow it; the exit code."""
     with access.open_to_read() as opened:
         chosen = opened.run(run).id if run is not None else _only_one(opened)
         if chosen is None:
             return USAGE
         detail = Detail(opened, chosen)
         if detail.info.status == "completed":
-            return _say_done(detail, as_json)
+            return _say_done(detail, options.as_json)
         place = opened.place
-    progress = make_progress(whole=bool(detail.state.code.argv), keep_stdout=as_json, quiet=quiet)
     from holdfast.cli.interpreter import Interpreters
 
     location = wiring.find_location(place)
-    location.given = root
-    return _resume(
-        detail,
-        location,
-        Interpreters(python),
-        progress,
-        as_json,
-        take_over=take_over,
-        keep_files=keep_files,
-    )
+    location.given = options.root
+    return _resume(detail, location, Interpreters(python), options)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -172,8 +158,10 @@ def _say_done(detail: Detail, as_json: bool) -> int:
     return 0
 
 
-def _pass_on(run_id: str, code: Code, interpreters: Interpreters) -> None:
-    """Let the interpreter that is to execute the run's code go on, if that is another one."""
+def _pass_on(run_id: str, code: Code, interpreters: Interpreters, options: Options) -> None:
+    """Replace this process by `holdfast resume RUN` of the interpreter that is to execute the run's code, if
+    that is another one. The command line of this process is not passed on: it may be that of `approve
+    --resume`, which is done."""
     from holdfast.cli.interpreter import is_this
 
     if os.environ.pop(_PASSED_ON, "") or code.argv:
@@ -181,30 +169,25 @@ def _pass_on(run_id: str, code: Code, interpreters: Interpreters) -> None:
     path = interpreters.choose(run_id, code.interpreter)
     if not is_this(path):
         os.environ[_PASSED_ON] = "1"
-        os.execv(path, [path, "-P", "-m", "holdfast", *sys.argv[1:]])
+        home = app.home()
+        store = [] if home is None else ["--home", home]
+        words = [*store, "resume", *options.words(), "--", run_id]
+        os.execv(path, [path, "-P", "-m", "holdfast", *words])
 
 
-def _resume(
-    detail: Detail,
-    location: Location,
-    interpreters: Interpreters,
-    progress: Progress,
-    as_json: bool,
-    *,
-    take_over: bool,
-    keep_files: bool,
-) -> int:
+def _resume(detail: Detail, location: Location, interpreters: Interpreters, options: Options) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
     from holdfast.engine.code import own_process
     from holdfast.engine.recovery import check_directory
 
     code = location.now(detail.state.code)
-    _pass_on(detail.info.id, code, interpreters)
+    _pass_on(detail.info.id, code, interpreters, options)
     own_process()
     if code.cwd:
         check_directory(detail.info.id, detail.state.code, code)
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
+    progress = make_progress(whole=bool(code.argv), keep_stdout=options.as_json, quiet=options.quiet)
     with access.open_to_execute(
         home=location.home, on_event=progress.on_event, on_output=progress.on_output
     ) as (opened, engine):
@@ -213,9 +196,9 @@ def _resume(
             opened,
             engine,
             progress,
-            lambda: engine.resume(detail.info.id, take_over=take_over, keep_files=keep_files),
+            lambda: engine.resume(detail.info.id, take_over=options.take_over, keep_files=options.keep_files),
             lambda _: (_title(detail), detail.steps),
-            as_json=as_json,
+            as_json=options.as_json,
         )
 
 

@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import wiring
-from holdfast.errors import CodeNotFound, HoldfastError, Refused, RunPaused, RunWaiting
+from holdfast.cli.stopping import INTERRUPTED
+from holdfast.errors import CodeNotFound, HoldfastError, NotTrusted, Refused, RunPaused, RunWaiting
+from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
+    from holdfast.cli.detail import Detail
     from holdfast.cli.terminal import Line
-    from holdfast.engine.records import LogEvent
     from holdfast.store.port import OwnerRow, RunRow
 
-FAILED, NEEDS_ATTENTION, INTERRUPTED = 1, 6, 130
-_MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NEEDS_ATTENTION, 70, 8)
+FAILED, NEEDS_ATTENTION = 1, 6
+_MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NotTrusted.exit_code, NEEDS_ATTENTION, 70, 8)
 _STOPPED = (RunWaiting, RunPaused)
 """What is no failure to go on: the run came to where it has to wait."""
 
@@ -34,20 +36,15 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
     from holdfast.cli import access
     from holdfast.cli.foreground import Foreground
     from holdfast.cli.interpreter import Interpreters
-    from holdfast.cli.terminal import err, say
+    from holdfast.cli.terminal import say
     from holdfast.cli.workers import Workers
     from holdfast.engine.serving import Service
 
     stop = threading.Event()
     with (
         Foreground() as foreground,
-        access.open_to_execute(create=follow, on_event=clear_scan if err.is_live else None) as (
-            opened,
-            engine,
-        ),
+        access.open_to_execute(create=follow) as (opened, engine),
     ):
-        if err.is_live:
-            engine.files.on_progress = access.show_scan
         if not engine.options.resume:
             raise Refused(
                 "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
@@ -65,7 +62,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
             engine.location,
             Interpreters(python),
             stdout=sys.stderr if as_json else None,
-            how="execute" if on_taken is None else "say",
+            reports=on_taken is not None,
         )
         service = Service(engine, engine.options.recover_limit, served, workers.resume, on_taken)
         if follow:
@@ -119,7 +116,7 @@ class _Teller:
                     f" in {between(detail.info.created_at, detail.info.completed_at)}" if self._follow else ""
                 )
                 self._say([("completed", "green"), f" {run_id}{took}"])
-        elif isinstance(error, CodeNotFound):  # which does not know the run
+        elif isinstance(error, CodeNotFound) or _is_unnamed(error, detail):
             complain(f"run {run_id} cannot go on: {error}")
         elif not self._as_json:
             self._say(sentence(detail, error))
@@ -159,12 +156,10 @@ def say_taken(row: RunRow, held: OwnerRow | None) -> None:
     timed(f"process {os.getpid()} takes run {row.id} ({clean(row.workflow)}): {before}")
 
 
-def clear_scan(event: LogEvent) -> None:
-    """What was drawn while the files were looked at goes when they are saved."""
-    from holdfast.cli.access import clear_progress
-
-    if event.type == "FilesSaved":
-        clear_progress()
+def _is_unnamed(error: BaseException | None, detail: Detail) -> bool:
+    """Whether the error says why the run does not go on, and not which run that is."""
+    is_reason = isinstance(error, HoldfastError) and detail.info.status not in ENDED
+    return is_reason and detail.info.id not in str(error)
 
 
 def _exit_code(status: str, error: BaseException | None) -> int:
@@ -175,8 +170,8 @@ def _exit_code(status: str, error: BaseException | None) -> int:
         return FAILED
     if status == "needs_attention":
         return NEEDS_ATTENTION
-    if isinstance(error, EndedElsewhere):
-        return error.ended_with if error.ended_with in _MILD_TO_GRAVE else FAILED
+    if isinstance(error, EndedElsewhere):  # whatever code the workflow's own process has chosen
+        return 0 if status == "completed" else FAILED
     if isinstance(error, HoldfastError) and not isinstance(error, _STOPPED):
         return error.exit_code
     return INTERRUPTED if status in ("pending", "running") else 0

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from holdfast.cli import access, steering, target
-from holdfast.cli.terminal import out, typed
+from holdfast.cli.terminal import clean
 
 
 @click.command("settle")
@@ -37,11 +37,13 @@ def settle_command(
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
         key = settle(engine, run_id, step, outcome, value, fail or "", user())
-        following = steering.to_resume(opened, run_id) if then_resume else None
-    if as_json and not then_resume:
-        out.json({"run": run_id, "step": key, "outcome": outcome})
-    elif not as_json:
         meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
-        going_on = "it goes on here" if following else f"`holdfast resume {run_id}` goes on"
-        steering.report(typed(f"step {key} of run {run_id} is settled as {meaning}; {going_on}"), then_resume)
-    return 0 if following is None else steering.resume_and_follow(following, as_json=as_json)
+        following = steering.report(
+            opened,
+            run_id,
+            f"step {clean(key)} of run {run_id} is settled as {meaning}",
+            lambda: {"step": key, "outcome": outcome},
+            then_resume=then_resume,
+            as_json=as_json,
+        )
+    return steering.resume_and_follow(following, as_json=as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from glob import glob
 
-_OPERATORS = re.compile(r"&&|\|\||;;|>>|<<|[0-9]?>&[0-9-]|&>|[|&;<>()\n`]|\$\(\(?")
+_OPERATORS = re.compile(r"&&|\|\||;;|>>|<<|[0-9]?>&[0-9-]|&>|[|&;<>()\n]")
 _EXPANSION = re.compile(r"\$(?:\w+|\{[^}]*\}?|[@*#?$!-])|\$\(\(?|`")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*(?=\s)")
 

@@ -93,15 +93,17 @@ def _decide(
         except GateError as error:
             _point_to_children(detail)
             raise _with_next(error, detail) from None
-        going_on = _going_on(opened, run_id, then_resume)
-        if as_json and not then_resume:
-            decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
-            fields = {"gate": key, "digest": decided.digest, "outcome": outcome, "by": by, "comment": comment}
-            out.json({"run": run_id, **fields, **_standing(opened, run_id)})
-        elif not as_json:
-            report(f"gate {clean(key)} of run {run_id} is {outcome}; {going_on}", then_resume)
-        following = to_resume(opened, run_id) if then_resume else None
-    return 0 if following is None else resume_and_follow(following, as_json=as_json)
+        decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
+        fields = {"gate": key, "digest": decided.digest, "outcome": outcome, "by": by, "comment": comment}
+        following = report(
+            opened,
+            run_id,
+            f"gate {clean(key)} of run {run_id} is {outcome}",
+            lambda: fields | _standing(opened, run_id),
+            then_resume=then_resume,
+            as_json=as_json,
+        )
+    return resume_and_follow(following, as_json=as_json)
 
 
 def _split(text: str, detail: Detail) -> tuple[str, str]:
@@ -148,14 +150,16 @@ def signal_command(
         run_id = opened.reading.find(run)
         sent = None if value is None else target.value(value)
         taken = steering.send_signal(engine, run_id, name, sent, by)
-        kept = f"it is kept for the next wait_for({name!r})"
-        going_on = _going_on(opened, run_id, then_resume) if taken else kept
-        if as_json and not then_resume:
-            out.json({"run": run_id, "name": name, "taken": taken, **_standing(opened, run_id)})
-        elif not as_json:
-            report(f"run {run_id} has received the signal {name}; {going_on}", then_resume)
-        following = to_resume(opened, run_id) if then_resume else None
-    return 0 if following is None else resume_and_follow(following, as_json=as_json)
+        following = report(
+            opened,
+            run_id,
+            f"run {run_id} has received the signal {name}",
+            lambda: {"name": name, "taken": taken, **_standing(opened, run_id)},
+            next_up="" if taken else f"it is kept for the next wait_for({name!r})",
+            then_resume=then_resume,
+            as_json=as_json,
+        )
+    return resume_and_follow(following, as_json=as_json)
 
 
 _timeout_option = click.option(
@@ -241,26 +245,46 @@ def _not_stopped(opened: Opened, run_id: str, status: str, what: str, patience: 
 # What comes next
 
 
-def report(sentence: str, then_resume: bool) -> None:
-    """What was done; before a run is followed it is no part of the output, which is the run's result."""
-    if then_resume:
-        say(sentence)
-    else:
+def report(
+    opened: Opened,
+    run_id: str,
+    done: str,
+    fields: Callable[[], dict[str, Any]],
+    *,
+    next_up: str = "",
+    then_resume: bool,
+    as_json: bool,
+) -> str | None:
+    """Print what was done to the run and who resumes it (`next_up`, if that is known), or the `fields` of it
+    as JSON. Returns the run that this process is to resume next, None if there is none: only then is what is
+    printed the output; else the output is the run's result."""
+    next_up = next_up or _going_on(opened, run_id, then_resume)
+    following = _to_resume(opened, run_id) if then_resume else None
+    sentence = f"{done}; {next_up}"
+    if as_json:
+        if following is None:
+            out.json({"run": run_id, **fields()})
+    elif following is None:
         out.line(sentence)
+    else:
+        say(sentence)
+    return following
 
 
-def to_resume(opened: Opened, run_id: str) -> str | None:
+def _to_resume(opened: Opened, run_id: str) -> str | None:
     """The run to go on with; None if it has ended, or a live process goes on with it."""
     eldest = _eldest(opened, run_id)
     info = opened.run(eldest)
     return None if info.status in ENDED or info.owner_pid is not None else eldest
 
 
-def resume_and_follow(run_id: str, *, as_json: bool) -> int:
-    """As `holdfast resume RUN`, after what was done to it here."""
-    from holdfast.cli.resuming import resume_one
+def resume_and_follow(run_id: str | None, *, as_json: bool) -> int:
+    """As `holdfast resume RUN`, after what was done to it here; 0 if there is nothing to resume."""
+    if run_id is None:
+        return 0
+    from holdfast.cli.resuming import Options, resume_one
 
-    return resume_one(run_id, as_json=as_json)
+    return resume_one(run_id, Options(as_json=as_json))
 
 
 def _going_on(opened: Opened, run_id: str, here: bool = False) -> str:

@@ -1,9 +1,9 @@
 """A process that executes the runs of one directory's code: `python -P -m holdfast.cli.worker FD HOME ...`.
 
 It is started by `resume --all` and `replay` (`holdfast.cli.workers`), which asks it over a socket, a line of
-JSON for each request and each answer. Before it takes a run it looks whether the files that it has loaded are
-still the same; if not, it refuses the run, and another worker takes it. It ends when it is told to, or
-when the process that started it is gone.
+JSON for each request and each answer. If it cannot open the store, it answers with the reason and ends.
+Before it takes a run it looks whether the files that it has loaded are still the same; if not, it refuses the
+run, and another worker takes it. It ends when it is told to, or when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.stopping import INTERRUPTED, SIGNALS
+
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.loaded_files import LoadedFiles
@@ -24,10 +26,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 """Raised when requests or answers change: two that do not agree do not work together."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Blocked when the process is started, until it can handle them."""
 _GRACE_S = 10.0
-_AT_ONCE = 130
 
 
 class Worker:
@@ -62,9 +61,9 @@ class Worker:
             for line in requests:
                 self._obey(json.loads(line))
         if self._stopping:
-            os._exit(_AT_ONCE)  # whoever asked was told to stop at once, after it was told to stop
+            os._exit(INTERRUPTED)  # whoever asked was told to stop at once, after it was told to stop
         # It was killed. The runs stop as soon as they can, and are not waited for long.
-        last = threading.Timer(_GRACE_S, os._exit, (_AT_ONCE,))
+        last = threading.Timer(_GRACE_S, os._exit, (INTERRUPTED,))
         last.daemon = True
         last.start()
         self.stop("the process that served the store is gone")
@@ -124,10 +123,7 @@ class Worker:
 
     def _answer(self, fields: dict[str, Any]) -> None:
         with self._lock:
-            try:
-                self._channel.sendall(json.dumps(fields).encode() + b"\n")
-            except OSError:
-                pass  # nobody listens any more
+            _send(self._channel, fields)
 
 
 def _fields(error: BaseException | None) -> dict[str, Any] | None:
@@ -141,37 +137,42 @@ def _fields(error: BaseException | None) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """`FD HOME DIRECTORY HOW [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, whether to
-    `execute`, to `say` as well which runs it takes, or to `look`; and what `--root` said."""
+    """`FD HOME DIRECTORY REPORTS [ROOT [ONLY_MISSING]]`: the socket, the store, where the code is, whether to
+    print (`1`) which runs it takes, and what `--root` said."""
     # Ctrl-C reaches every process of the terminal; whoever started this one decides what it means. Before any
     # thread is started: what a thread starts must not inherit blocked signals.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    from holdfast import wiring
-    from holdfast.cli import access
-    from holdfast.cli.serving import clear_scan, say_taken
-    from holdfast.cli.terminal import err
     from holdfast.engine.code import own_process
     from holdfast.engine.loaded_files import LoadedFiles
+    from holdfast.errors import HoldfastError
 
     descriptor, home, directory = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    says = sys.argv[4] == "say"
     loaded = LoadedFiles(directory)
     os.set_inheritable(descriptor, False)
     channel = socket.socket(fileno=descriptor)
     own_process()
+    try:
+        _serve(channel, loaded, home, sys.argv[4] == "1", sys.argv[5:])
+    except HoldfastError as error:
+        _send(channel, {"refused": _fields(error)})
+
+
+def _serve(channel: socket.socket, loaded: LoadedFiles, home: str, reports: bool, root: list[str]) -> None:
+    from holdfast import wiring
+    from holdfast.cli import access
+    from holdfast.cli.serving import say_taken
+
     place = wiring.find_place({"home": home}, create=False)
     store = wiring.open_store(place)
     try:
-        live = says and err.is_live
-        on_event = clear_scan if live else None
-        engine = wiring.open_engine(place, store, on_event=on_event, to_look=sys.argv[4] == "look")
-        if live:
-            engine.files.on_progress = access.show_scan
-        if sys.argv[5:]:
-            engine.location.given, engine.location.only_missing = Path(sys.argv[5]), bool(sys.argv[6:])
+        # The process that started this one has made the backup, and has finished what was cut off.
+        opening = access.open_engine if reports else wiring.open_engine
+        engine = opening(place, store, to_look=True)
+        if root:
+            engine.location.given, engine.location.only_missing = Path(root[0]), bool(root[1:])
         try:
-            worker = Worker(channel, engine, loaded, say_taken if says else None)
+            worker = Worker(channel, engine, loaded, say_taken if reports else None)
             # In a thread: the one that the signal interrupts may hold what stopping needs.
             signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=worker.dismiss).start())
             worker.serve()
@@ -179,6 +180,13 @@ def main() -> None:
             engine.close()
     finally:
         store.close()
+
+
+def _send(channel: socket.socket, fields: dict[str, Any]) -> None:
+    try:
+        channel.sendall(json.dumps(fields).encode() + b"\n")
+    except OSError:
+        pass  # nobody listens any more
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The worker processes of a store: one for each interpreter, working directory and directory of code.
 
 Modules of two directories never meet in one process. A worker whose files have changed since it loaded them
-is replaced: the runs that it has are let end, the next run is taken by a new one.
+is replaced: the runs that it has are let end, the next run is taken by a new one. If a worker dies that had
+several runs, any of them may have ended it: each is resumed at once in a worker of its own, so that the
+others make progress.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import errors
 from holdfast.cli.interpreter import Interpreters
-from holdfast.cli.worker import SIGNALS
+from holdfast.cli.stopping import SIGNALS
 from holdfast.engine.recovery import check_directory
 from holdfast.engine.serving import EndedElsewhere
 from holdfast.errors import HoldfastError
@@ -40,10 +42,20 @@ class _Key(NamedTuple):
     interpreter: str
     cwd: str
     directory: str
+    alone: str = ""
+    """The only run that it has, if a worker died that had it together with others."""
 
 
 class _Gone(Exception):
     """The worker ended before it took the run."""
+
+
+class _Died(Exception):
+    """The worker ended while it had the run, and perhaps `others`."""
+
+    def __init__(self, code: int, others: bool) -> None:
+        self.code = code
+        self.others = others
 
 
 class Workers:
@@ -56,11 +68,12 @@ class Workers:
         interpreters: Interpreters,
         *,
         stdout: Any = None,
-        how: str = "execute",
+        reports: bool = False,
     ) -> None:
-        """`how`: they `execute` runs, `say` as well which they take, or only `look` and change nothing."""
+        """`reports`: they print which runs they take."""
         self._home = home
-        self._how = how
+        self._reports = reports
+        self._alone: set[str] = set()
         self._location = location
         self._interpreters = interpreters
         self._stdout = stdout
@@ -73,14 +86,14 @@ class Workers:
     def resume(self, run_id: str, code: Code) -> HoldfastError | None:
         """Go on with the run to its end or to where it waits; what kept it from its end, if anything did."""
         try:
-            return _error(self._ask("resume", run_id, code))
+            return _error(self._ask("resume", run_id, code)["error"])
         except HoldfastError as error:
             return error
 
     def replay(self, run_id: str, code: Code) -> dict[str, Any]:
         """What `operations.replaying.replay` finds, as data."""
         reply = self._ask("replay", run_id, code)
-        error = _error(reply)
+        error = _error(reply["error"])
         if error is not None:
             raise error
         found: dict[str, Any] = reply["replay"]
@@ -110,7 +123,8 @@ class Workers:
         key = _Key(
             self._interpreters.choose(run_id, now.interpreter),
             now.cwd or os.getcwd(),
-            str(Path(now.script).parent) if now.script else now.cwd,
+            str(Path(now.script).parent) if now.script else now.place,
+            run_id if run_id in self._alone else "",
         )
         for _ in range(_TRIES):
             worker = self._worker(key)
@@ -119,8 +133,18 @@ class Workers:
             except _Gone:
                 self._retire(key, worker)
                 continue
+            except _Died as died:
+                self._retire(key, worker)
+                if not died.others or self._why:
+                    raise EndedElsewhere(_ended(run_id, key.directory, died.code), died.code) from None
+                self._alone.add(run_id)
+                key = key._replace(alone=run_id)
+                continue
+            except HoldfastError:
+                self._retire(key, worker)
+                raise
             if "changed" not in reply:
-                self._spare()
+                self._release(key, worker)
                 return reply
             self._retire(key, worker)
         raise EndedElsewhere(f"no worker for the code in {key.directory} took it; its files keep changing", 1)
@@ -137,7 +161,8 @@ class Workers:
                     return worker
             given = self._location.given
             root = () if given is None else (str(given), *(("only",) if self._location.only_missing else ()))
-            worker = _Worker(key, [str(self._home), key.directory, self._how, *root], self._stdout)
+            reports = "1" if self._reports else "0"
+            worker = _Worker(key, [str(self._home), key.directory, reports, *root], self._stdout)
             with self._lock:
                 worker.waited_for += 1
                 self._workers[key] = worker
@@ -153,6 +178,14 @@ class Workers:
                 del self._workers[key]
             self._retired = [one for one in self._retired if one.process.poll() is None] + [worker]
         worker.send({"do": "end"})
+
+    def _release(self, key: _Key, worker: _Worker) -> None:
+        """It has answered: one that had a single run has nothing more to do."""
+        if key.alone:
+            self._alone.discard(key.alone)
+            self._starting.pop(key, None)
+            self._retire(key, worker)
+        self._spare()
 
     def _spare(self) -> None:
         """Keep few workers that have nothing to do: those that were last at work."""
@@ -180,20 +213,20 @@ class _Worker:
         except OSError as error:
             ours.close()
             raise EndedElsewhere(f"{key.interpreter} cannot be started in {key.cwd}: {error}", 1) from error
-        self._where = key.directory
         self._channel = ours
         self._channel.settimeout(_LOOK_EVERY_S)
         self._lock = threading.Lock()
         self._number = 0
         self._asked: dict[int, _Asked] = {}
         self._gone = False
+        self._refusal: HoldfastError | None = None
         self.waited_for = 0
         self.last_used = time.monotonic()
         threading.Thread(target=self._listen, name="holdfast-worker", daemon=True).start()
 
     def ask(self, what: str, run_id: str) -> dict[str, Any]:
-        """The answer. Raises `_Gone` if it ended before it took the run, and `EndedElsewhere` if it did
-        while it had it."""
+        """The answer. Raises `_Gone` if it ended before it took the run, `_Died` if it did while it had it,
+        and the error with which it has refused to serve at all."""
         asked = _Asked()
         with self._lock:
             self._number += 1
@@ -202,7 +235,7 @@ class _Worker:
                 self._asked[number] = asked
         try:
             if number not in self._asked or not self.send({"do": what, "run": run_id, "number": number}):
-                raise _Gone
+                raise self._refusal or _Gone
             return asked.reply.result()
         finally:
             with self._lock:
@@ -242,6 +275,8 @@ class _Worker:
         self._end(self.process.wait(), spoke)
 
     def _take(self, reply: dict[str, Any]) -> None:
+        if "refused" in reply:
+            self._refusal = _error(reply["refused"])
         asked = self._asked.get(reply.get("number", 0))
         if asked is None:
             return
@@ -255,10 +290,15 @@ class _Worker:
             self._gone = True
             left = list(self._asked.values())
             self._channel.close()
+        left = [asked for asked in left if not asked.reply.done()]
+        taken = [asked for asked in left if asked.taken or not spoke]
         for asked in left:
-            if not asked.reply.done():
-                taken = asked.taken or not spoke
-                asked.reply.set_exception(_ended(self._where, code) if taken else _Gone())
+            if self._refusal is not None:
+                asked.reply.set_exception(self._refusal)
+            elif asked in taken:
+                asked.reply.set_exception(_Died(code, others=spoke and len(taken) > 1))
+            else:
+                asked.reply.set_exception(_Gone())
 
 
 @contextmanager
@@ -277,14 +317,13 @@ class _Asked:
         self.reply: Future[dict[str, Any]] = Future()
 
 
-def _ended(where: str, code: int) -> EndedElsewhere:
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-    return EndedElsewhere(f"its process for {where} {how}", code)
+def _ended(run_id: str, where: str, code: int) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"run {run_id} stopped: its process for {where} {how}; `holdfast resume {run_id}` goes on"
 
 
-def _error(reply: dict[str, Any]) -> HoldfastError | None:
+def _error(named: dict[str, Any] | None) -> HoldfastError | None:
     """The error that the worker names, as one of the same class."""
-    named = reply["error"]
     if named is None:
         return None
     cls = _classes().get(named["code"])

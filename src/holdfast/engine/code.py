@@ -1,9 +1,10 @@
 """Where a workflow's code is, and how another process finds it again.
 
-A function of a module is found by module and qualified name. A function of a script (`__main__`)
+A function of a module is found by module and qualified name, in the directory that the module was imported
+from, or, if it was installed, wherever the interpreter has it. A function of a script (`__main__`)
 is found by the script's path: the file is loaded under another name, so that its
 `if __name__ == "__main__"` part does not run, and the classes that the log knows as `__main__:X`
-are looked up there. The modules beside it are those of its own directory (`code_directory`).
+are looked up there. The modules beside either are those of its own directory (`code_directory`).
 """
 
 from __future__ import annotations
@@ -47,13 +48,20 @@ def code_of(workflow: Workflow[Any, Any] | AsyncWorkflow[Any, Any]) -> Code:
             "move it to the top level of its module"
         )
     module: str = fn.__module__
-    script = ""
+    script = directory = ""
     if module == "__main__" or module.startswith(_SCRIPT):
         script = _script_of(sys.modules[module])
         _modules.setdefault(script, module)
         module = ""
+    else:
+        directory = _directory_of(module)
     return Code(
-        name=fn.__qualname__, module=module, script=script, cwd=os.getcwd(), interpreter=sys.executable
+        name=fn.__qualname__,
+        module=module,
+        script=script,
+        cwd=os.getcwd(),
+        interpreter=sys.executable,
+        directory=directory,
     )
 
 
@@ -84,8 +92,8 @@ def check(code: Code) -> None:
         path = Path(code.script)
         if code.script not in _modules and _name_of(path) not in sys.modules and path.is_file():
             code_directory.check(path.resolve().parent, where, path.stem)
-    elif code.cwd and not code.argv and Path(code.cwd).is_dir():
-        code_directory.check_for(code.module, Path(code.cwd).resolve(), where)
+    elif not code.argv and (directory := _to_enter(code)) is not None:
+        code_directory.check(directory, where)
 
 
 def load_script(script: str, where: str) -> ModuleType:
@@ -165,18 +173,62 @@ def refuse_while_loading() -> None:
 
 
 def _import(code: Code, where: str) -> ModuleType:
-    if code.cwd and Path(code.cwd).is_dir():
-        code_directory.enter_for(code.module, Path(code.cwd).resolve(), where)
+    directory = _to_enter(code)
+    if code.directory and not Path(code.directory).exists():
+        raise CodeNotFound(where, f"the directory {code.directory} does not exist; put it back, then resume")
+    if directory is not None:
+        code_directory.enter(directory, where)
     try:
-        return importlib.import_module(code.module)
+        module = importlib.import_module(code.module)
     except ModuleNotFoundError as error:
         if error.name and code.module.startswith(error.name):
             raise CodeNotFound(
-                where, f"there is no module {error.name!r}; run where it can be imported (it was {code.cwd})"
+                where,
+                f"there is no module {error.name!r}; run where it can be imported "
+                f"(it was {code.directory or code.cwd})",
             ) from None
         raise CodeNotFound(where, f"importing it failed: {error}") from error
     except (Exception, SystemExit) as error:
         raise CodeNotFound(where, _why("importing", error)) from error
+    if code.directory:
+        code_directory.check_origin(module, Path(code.directory).resolve(), where)
+    return module
+
+
+def _to_enter(code: Code) -> Path | None:
+    """The directory that the module's code is imported from; None if this process has that very module, or
+    if it is found as any other that was installed.
+
+    A run of an older holdfast has only its working directory on record: that is it if the module is there.
+    """
+    recorded = code.directory or code.cwd
+    if not recorded:
+        return None
+    directory = Path(recorded).resolve()
+    loaded = sys.modules.get(code.module)
+    if loaded is not None and code_directory.import_root(loaded) == directory:
+        return None
+    if code.directory:
+        return directory
+    is_there = code.module.partition(".")[0] in code_directory.modules_in(directory)
+    return directory if is_there else None
+
+
+def _directory_of(name: str) -> str:
+    """The directory that a loaded module was imported from; empty if it was installed, or has no file."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if module is None or not file:
+        return ""
+    known = _directories.get((name, file))
+    if known is None:
+        root = None if code_directory.is_installed(Path(file)) else code_directory.import_root(module)
+        known = _directories[name, file] = "" if root is None else str(root)
+    return known
+
+
+_directories: dict[tuple[str, str], str] = {}
+"""A module's name and file → what it was imported from, as it was when first asked."""
 
 
 def _why(doing: str, error: BaseException) -> str:

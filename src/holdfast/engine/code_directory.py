@@ -2,7 +2,8 @@
 
 Python keeps one module per name and process. If `a/flow.py` and `b/flow.py` each import their own `tools`,
 the second one gets the first one's. So a process that holdfast starts executes the code of one directory.
-In a program's own process a directory is refused if the name of one of its modules leads elsewhere there.
+There it comes first on the path. In a program's own process a directory is refused if the name of one of its
+modules leads elsewhere there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _INSTALLED = tuple(
     for path in {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _PACKAGES = {"site-packages", "dist-packages"}
+_NAMELESS = {"__init__", "__main__"}
+"""Files that every package or program may have: they are imported under another name, or executed."""
 
 _own = False
 _only: Path | None = None
@@ -45,9 +48,9 @@ def enter(directory: Path, where: str, script: str = "") -> None:
     check(directory, where, script)
     if _own:
         _only = directory
-    elif _is_alone(script, directory):
-        return  # there is nothing to import from it
-    if not _is_on_path(directory):
+        if not _is_on_path(directory, sys.path[:1]):
+            sys.path.insert(0, str(directory))
+    elif not _is_alone(script, directory) and not _is_on_path(directory, sys.path):
         sys.path.insert(0, str(directory))
 
 
@@ -59,37 +62,34 @@ def check(directory: Path, where: str, script: str = "") -> None:
         return
     if _is_alone(script, directory):
         return
-    is_on_path = _is_on_path(directory)
+    is_on_path = _is_on_path(directory, sys.path)
     for name, path in modules_in(directory).items():
         other = _other(name, directory, is_on_path)
         if other:
             raise CodeClash(where, _clash(path, name, other))
 
 
-def enter_for(module: str, directory: Path, where: str) -> None:
-    """Let this process import a module that was found from `directory` before. If it is not in there, Python
-    finds it as it finds any other."""
-    if _own or _check_for(module, directory, where):
-        enter(directory, where)
+def check_origin(module: ModuleType, directory: Path, where: str) -> None:
+    """Raises `CodeClash` if a module that was to be imported from `directory` came from somewhere else."""
+    if import_root(module) != directory:
+        top = module.__name__.partition(".")[0]
+        path = modules_in(directory).get(top, directory / top)
+        raise CodeClash(where, _clash(path, top, str(_origin(module))))
 
 
-def check_for(module: str, directory: Path, where: str) -> None:
-    """Raises `CodeClash` if the module, found from `directory` before, would be another one here."""
-    if _own or _check_for(module, directory, where):
-        check(directory, where)
-
-
-def _check_for(module: str, directory: Path, where: str) -> bool:
-    """Whether the directory is needed to find the module."""
-    top = module.partition(".")[0]
-    path = modules_in(directory).get(top)
-    if path is None:
-        return False
-    loaded = sys.modules.get(top)
-    found = _found(top, sys.path) if loaded is None else _origin(loaded)
-    if found is not None and not found.is_relative_to(directory):
-        raise CodeClash(where, _clash(path, top, str(found)))
-    return found is None and loaded is None
+def import_root(module: ModuleType) -> Path | None:
+    """The directory that a module was imported from: its file without the dotted path. None if it has no
+    file, or one that does not lie where its name says."""
+    file = getattr(module, "__file__", None)
+    if not file:
+        return None
+    path = Path(file).absolute()
+    names = module.__name__.split(".")
+    stem = path.name.partition(".")[0]
+    inside = path.parent if stem == "__init__" else path.with_name(stem)
+    if len(inside.parts) <= len(names) or inside.parts[-len(names) :] != tuple(names):
+        return None
+    return Path(*inside.parts[: -len(names)]).resolve()
 
 
 def _clash(path: Path, name: str, other: str) -> str:
@@ -97,8 +97,9 @@ def _clash(path: Path, name: str, other: str) -> str:
 
 
 def modules_in(directory: Path) -> dict[str, Path]:
-    """What can be imported from a directory: name → file, or directory of a package."""
-    return {path.name.partition(".")[0]: path for path in module_paths(directory)}
+    """What can be imported from a directory by a name of its own: name → file, or directory of a package."""
+    found = {path.name.partition(".")[0]: path for path in module_paths(directory)}
+    return {name: path for name, path in found.items() if name not in _NAMELESS}
 
 
 def module_paths(directory: Path) -> Iterator[Path]:
@@ -161,12 +162,12 @@ def _origin(module: ModuleType) -> Path | None:
     return Path(places[0]).resolve() if places else None
 
 
-def _is_on_path(directory: Path) -> bool:
-    return any((Path(entry) if entry else Path.cwd()).resolve() == directory for entry in sys.path)
+def _is_on_path(directory: Path, path: list[str]) -> bool:
+    return any((Path(entry) if entry else Path.cwd()).resolve() == directory for entry in path)
 
 
 def _is_alone(script: str, directory: Path) -> bool:
-    return set(modules_in(directory)) == {script}
+    return modules_in(directory).keys() <= {script}
 
 
 def project_files() -> Iterator[Path]:

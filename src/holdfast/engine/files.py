@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.directory_identity import DirectoryIdentity, is_moved_to, is_still_at
 from holdfast.errors import BadWorkspace, NotTrusted
 from holdfast.kernel.files import last
 from holdfast.project import LARGEST_IGNORED, checked_workspace
@@ -80,11 +81,11 @@ class Files:
         path = self._path(root, mark)
         if not self._is_permitted(path):
             return False
-        return is_directory(path, mark) or (path == Path(root) and _has_inode(path, mark))
+        return is_still_at(path, mark) if path == Path(root) else is_moved_to(path, mark)
 
     def _path(self, root: str | Path, mark: str) -> Path:
         path = Path(root)
-        if self.root is not None and is_directory(self.root, mark) and not is_directory(path, mark):
+        if self.root is not None and is_moved_to(self.root, mark) and not is_still_at(path, mark):
             return self.root
         return path
 
@@ -153,17 +154,9 @@ def _permitted(root: Path | None, store: Path) -> tuple[Path | None, str]:
 def mark_of(root: Path) -> str:
     """Which directory it is, wherever it is moved. Raises `BadWorkspace` if it is gone."""
     try:
-        status = root.stat()
+        return DirectoryIdentity.of(root).mark
     except OSError as error:
         raise BadWorkspace(f"the workspace {root} is not there ({error.strerror})") from error
-    return f"{status.st_dev:x}-{status.st_ino:x}"
-
-
-def _has_inode(root: Path, mark: str) -> bool:
-    try:
-        return mark_of(root).partition("-")[2] == mark.partition("-")[2] != ""
-    except BadWorkspace:
-        return False
 
 
 def _resolved(path: Path) -> Path:
@@ -171,11 +164,3 @@ def _resolved(path: Path) -> Path:
         return path.resolve()
     except OSError:
         return path
-
-
-def is_directory(root: Path, mark: str) -> bool:
-    """Whether it is there, and the directory that `mark` says."""
-    try:
-        return mark_of(root) == mark
-    except BadWorkspace:
-        return False

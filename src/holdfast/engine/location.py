@@ -14,8 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast import project
-from holdfast.engine.files import is_directory, mark_of
-from holdfast.errors import BadWorkspace
+from holdfast.directory_identity import DirectoryIdentity, is_moved_to, is_still_at
 from holdfast.kernel.events import Code
 
 
@@ -60,6 +59,7 @@ class Location:
             code,
             script=move.path(code.script),
             cwd=move.path(code.cwd),
+            directory=move.path(code.directory),
             interpreter=interpreter if Path(interpreter).exists() else code.interpreter,
             root=str(move.now),
         )
@@ -67,12 +67,11 @@ class Location:
     def _describe(self) -> tuple[str, str, str]:
         if self._root is None:
             return "", "", ""
-        try:
-            mark = mark_of(self._root)
-        except BadWorkspace:
+        here = DirectoryIdentity.find(self._root)
+        if here is None:
             return "", "", ""
         inside = self.home.is_relative_to(self._root) and self.home != self._root
-        return str(self._root), mark, str(self.home.relative_to(self._root)) if inside else ""
+        return str(self._root), here.mark, str(self.home.relative_to(self._root)) if inside else ""
 
     def _move(self, code: Code) -> _Move | None:
         if not code.root:
@@ -82,10 +81,13 @@ class Location:
             return _Move(was, self.given) if _is_inside(code, was) else _by_ending(code, self.given)
         around = self._around(code.home)
         if around is not None:
-            return _Move(was, around)
-        if is_directory(was, code.mark) or self._root is None:
+            move = _Move(was, around)
+            # A copy of the store alone may lie in a directory of the same name: the code is where it was.
+            if Path(move.path(code.place)).exists() or not Path(code.place).exists():
+                return move
+        if is_still_at(was, code.mark) or self._root is None:
             return None
-        if is_directory(self._root, code.mark) or (not was.exists() and project.owns(self._root, self.home)):
+        if is_moved_to(self._root, code.mark) or (not was.exists() and project.owns(self._root, self.home)):
             return _Move(was, self._root)
         return None
 
@@ -98,7 +100,7 @@ class Location:
 
     def _guess(self, code: Code) -> _Move | None:
         """For a run that has no root on record: an old root had the name of the project."""
-        path = Path(code.script or code.cwd)
+        path = Path(code.place)
         if path.exists():
             return None
         if self.given is not None:
@@ -113,12 +115,12 @@ class Location:
 
 
 def _is_inside(code: Code, root: Path) -> bool:
-    return Path(code.script or code.cwd).is_relative_to(root)
+    return Path(code.place).is_relative_to(root)
 
 
 def _by_ending(code: Code, now: Path) -> _Move | None:
     """The longest ending of the recorded path that is in `now`."""
-    return next(_endings(Path(code.script or code.cwd), now), None)
+    return next(_endings(Path(code.place), now), None)
 
 
 def _endings(path: Path, now: Path) -> Iterator[_Move]:

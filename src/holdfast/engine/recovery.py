@@ -83,12 +83,12 @@ def check_directory(run_id: str, code: Code, now: Code) -> None:
 
 def gone_path(code: Code) -> str:
     """What of the code's place does not exist: its file, or the directory of its module; empty if it does."""
-    path = code.script or ("" if code.argv else code.cwd)
+    path = "" if code.argv else code.place
     return "" if not path or Path(path).exists() else path
 
 
 def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
-    recorded = code.script or code.cwd
+    recorded = code.place
     also = f", nor {gone}, where it would be now" if gone != recorded else ""
     kind = "file" if code.script else "directory"
     return (

@@ -71,8 +71,9 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a workflow's code is: a function in a module, a function in a script, or one command.
 
-    `root` is the root of its project, `mark` says which directory that was, and `home` is where the store
-    was inside it, if it was: so the code is found again in a project that was moved or copied.
+    `directory` is what a module was imported from, empty for one that was installed into the interpreter.
+    `root` is the root of its project, `mark` says which directory that was, and `home` is where the store was
+    inside it, if it was: so the code is found again in a project that was moved or copied.
     """
 
     name: str
@@ -84,6 +85,12 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     root: str = ""
     mark: str = ""
     home: str = ""
+    directory: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path that must exist for the code to be found: its script, or the directory of its module."""
+        return self.script or ("" if self.argv else self.directory) or self.cwd
 
 
 class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):

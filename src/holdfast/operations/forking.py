@@ -243,7 +243,12 @@ class _Moved(NamedTuple):
 
     def code(self, code: e.Code) -> e.Code:
         """Where the fork's code is, and where it works: in its own directory what was in the root."""
-        moved = msgspec.structs.replace(code, cwd=self._inside(code.cwd), script=self._inside(code.script))
+        moved = msgspec.structs.replace(
+            code,
+            cwd=self._inside(code.cwd),
+            script=self._inside(code.script),
+            directory=self._inside(code.directory),
+        )
         root = self._inside(code.root)
         if root == code.root:
             return moved
