@@ -261,7 +261,7 @@ MUTANTS = (
         ENGINE + "test_divergence.py::test_other_arguments_diverge",
         (
             "engine/execution.py",
-            "        if digest and past.digest != digest:\n",
+            "        if digest and past.digest != digest and past.digest not in older():\n",
             "        if False:\n",
         ),
     ),
@@ -487,7 +487,7 @@ MUTANTS = (
     mutant(
         "a rewind that is cut off is not finished",
         FILES + "test_a_rewind_that_is_killed_is_finished",
-        ("wiring.py", '    if (place.home / "operations").is_dir():\n', "    if False:\n"),
+        ("wiring.py", '    if not to_look and (place.home / "operations").is_dir():\n', "    if False:\n"),
     ),
     mutant(
         "two workspace steps work on one root at once",
