@@ -37,6 +37,12 @@ def _as_saved(score: Score) -> dict[str, Any]:
     return {**asdict(score), "violations": [text.replace(here, "") for text in score.violations]}
 
 
+def save_oracle(programs: str, sums: dict[str, int]) -> None:
+    """The score of one kind of random programs; those of others stay."""
+    data = json.loads(DATA.read_text()) if DATA.exists() else {}
+    _save("oracle", {**data.get("oracle", {}), programs: {"date": time.strftime("%Y-%m-%d"), **sums}})
+
+
 def save_mutants(caught: list[dict[str, Any]]) -> None:
     _save("mutants", {"date": time.strftime("%Y-%m-%d"), "mutants": caught})
 
@@ -51,7 +57,7 @@ def _save(part: str, found: dict[str, Any]) -> None:
 def text_of(data: dict[str, Any]) -> str:
     """The page of this data."""
     text = TEMPLATE.read_text()
-    for part, write in (("crash", _crash), ("mutants", _mutants)):
+    for part, write in (("crash", _crash), ("oracle", _oracle), ("mutants", _mutants)):
         text = text.replace(f"@{part}@\n", write(data[part]) if part in data else "")
     return text
 
@@ -84,6 +90,26 @@ def _crash(found: dict[str, Any]) -> str:
                 f"| {score['kind']} | {score['what']} | {score['points']:,} | {score['lost']} | "
                 f"{len(score['violations'])} | {beside} |"
             )
+    return "\n".join(lines) + "\n"
+
+
+def _oracle(found: dict[str, Any]) -> str:
+    lines = [
+        "## Is it the same execution?",
+        "",
+        "`python -m tests.crash.oracle`: random programs, killed at each of their commits and resumed. "
+        "The code must see the same trace as in the undisturbed run, and no `once` body runs twice. A mutated "
+        "program is changed before it is resumed: it must follow the recorded outcomes, or stop with "
+        "`DivergenceError` before any step runs.",
+        "",
+    ]
+    for programs, sums in found.items():
+        if len(lines) == 5:
+            lines += [f"| programs | {' | '.join(sums)} |", f"|---|---|{'---:|' * (len(sums) - 1)}"]
+        values = [
+            f"{one:,}" if isinstance(one, int) and name != "seed" else str(one) for name, one in sums.items()
+        ]
+        lines.append(f"| {programs} | {' | '.join(values)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.crash.oracle --kind async|def|mutated --programs N --seed S
                                  [--loop asyncio|uvloop] [--anyio] [--jobs 2]
-                                 [--only-program K [--times T]] [--most-kills M] [--verbose] [--json]
+                                 [--only-program K [--times T]] [--most-kills M] [--verbose] [--json] [--save]
 
 Prints the score, and for every violation the command that tries that program again. Timing is random, so a
 program may have to be tried several times to show it. Exits with 1 if there is a violation.
@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.crash import page
 from tests.crash.oracle.crew import Task, Tried, try_all
 from tests.crash.oracle.faults import FAULTS
 
@@ -49,6 +50,10 @@ def main() -> int:
         print(json.dumps([{**asdict(one), "command": task.command(one.number)} for one in found]))
     else:
         print(score_of(found, time.monotonic() - began))
+    if options.save:
+        with_anyio = " with anyio" if options.anyio else ""
+        programs = f"{options.kind}{with_anyio}{'' if options.loop == 'asyncio' else ', ' + options.loop}"
+        page.save_oracle(programs, {"seed": seed, "programs": len(found), **_sums(found)})
     return 1 if any(one.what for one in found) or len(found) < len(numbers) else 0
 
 
@@ -68,6 +73,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--most-kills", type=int, default=None, help="of the first life (all)")
     parser.add_argument("--fault", choices=("", *FAULTS), default="", help="plant a fault in the engine")
     parser.add_argument("--verbose", action="store_true", help="print log and trace of every violation")
+    parser.add_argument("--save", action="store_true", help="write the score into docs/reliability.md")
     parser.add_argument("--json", action="store_true", help="print all results as JSON, and nothing else")
     return parser.parse_args()
 
@@ -85,11 +91,15 @@ def _progress(tried: Tried, count: int, total: int, task: Task, options: argpars
         print(f"{count} of {total} programs", flush=True)
 
 
-def score_of(found: list[Tried], seconds: float) -> str:
+def _sums(found: list[Tried]) -> dict[str, int]:
     wrong = Counter(one.what for one in found if one.what)
-    counts = ", ".join(f"{wrong[what]} {word}" for what, word in WORDS.items())
-    lives, kills = sum(one.lives for one in found), sum(one.kills for one in found)
-    return f"{len(found):,} programs, {lives:,} lives, {kills:,} kills, {counts}, {seconds:.0f} s"
+    counts = {word: wrong[what] for what, word in WORDS.items()}
+    return {"lives": sum(one.lives for one in found), "kills": sum(one.kills for one in found), **counts}
+
+
+def score_of(found: list[Tried], seconds: float) -> str:
+    sums = ", ".join(f"{count:,} {word}" for word, count in _sums(found).items())
+    return f"{len(found):,} programs, {sums}, {seconds:.0f} s"
 
 
 if __name__ == "__main__":
