@@ -94,21 +94,20 @@ def _crash(found: dict[str, Any]) -> str:
 
 
 def _oracle(found: dict[str, Any]) -> str:
+    columns = next(iter(found.values()))
     lines = [
         "## Is it the same execution?",
         "",
         "`python -m tests.crash.oracle`: random programs, killed at each of their commits and resumed. "
-        "The code must see the same trace as in the undisturbed run, and no `once` body runs twice. A mutated "
-        "program is changed before it is resumed: it must follow the recorded outcomes, or stop with "
-        "`DivergenceError` before any step runs.",
+        "The code must see the same trace as in the undisturbed run, and no `once` body runs twice. "
+        "A mutated program is changed before it is resumed: it must follow the recorded outcomes, or stop "
+        "with `DivergenceError` before any step runs.",
         "",
+        f"| programs | {' | '.join(columns)} |",
+        f"|---|---|{'---:|' * (len(columns) - 1)}",
     ]
     for programs, sums in found.items():
-        if len(lines) == 5:
-            lines += [f"| programs | {' | '.join(sums)} |", f"|---|---|{'---:|' * (len(sums) - 1)}"]
-        values = [
-            f"{one:,}" if isinstance(one, int) and name != "seed" else str(one) for name, one in sums.items()
-        ]
+        values = [str(one) if name in ("date", "seed") else f"{one:,}" for name, one in sums.items()]
         lines.append(f"| {programs} | {' | '.join(values)} |")
     return "\n".join(lines) + "\n"
 
