@@ -132,6 +132,12 @@ def _own_users() -> frozenset[int]:
 def _refuse_shared(home: Path) -> None:
     """Raise NotTrusted for a store that others can change, or that leads elsewhere."""
     refuse_unsafe(home)
+    try:
+        (home / project.DATABASE).lstat()
+    except PermissionError:
+        return  # opening it raises the error
+    except OSError:
+        pass
     obstacle = "" if is_own(home) else trust.way_out(home)
     if obstacle:
         raise NotTrusted(f"the store in {home} comes from somewhere else, and {obstacle}")

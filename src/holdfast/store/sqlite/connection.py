@@ -63,8 +63,12 @@ def has_hot_journal(path: Path) -> bool:
     of a store that was just being made rolls back to an empty file."""
     journal = path.with_name(f"{path.name}-journal")
     try:
-        if not stat.S_ISREG(journal.lstat().st_mode):
-            return True
+        kind = journal.lstat().st_mode
+    except OSError:
+        return False  # SQLite finds none either
+    if not stat.S_ISREG(kind):
+        return True
+    try:
         with journal.open("rb") as file:
             head = file.read(20)
             file.seek(max(os.fstat(file.fileno()).st_size - 8, 0))
