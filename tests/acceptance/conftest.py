@@ -99,21 +99,16 @@ class Terminal:
 class Cli:
     """`python -m holdfast` in a project directory and with a store of its own."""
 
-    def __init__(self, directory: Path, pycache: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory / "project"
         self.directory.mkdir()
         self.home = directory / "home"
         self.env = {
             name: text
             for name, text in os.environ.items()
-            if not name.startswith("HOLDFAST_") and name not in ("PYTHONDONTWRITEBYTECODE", "NO_COLOR")
+            if not name.startswith("HOLDFAST_") and name != "NO_COLOR"
         }
-        self.env |= {
-            "HOLDFAST_HOME": str(self.home),
-            "HOME": str(directory),
-            # Cached bytecode makes a process start in half the time, and beside the sources it has no place.
-            "PYTHONPYCACHEPREFIX": str(pycache),
-        }
+        self.env |= {"HOLDFAST_HOME": str(self.home), "HOME": str(directory)}
         self.python = sys.executable
         self._scripts = 0
         self._started: list[subprocess.Popen[str]] = []
@@ -228,16 +223,11 @@ def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PAT
 
 
 @pytest.fixture(scope="session")
-def pycache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pycache")
-
-
-@pytest.fixture(scope="session")
-def make_cli(pycache: Path) -> Iterator[Callable[[Path], Cli]]:
+def make_cli() -> Iterator[Callable[[Path], Cli]]:
     made: list[Cli] = []
 
     def make(directory: Path) -> Cli:
-        made.append(Cli(directory, pycache))
+        made.append(Cli(directory))
         return made[-1]
 
     yield make

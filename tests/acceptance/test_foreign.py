@@ -135,13 +135,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> World:
     directory = tmp_path_factory.mktemp("foreign")
     home, repo, canary = directory / "user", directory / "repo", directory / "user" / "executed"
     repo.mkdir()
-    hidden = ("HOLDFAST_", "XDG_", "GIT_", "PYTHONDONTWRITEBYTECODE")
+    hidden = ("HOLDFAST_", "XDG_", "GIT_")
     env = {name: text for name, text in os.environ.items() if not name.startswith(hidden)}
     env |= {
         "HOME": str(home),
         "TMPDIR": str(directory / "tmp"),
         "CANARY": str(canary),
-        "PYTHONPYCACHEPREFIX": str(directory / "pycache"),
     }
     _attack(directory, home / ".ssh", repo, env)
     shutil.copytree(repo, directory / "pristine", symlinks=True)

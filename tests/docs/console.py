@@ -95,7 +95,6 @@ class Console:
         self.env |= {
             "HOME": str(self._home),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPYCACHEPREFIX": str(place / "pycache"),
         }
 
     def save(self, name: str, text: str) -> Path:
