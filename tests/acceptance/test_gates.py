@@ -635,3 +635,15 @@ def test_killed_while_deciding_and_while_resuming(flow, deciding, resuming):
     assert [event["type"] for event in events].count("GateDecided") == 1
     assert flow.notes()["draft"] == 1
     assert flow("audit", "verify").code == 0
+
+
+def test_nothing_is_printed_into_the_question(flow):
+    """The notice for scripts that block at a gate is not for a person who is asked."""
+    flow.script(LONG)
+    terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:long", "1", NO_COLOR="1")
+    terminal.expect("or decide later (l)? ")
+    time.sleep(1.3)  # the notice comes after one second
+    terminal.type("a\n")
+    code, text = terminal.end()
+    assert code == 0
+    assert "waits for the approval" not in text

@@ -286,3 +286,24 @@ def test_list_says_what_a_run_waits_for(flow):
     assert all(
         len(line) <= 40 for line in flow.on_a_terminal("list", columns=40, NO_COLOR="1")[1].splitlines()
     )
+
+
+def test_what_is_drawn_is_no_output_of_a_step(flow):
+    """A step that runs when the picture of the run appears: the log has what it printed, and no drawing."""
+    flow.script(
+        """
+        @step
+        def talk():
+            for n in range(4):
+                print(f"line {n}", flush=True)
+                time.sleep(0.2)
+
+        @workflow
+        def main():
+            talk()
+        """
+    )
+    assert flow.on_a_terminal("run", "--id", "x", "flow.py:main")[0] == 0
+    lines = [(line["source"], line["text"]) for line in flow("logs", "x", "--json").json()]
+    assert "".join(text for _, text in lines) == "".join(f"line {n}\n" for n in range(4))
+    assert {source for source, _ in lines} == {"stdout"}

@@ -76,7 +76,7 @@ class Foreground:
     def follow(self, engine: Engine, run: Run[Any], keeper: Gatekeeper | None = None) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
-        return self.wait(run.result, engine.stop, keeper)
+        return self.wait(run.quiet_result, engine.stop, keeper)
 
     def wait(
         self, work: Callable[[], Any], stop: Callable[[str], object], keeper: Gatekeeper | None = None

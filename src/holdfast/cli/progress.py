@@ -132,6 +132,8 @@ class LiveProgress(Progress):
     def go_on(self) -> None:
         from rich.live import Live
 
+        from holdfast.engine import step_output
+
         self._live = Live(
             get_renderable=self._drawn,
             console=self._console,
@@ -140,6 +142,9 @@ class LiveProgress(Progress):
             redirect_stdout=out.is_terminal,
         )
         self._live.start()
+        # rich now stands in for both streams. A step that is under way prints to those, and what rich draws
+        # in its turn goes to the streams below: only above it is kept what the step prints.
+        step_output.wrap()
 
     def suspend(self) -> None:
         self._live.stop()

@@ -96,7 +96,7 @@ def run_command(
     What only a shell understands (`&&`, `|`, `>`, `$HOME`, `*.py`) is refused, with the `sh -c` form to copy.
 
     An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
-    else text.
+    else text. One that does not fit its annotation (a text for `list[str]`) is refused.
     """
     found, rest = target.parse(words, ctx.meta.get(_DASHES, ()))
     if isinstance(found, target.Command):

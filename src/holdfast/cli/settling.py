@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import click
 
-from holdfast.cli import access, steering, target
+from holdfast.cli import access, parameters, steering
 from holdfast.cli.terminal import clean
 
 
@@ -33,7 +33,7 @@ def settle_command(
     from holdfast.engine.steering import user
 
     outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
-    value: Any = None if done is None else target.value(done)
+    value: Any = None if done is None else parameters.value(done)
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
         key = settle(engine, run_id, step, outcome, value, fail or "", user())

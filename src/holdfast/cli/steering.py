@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from holdfast.cli import access, target
+from holdfast.cli import access, parameters
 from holdfast.cli.detail import Detail
 from holdfast.cli.terminal import clean, complain, out, say, typed
 from holdfast.engine import steering
@@ -148,7 +148,7 @@ def signal_command(
     by = steering.user() if by is None else by
     with access.open_to_execute() as (opened, engine):
         run_id = opened.reading.find(run)
-        sent = None if value is None else target.value(value)
+        sent = None if value is None else parameters.value(value)
         taken = steering.send_signal(engine, run_id, name, sent, by)
         following = report(
             opened,

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from holdfast.cli.shell_syntax import shell_syntax
 from holdfast.errors import BadInput, CodeNotFound, NotFound, ProgramNotFound
 from holdfast.kernel.events import Code
@@ -165,8 +163,7 @@ def _workflows_beside(code: Code) -> str:
 
 
 def arguments(function: Any, words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments for the function: where it takes `str`, the text as it is; elsewhere
-    JSON if it parses as such, else text."""
+    """Positional and named arguments for the function. Raises BadInput for one that does not fit."""
     from holdfast.cli.parameters import Parameters
 
     takes = Parameters(function)
@@ -177,13 +174,5 @@ def arguments(function: Any, words: Sequence[str], named: Sequence[str]) -> tupl
             raise BadInput(f"--arg {pair!r} must be NAME=VALUE")
         if name in keywords:
             raise BadInput(f"--arg {name} was given twice")
-        keywords[name] = text if takes.text_as(name) else value(text)
-    return [word if takes.text_at(n) else value(word) for n, word in enumerate(words)], keywords
-
-
-def value(text: str) -> Any:
-    """What a person means by a word: JSON if it is some, else the text itself."""
-    try:
-        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
-    except msgspec.DecodeError:
-        return text
+        keywords[name] = takes.value_as(name, text)
+    return [takes.value_at(n, word) for n, word in enumerate(words)], keywords

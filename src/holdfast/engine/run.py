@@ -54,12 +54,18 @@ class Run(Generic[R]):
 
     def result(self, timeout: float | None = None) -> R:
         """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
+        return self._wait(timeout, notices=timeout is None)
+
+    def quiet_result(self) -> R:
+        """The same for a caller that shows itself what the run waits for."""
+        return self._wait(None, notices=False)
+
+    def _wait(self, timeout: float | None, *, notices: bool) -> R:
         refuse_in_loop("run.result() blocks", "await run")
         self.asked = True
         try:
-            if timeout is None:
-                while not self._ended.wait(_NOTICE_S) and not say_what_it_waits_for(self._engine, self.id):
-                    pass
+            while notices and not self._ended.wait(_NOTICE_S):
+                notices = not say_what_it_waits_for(self._engine, self.id)
             ended = self._ended.wait(timeout)
         except KeyboardInterrupt as error:
             raise resumable(error, self.id) from None

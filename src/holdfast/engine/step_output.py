@@ -205,6 +205,8 @@ class _Process:
 
     def wrap(self) -> None:
         """Whoever has put another stream there, as a test or a progress bar does, gets it wrapped."""
+        if not self.engines:
+            return
         if type(sys.stdout) is not Tee and sys.stdout is not None:
             sys.stdout = cast(TextIO, Tee(sys.stdout, "stdout"))
         if type(sys.stderr) is not Tee and sys.stderr is not None:
