@@ -220,8 +220,8 @@ def test_every_field_is_documented(library):
 
 
 def test_a_result_is_json_whatever_it_holds(library):
-    """What `run` prints to a program is what the log has: a dataclass is tagged, and `jq` can read it. What it
-    prints at a terminal, and `show`, is for people."""
+    """What `run` prints to a program is what the log has: a dataclass is tagged, and `jq` can read it. `show`
+    and a terminal get it as people read it."""
     ran = library("run", "--id", "r", "flow.py:book")
     assert ran.json() == {"$dataclass": ["__main__:Draft", {"title": "kelp", "words": 20}]}
     assert library("show", "r", "--json").json()["result"] == ran.json()

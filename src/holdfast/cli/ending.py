@@ -51,8 +51,10 @@ def tell(
 
 
 def tell_again(opened: Opened, run_id: str, *, as_json: bool) -> int:
-    """Report a run that had completed before it was asked for: nothing was executed."""
+    """Report a run that had ended before it was asked for: nothing was executed."""
     detail = Detail(opened, run_id)
+    if detail.info.status != "completed":
+        return tell(opened, run_id, None, as_json=as_json)
     say(f"{done(detail)}, nothing is executed again")
     if as_json:
         from holdfast.cli.showing import fields

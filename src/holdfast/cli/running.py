@@ -19,6 +19,7 @@ from holdfast.cli.terminal import clean
 from holdfast.engine.policy import check_files
 from holdfast.errors import BadInput
 from holdfast.kernel.events import Effect
+from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
@@ -178,7 +179,7 @@ def _execute(
     name: str,
     as_json: bool,
 ) -> int:
-    """Start the run and follow it. One that exists is shown as `resume` shows it."""
+    """Start the run and follow it. One that exists is shown as `resume` shows it, or how it ended."""
     known = run_id is not None and opened.reading.run(run_id) is not None
     if not known:
         return execute(
@@ -186,8 +187,8 @@ def _execute(
         )
     assert run_id is not None
     detail = Detail(opened, run_id)
-    if detail.info.status == "completed":
-        start()  # refuses another workflow and other arguments
+    if detail.info.status in ENDED:
+        start()  # executes nothing, but refuses another workflow and other arguments
         return tell_again(opened, run_id, as_json=as_json)
     from holdfast.cli.resuming import title
 
