@@ -154,8 +154,8 @@ class Detail:
             cut_off = [step.key for step in self.steps if step.status == "running" and step.effect == "once"]
             if cut_off:
                 keys = _listed(cut_off)
-                settle = "you settle it" if len(cut_off) == 1 else "you settle them"
-                yield resume, f"{keys} may have happened: its `verify` decides, or else {settle}"
+                it = "it" if len(cut_off) == 1 else "them"
+                yield resume, f"{keys} may have happened: unless a `verify` tells, you must settle {it}"
             else:
                 yield resume, "goes on where it stopped"
         elif status == "failed":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LINES = 20  # of arguments, a result, an output, what a gate shows
 _ALL = "--all shows all"
 _ATTEMPTS = 10
+_TOOK_MIN = 8
 _SETTLED = {"done": "it happened", "retry": "it did not happen, and was to be run", "fail": "it failed"}
 
 
@@ -79,10 +80,10 @@ def _attempts(step: StepDetail, *, whole: bool) -> Iterator[Line]:
     left_out = len(step.attempts) - len(shown)
     if left_out:
         yield row("attempts", [(f"{left_out:,} more before these; {_ALL}", "dim")])
-    widest = max(8, *(len(moments.between(one.started, one.ended)) for one in shown), 0)
+    widest = max((len(moments.between(one.started, one.ended)) for one in shown), default=0)
     for n, one in enumerate(shown):
         name = "" if n or left_out else "attempt" if len(step.attempts) == 1 else "attempts"
-        yield from rows(name, "".join(_attempt(step, one, widest)))
+        yield from rows(name, "".join(_attempt(step, one, max(widest, _TOOK_MIN))))
 
 
 def _attempt(step: StepDetail, one: Attempt, widest: int) -> Iterator[str]:
