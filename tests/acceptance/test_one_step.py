@@ -78,7 +78,7 @@ def test_arguments_attempts_and_result(library):
     for text in (
         'args      {"question":"kelp","words":20}',
         "failed: ValueError: no JSON in what the model said; again after",
-        '{"$dataclass":["__main__:Draft",{"title":"kelp","words":20}]}',
+        'result    Draft(title="kelp", words=20)',
     ):
         assert text in told
 
@@ -220,7 +220,12 @@ def test_every_field_is_documented(library):
 
 
 def test_a_result_is_json_whatever_it_holds(library):
-    """What `run` prints is what the log has: a dataclass is tagged, and `jq` can read it."""
+    """What `run` prints to a program is what the log has: a dataclass is tagged, and `jq` can read it. `show`
+    and a terminal get it as people read it."""
     ran = library("run", "--id", "r", "flow.py:book")
     assert ran.json() == {"$dataclass": ["__main__:Draft", {"title": "kelp", "words": 20}]}
-    assert 'result    {"$dataclass":' in library("show", "r").out
+    assert library("show", "r", "--json").json()["result"] == ran.json()
+    assert 'result    Draft(title="kelp", words=20)' in library("show", "r").out
+    assert library.on_a_terminal("run", "--id", "r", "flow.py:book")[1].endswith(
+        'Draft(title="kelp", words=20)\r\n'
+    )

@@ -238,7 +238,7 @@ def play_fork_with_files(console: Console) -> None:
 def play_diff_of_a_step(console: Console) -> None:
     play_release(console)
     console.shell("holdfast run --id r1 release.py:release 1.2")
-    console.next("holdfast diff r1", r"CHANGES$", "1 path differs")
+    console.next("holdfast diff r1", r"CHANGES  \+1 -0$", "1 path differs")
 
 
 @plays("guide-files.md: What is kept 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -151,12 +151,15 @@ class Detail:
             if len(doubtful) > _NAMED:
                 yield f"holdfast show {run_id} --all", f"names {len(doubtful) - _NAMED:,} more in doubt"
         elif self.info.interrupted:
-            yield resume, "goes on where it stopped"
+            cut_off = [step.key for step in self.steps if step.status == "running" and step.effect == "once"]
+            if cut_off:
+                keys = _listed(cut_off)
+                it = "it" if len(cut_off) == 1 else "them"
+                yield resume, f"{keys} may have happened: unless a `verify` tells, you must settle {it}"
+            else:
+                yield resume, "goes on where it stopped"
         elif status == "failed":
-            failed = self.state.failed_steps
-            again = ", ".join(failed[:_NAMED])
-            if len(failed) > _NAMED:
-                again += f" and {len(failed) - _NAMED:,} more"
+            again = _listed(self.state.failed_steps)
             yield (
                 resume,
                 f"tries {again} again"
@@ -241,6 +244,12 @@ def step_fields(step: StepView) -> dict[str, Any]:
         "child": step.child or None,
         "note": step.note or None,
     }
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """The first of them by name, the others counted."""
+    more = f" and {len(keys) - _NAMED:,} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
 
 
 def _at(us: int) -> datetime | None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from holdfast.cli import access, points
-from holdfast.cli.terminal import clean, out, say
+from holdfast.cli.terminal import Line, cells, clean, out, pad, say
+
+if TYPE_CHECKING:
+    from holdfast.operations.diffing import FileDiff
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -14,7 +20,7 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("run")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="[B]", required=False)
-@click.option("--stat", is_flag=True, help="Only the names of what changed.")
+@click.option("--stat", is_flag=True, help="Only the names of what changed, with the number of lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> None:
     """Show what changed in the files of RUN from A to B; without B, to what is on the disk.
@@ -35,14 +41,27 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
             if not found.changes:
                 say(f"no file differs: {clean(found.names[0])}, {clean(found.names[1])}")
             if stat:
-                for change, path in found.names_only():
-                    out.line(f"{change} {clean(path)}")
+                out.lines(_stat(list(found.diffs())))
             else:
                 for one in found.diffs():
                     _show(one.text)
     if found.changes:
         many = "1 path differs" if len(found.changes) == 1 else f"{len(found.changes):,} paths differ"
         say([(f"{many}: {clean(found.names[0])}, {clean(found.names[1])}", "dim")])
+
+
+def _stat(diffs: Sequence[FileDiff]) -> Iterator[Line]:
+    """A line for each path: how it changed, and how many lines were added and removed."""
+    paths = [f"{one.change} {clean(one.path)}" for one in diffs]
+    widest = min(max(map(cells, paths), default=0), max(out.width - 16, 20))
+    for path, one in zip(paths, diffs, strict=True):
+        lines = one.lines()
+        if lines is None:
+            yield [pad(path, widest), ("  binary or large", "dim")]
+        elif any(lines):
+            yield [pad(path, widest), (f"  +{lines[0]:,}", "green"), (f" -{lines[1]:,}", "red")]
+        else:
+            yield path
 
 
 def _show(text: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
-from holdfast.cli.moments import between, stamp
+from holdfast.cli.moments import ago, between, stamp
 from holdfast.cli.stopping import INTERRUPTED
 from holdfast.cli.terminal import cells, clean, complain, json_text, out, say, typed
+from holdfast.cli.values import data_text
 from holdfast.errors import (
     HoldfastError,
     NeedsAttention,
@@ -41,12 +42,42 @@ def tell(
         took = between(detail.info.created_at, detail.info.completed_at)
         say([("completed", "green"), f" {run_id} in {took}"])
         if not as_json and not detail.state.code.argv:
-            out.line(json_text(detail.result()))
+            print_result(detail)
         return 0
     complain(sentence(detail, error))
     if status == "waiting":
         _name_ways(detail)
     return exit_code(status, error, interrupted=interrupted)
+
+
+def tell_again(opened: Opened, run_id: str, *, as_json: bool) -> int:
+    """Report a run that had ended before it was asked for: nothing was executed."""
+    detail = Detail(opened, run_id)
+    if detail.info.status != "completed":
+        return tell(opened, run_id, None, as_json=as_json)
+    say(f"{done(detail)}, nothing is executed again")
+    if as_json:
+        from holdfast.cli.showing import fields
+
+        out.json(fields(detail))
+    elif not detail.state.code.argv:
+        print_result(detail)
+    return 0
+
+
+def done(detail: Detail) -> str:
+    """That a run completed, and when."""
+    when = ago(detail.info.completed_at or detail.info.updated_at)
+    return f"run {detail.info.id} is done: it completed {when}"
+
+
+def print_result(detail: Detail) -> None:
+    """Programs get JSON, always; people get what there is to read, and nothing for None."""
+    result = detail.result()
+    if not out.is_terminal:
+        out.line(json_text(result))
+    elif result is not None:
+        out.line(data_text(result))
 
 
 def exit_code(status: str, error: BaseException | None = None, *, interrupted: bool = False) -> int:

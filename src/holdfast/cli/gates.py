@@ -12,9 +12,9 @@ import msgspec
 from holdfast.cli import moments
 from holdfast.cli.rows import cut_lines
 from holdfast.cli.terminal import Line, clean
+from holdfast.cli.values import shown_text as shown_text
 
 _DIGEST_CHARS = 6
-_SHOWN_CHARS = 100_000
 
 
 class GateView(msgspec.Struct, frozen=True):
@@ -95,17 +95,3 @@ def heading(gate: GateView) -> str:
 def shown_lines(gate: GateView, width: int, most: int | None, hint: str) -> Iterator[Line]:
     """What an approval shows, at most so many lines of it; `hint` says how to see the rest."""
     return cut_lines(shown_text(gate.shown), width, most, hint)
-
-
-def shown_text(value: Any) -> str:
-    """For people: text as it is, data as indented JSON, what JSON lacks close to how Python writes it."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    data = msgspec.json.encode(value)
-    if b'"$' in data:
-        from holdfast.kernel.encoded import preview
-
-        return preview(data, max(8 * len(data), _SHOWN_CHARS))
-    return msgspec.json.format(data, indent=2).decode()

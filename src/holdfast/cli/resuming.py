@@ -13,6 +13,7 @@ from holdfast.cli import access, app
 from holdfast.cli.code_options import code_options
 from holdfast.cli.counts import counted
 from holdfast.cli.detail import Detail
+from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
 from holdfast.cli.moments import ago
@@ -153,8 +154,7 @@ def _say_done(detail: Detail, as_json: bool) -> int:
 
         out.json(fields(detail))
     else:
-        when = ago(detail.info.completed_at or detail.info.updated_at)
-        out.line(f"run {detail.info.id} is done: it completed {when}, there is nothing to resume")
+        out.line(f"{done(detail)}, there is nothing to resume")
     return 0
 
 
@@ -197,15 +197,16 @@ def _resume(detail: Detail, location: Location, interpreters: Interpreters, opti
             engine,
             progress,
             lambda: engine.resume(detail.info.id, take_over=options.take_over, keep_files=options.keep_files),
-            lambda _: (_title(detail), detail.steps),
+            lambda _: (title(detail), detail.steps),
             as_json=options.as_json,
         )
 
 
-def _title(detail: Detail) -> str:
+def title(detail: Detail) -> str:
     """What became of it before, how far it is, and where it goes on."""
-    done = sum(step.status == "completed" for step in detail.steps)
-    is_done = f"{counted(done, 'step')} {'is' if done == 1 else 'are'} done, " if done else ""
+    completed = sum(step.status == "completed" for step in detail.steps)
+    are = "is" if completed == 1 else "are"
+    is_done = f"{counted(completed, 'step')} {are} done, " if completed else ""
     taken = _last_checkpoint(detail)
     return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +75,8 @@ def rewind_command(
     if as_json:
         out.json(_fields(done))
     else:
-        effects.show(_describe_files(done) if only else _describe(done, rerun_once, step))
+        given = [flag for flag, is_set in (("--theirs", theirs), ("--partial", partial)) if is_set]
+        effects.show(_describe_files(done, dry_run) if only else _describe(done, rerun_once, step, given))
 
 
 def _fields(done: Rewind) -> dict[str, Any]:
@@ -94,8 +95,8 @@ def _fields(done: Rewind) -> dict[str, Any]:
     }
 
 
-def _describe_files(done: Rewind) -> Iterator[Line]:
-    verb = "went back" if done.operation else "would go back"
+def _describe_files(done: Rewind, dry_run: bool) -> Iterator[Line]:
+    verb = "went back" if done.operation else "would go back" if dry_run else "did not have to go back"
     yield ["files of run ", (done.run_id, "bold"), f" {verb} to ", (clean(done.to), "bold")]
     yield from effects.files(done.files, _OF_BOTH)
     yield from effects.git(done.git)
@@ -103,7 +104,8 @@ def _describe_files(done: Rewind) -> Iterator[Line]:
         yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
 
 
-def _describe(done: Rewind, rerun_once: bool, step: str) -> Iterator[Line]:
+def _describe(done: Rewind, rerun_once: bool, step: str, given: Sequence[str]) -> Iterator[Line]:
+    """`step` and `given` are the point and the flags as they were typed."""
     verb = "was rewound" if done.operation else "would be rewound"
     yield [
         "run ",
@@ -125,8 +127,9 @@ def _describe(done: Rewind, rerun_once: bool, step: str) -> Iterator[Line]:
     yield from effects.files(done.files, _OF_BOTH)
     yield from effects.git(done.git)
     yield from effects.git_stays(done.git_stays)
-    with_git = (f"holdfast rewind {done.run_id} --to {shlex.quote(step)} --git", "takes back git, too")
-    ways = [with_git] if done.git_stays is not None else []
+    flags = ["--git", *given, *(["--rerun-once"] if done.once else [])]
+    with_git = f"holdfast rewind {done.run_id} --to {shlex.quote(step)} {' '.join(flags)}"
+    ways = [(with_git, "takes back git, too")] if done.git_stays is not None else []
     if done.operation:
         ways = [
             (f"holdfast resume {done.run_id}", "goes on from there"),

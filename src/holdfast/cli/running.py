@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli import access, target
+from holdfast.cli.detail import Detail
+from holdfast.cli.ending import tell_again
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
@@ -16,6 +19,13 @@ from holdfast.cli.terminal import clean
 from holdfast.engine.policy import check_files
 from holdfast.errors import BadInput
 from holdfast.kernel.events import Effect
+from holdfast.kernel.state import ENDED
+
+if TYPE_CHECKING:
+    from holdfast.cli.access import Opened
+    from holdfast.cli.progress import Progress
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.run import Run
 
 _DASHES = "holdfast.dashes"
 
@@ -124,13 +134,14 @@ def _run_function(
         engine,
     ):
         point_out_interrupted(opened, but=run_id or "")
-        return execute(
+        return _execute(
             opened,
             engine,
             progress,
             lambda: engine.start(workflow, args, kwargs, run_id),
-            lambda started: (f"run {started}: {workflow.name}", None),
-            as_json=as_json,
+            run_id,
+            workflow.name,
+            as_json,
         )
 
 
@@ -148,11 +159,37 @@ def _run_program(
         engine,
     ):
         point_out_interrupted(opened, but=run_id or "")
-        return execute(
+        return _execute(
             opened,
             engine,
             progress,
             lambda: engine.start(workflow, (command.argv, cwd, *how), {}, run_id, code),
-            lambda started: (f"run {started}: {clean(command.line)}", None),
-            as_json=as_json,
+            run_id,
+            clean(command.line),
+            as_json,
         )
+
+
+def _execute(
+    opened: Opened,
+    engine: Engine,
+    progress: Progress,
+    start: Callable[[], Run[Any]],
+    run_id: str | None,
+    name: str,
+    as_json: bool,
+) -> int:
+    """Start the run and follow it. One that exists is shown as `resume` shows it, or how it ended."""
+    known = run_id is not None and opened.reading.run(run_id) is not None
+    if not known:
+        return execute(
+            opened, engine, progress, start, lambda started: (f"run {started}: {name}", None), as_json=as_json
+        )
+    assert run_id is not None
+    detail = Detail(opened, run_id)
+    if detail.info.status in ENDED:
+        start()  # executes nothing, but refuses another workflow and other arguments
+        return tell_again(opened, run_id, as_json=as_json)
+    from holdfast.cli.resuming import title
+
+    return execute(opened, engine, progress, start, lambda _: (title(detail), detail.steps), as_json=as_json)

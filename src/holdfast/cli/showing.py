@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ import click
 from holdfast.cli import access, moments
 from holdfast.cli.detail import Detail, run_fields, step_fields
 from holdfast.cli.failures import error_rows
-from holdfast.cli.gates import gate_fields, heading, shown_lines, shown_text
+from holdfast.cli.gates import gate_fields, heading, shown_lines
 from holdfast.cli.listing import STYLES
 from holdfast.cli.rows import INDENT, row, rows, width
 from holdfast.cli.scopes import Folding
-from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, Piece, cells, clean, fit, json_text, out, typed
+from holdfast.cli.steps import Look, StepView, plainly, shown_status, tree
+from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.cli.values import compact_text, data_text
 from holdfast.errors import RunNotFound
 from holdfast.kernel.state import ENDED
 
@@ -171,9 +173,10 @@ def describe(
     yield from _gates(detail, whole=folding is None)
     yield from _ways_on(detail)
     if detail.steps:
-        drawn = tree(detail.steps, look(stopped=not _goes_on(detail)), children, folding, depth)
+        drawing = look(stopped=not _goes_on(detail))
+        drawn = tree(detail.steps, drawing, children, folding, depth)
         hint = "; --all shows each" if folding and len(drawn) < len(detail.steps) else ""
-        yield from rows("steps", _counts(detail) + hint)
+        yield from rows("steps", _counts(detail, drawing) + hint)
         yield from drawn
     yield from _outcome(detail, whole=folding is None)
 
@@ -191,7 +194,7 @@ def _input(detail: Detail, *, whole: bool) -> Iterator[Line]:
         return
     values = [("", value) for value in given.args] + [(f"{k}=", v) for k, v in given.kwargs.items()]
     for n, (name, value) in enumerate(values):
-        text = clean(name + shown_text(value))
+        text = clean(name + compact_text(value))
         if not whole:
             text = fit(
                 text, max(_INPUT_LINES * width(), _INPUT_LINES * 60) if out.is_terminal else _INPUT_CHARS
@@ -210,26 +213,30 @@ def timeline(events: list[LogEvent]) -> Iterator[Line]:
         return
     yield row("events", [str(len(events))])
     widest = max(len(event.type) for event in events)
-    for event in events:
-        since = moments.duration((event.at - events[0].at).total_seconds())
-        about = clean(_about(event))
-        room = max(min(out.width, 160) - widest - 22, 10)
+    times = [moments.duration((event.at - events[0].at).total_seconds()) for event in events]
+    version, time = max(len(str(events[-1].version)), 4), max(10, *map(len, times))
+    for event, since in zip(events, times, strict=True):
+        about = clean(_about(event, events))
+        room = max(min(out.width, 160) - widest - version - time - 8, 10)
         yield [
-            f"  {event.version:>4}  ",
-            (f"{since:>10}", "dim"),
+            f"  {event.version:>{version}}  ",
+            (f"{since:>{time}}", "dim"),
             f"  {event.type:<{widest}}  ",
             (fit(about, room), "dim"),
         ]
 
 
-def _about(event: LogEvent) -> str:
+def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
+    """What the event is about; `events` is the history, which a rewind refers to."""
     data = event.data
     if event.type == "RunCreated":
         return str(data["code"].get("name", ""))
     error = data.get("error") or {}
     told = (
         data.get("place") if event.type == "FilesSaved" else "",
-        data.get("key") or data.get("step"),
+        _generation(event, events),
+        f"of run {data['origin']}" if data.get("origin") else "",
+        data.get("key") or data.get("step") or data.get("name"),
         f"attempt {data['attempt']}" if data.get("attempt", 1) > 1 else "",
         data.get("outcome"),
         data.get("why") or data.get("reason"),
@@ -241,6 +248,19 @@ def _about(event: LogEvent) -> str:
         f"files {data['snapshot'][:12]}" if data.get("snapshot") else "",
     )
     return "  ".join(str(part) for part in told if part)
+
+
+def _generation(event: LogEvent, events: Sequence[LogEvent]) -> str:
+    """Where a rewind, or the undo of one, took the run."""
+    data = event.data
+    if event.type == "GenerationRestored":
+        return f"to generation {data['generation']}"
+    if event.type != "Rewound":
+        return ""
+    kept = [one for one in events if one.version <= data["version"]]
+    last = next((one.data["key"] for one in reversed(kept) if one.data.get("key")), "")
+    after = f" (after {last})" if last else ""
+    return f"to version {data['version']}{after}, generation {data['generation']}"
 
 
 def _event(event: LogEvent) -> dict[str, Any]:
@@ -312,11 +332,10 @@ def _ways_on(detail: Detail) -> Iterator[Line]:
             yield row("", [(f"  {what}", "dim")])
 
 
-def _counts(detail: Detail) -> str:
-    counts: dict[str, int] = {}
-    for step in detail.steps:
-        counts[step.status] = counts.get(step.status, 0) + 1
-    listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts.items())
+def _counts(detail: Detail, drawing: Look) -> str:
+    """How many steps have which status, in the words of the tree."""
+    counts = Counter(shown_status(step, drawing) for step in detail.steps)
+    listed = ", ".join(f"{n:,} {plainly(status)}" for status, n in counts.items())
     text = f"{len(detail.steps):,}: {listed}" if len(counts) > 1 else listed
     attempts = sum(step.attempt for step in detail.steps)
     return f"{text}; {attempts:,} attempts" if attempts > len(detail.steps) else text
@@ -327,7 +346,7 @@ def _outcome(detail: Detail, *, whole: bool) -> Iterator[Line]:
     if error is not None and detail.state.error is not None:
         yield from error_rows(detail.sentence(detail.state.error), error, whole=whole)
     elif detail.info.status == "completed" and not detail.state.code.argv:
-        yield from _result(json_text(detail.result()))
+        yield from _result(data_text(detail.result()))
 
 
 def _result(text: str) -> Iterator[Line]:

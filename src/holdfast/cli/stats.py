@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = 10  # so many workflows are shown to people
 _INDENT = 11
 _NAME_MIN = 20
+_FIGURE_MIN = 9
 
 
 @click.command("stats")
@@ -101,38 +102,53 @@ def _by_status(workflows: Sequence[WorkflowTotals]) -> dict[str, int]:
 
 def describe(opened: Opened, found: Statistics, since: datetime | None, interrupted: int) -> Iterator[Line]:
     """The same for people."""
-    counts = _by_status(found.workflows)
-    when = f"  that changed since {moments.stamp(since)}" if since else ""
-    yield _row("runs", [(f"{sum(counts.values()):>9,}", "bold"), (when, "dim")])
-    for status, n in counts.items():
-        yield _row("", [f"{n:>9,}  ", (status.replace("_", " "), STYLES.get(status, ""))])
-    if interrupted:
-        yield _row("", [f"{interrupted:>9,}  ", ("interrupted", "yellow"), ("  among these", "dim")])
-    yield from _steps(found.steps)
-    if found.durations.count:
-        yield from _durations_of(found.durations)
-    yield _row(
-        "store",
-        [f"{amount(found.size):>9}", (f"  {counted(found.events, 'event')} in {opened.store.path}", "dim")],
-    )
+    figures = list(_figures(opened, found, since, interrupted))
+    widest = max(_FIGURE_MIN, *(len(one.text) for one in figures))
+    for name, text, style, notes in figures:
+        yield [(name.ljust(_INDENT), "dim"), (text.rjust(widest), style), *notes]
     yield from _workflows(found.workflows)
     yield from _failing(found.failing)
 
 
-def _steps(steps: StepTotals) -> Iterator[Line]:
+class _Figure(NamedTuple):
+    """A row: its name, a figure, and what the figure counts."""
+
+    name: str
+    text: str
+    style: str = ""
+    notes: Sequence[Piece] = ()
+
+
+def _figures(
+    opened: Opened, found: Statistics, since: datetime | None, interrupted: int
+) -> Iterator[_Figure]:
+    counts = _by_status(found.workflows)
+    when = f"  that changed since {moments.stamp(since)}" if since else ""
+    yield _Figure("runs", f"{sum(counts.values()):,}", "bold", [(when, "dim")])
+    for status, n in counts.items():
+        yield _Figure("", f"{n:,}", "", ["  ", (status.replace("_", " "), STYLES.get(status, ""))])
+    if interrupted:
+        yield _Figure("", f"{interrupted:,}", "", ["  ", ("interrupted", "yellow"), ("  among these", "dim")])
+    yield from _steps(found.steps)
+    if found.durations.count:
+        yield from _durations_of(found.durations)
+    stored = f"  {counted(found.events, 'event')} in {opened.store.path}"
+    yield _Figure("store", amount(found.size), "", [(stored, "dim")])
+
+
+def _steps(steps: StepTotals) -> Iterator[_Figure]:
     counts = sorted(steps.by_status.items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in counts)
-    yield _row("steps", [f"{steps.steps:>9,}", (f"  {listed}" if listed else "", "dim")])
+    yield _Figure("steps", f"{steps.steps:,}", "", [(f"  {listed}" if listed else "", "dim")])
     again = f"  {counted(steps.retried, 'step')} took more than one" if steps.retried else ""
-    yield _row("attempts", [f"{steps.attempts:>9,}", (again, "dim")])
+    yield _Figure("attempts", f"{steps.attempts:,}", "", [(again, "dim")])
 
 
-def _durations_of(found: Durations) -> Iterator[Line]:
-    p50, p95, longest = map(_span, (found.p50, found.p95, found.longest))
+def _durations_of(found: Durations) -> Iterator[_Figure]:
     of = "run" if found.count == 1 else "runs"
-    yield _row("durations", [f"{p50:>9}", (f"  p50 of {found.count:,} completed {of}", "dim")])
-    yield _row("", [f"{p95:>9}", ("  p95", "dim")])
-    yield _row("", [f"{longest:>9}", ("  longest", "dim")])
+    yield _Figure("durations", _span(found.p50), "", [(f"  p50 of {found.count:,} completed {of}", "dim")])
+    yield _Figure("", _span(found.p95), "", [("  p95", "dim")])
+    yield _Figure("", _span(found.longest), "", [("  longest", "dim")])
 
 
 def _workflows(workflows: Sequence[WorkflowTotals]) -> Iterator[Line]:
@@ -184,7 +200,3 @@ class Table:
 
 def _span(us: int) -> str:
     return moments.duration(us / 1e6)
-
-
-def _row(name: str, pieces: Sequence[Piece]) -> Line:
-    return [(name.ljust(_INDENT), "dim"), *pieces]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.cli import moments
 from holdfast.cli.failures import error_rows
-from holdfast.cli.gates import heading, shown_text
+from holdfast.cli.gates import heading
 from holdfast.cli.rows import block, row, rows, width
 from holdfast.cli.steps import glyph, shown_status, words
-from holdfast.cli.terminal import Line, Piece, clean, fit, json_text
+from holdfast.cli.terminal import Line, Piece, clean, fit
+from holdfast.cli.values import data_text, shown_text
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _LINES = 20  # of arguments, a result, an output, what a gate shows
 _ALL = "--all shows all"
 _ATTEMPTS = 10
+_TOOK_MIN = 8
 _SETTLED = {"done": "it happened", "retry": "it did not happen, and was to be run", "fail": "it failed"}
 
 
@@ -70,7 +72,7 @@ def _arguments(step: StepDetail, most: int | None) -> Iterator[Line]:
         yield row("args", [fit(clean(step.preview), width())])
         yield row("", [(f"({amount(step.size)}: only the beginning is kept)", "dim")])
     elif step.args:
-        yield from block("args", _data(step.args), most, _ALL)
+        yield from block("args", data_text(step.args, width()), most, _ALL)
 
 
 def _attempts(step: StepDetail, *, whole: bool) -> Iterator[Line]:
@@ -78,14 +80,15 @@ def _attempts(step: StepDetail, *, whole: bool) -> Iterator[Line]:
     left_out = len(step.attempts) - len(shown)
     if left_out:
         yield row("attempts", [(f"{left_out:,} more before these; {_ALL}", "dim")])
+    widest = max((len(moments.between(one.started, one.ended)) for one in shown), default=0)
     for n, one in enumerate(shown):
         name = "" if n or left_out else "attempt" if len(step.attempts) == 1 else "attempts"
-        yield from rows(name, "".join(_attempt(step, one)))
+        yield from rows(name, "".join(_attempt(step, one, max(widest, _TOOK_MIN))))
 
 
-def _attempt(step: StepDetail, one: Attempt) -> Iterator[str]:
+def _attempt(step: StepDetail, one: Attempt, widest: int) -> Iterator[str]:
     took = moments.between(one.started, one.ended)
-    yield f"{one.number}  {moments.stamp(one.started)}  {took:>8}  {one.status.replace('_', ' ')}"
+    yield f"{one.number}  {moments.stamp(one.started)}  {took:>{widest}}  {one.status.replace('_', ' ')}"
     if one.error is not None:
         yield f": {clean(step.run.sentence(one.error))}"
     if one.why:
@@ -120,10 +123,4 @@ def _result(step: StepDetail, most: int | None) -> Iterator[Line]:
         yield row("result", [("secret: it is not kept", "dim")])
     elif step.has_result:
         name = "data" if step.view.kind == "checkpoint" else "result"
-        yield from block(name, _data(step.result), most, f"{_ALL}, and so does --json")
-
-
-def _data(value: Any) -> str:
-    """JSON on one line if it fits there, else indented."""
-    text = json_text(value)
-    return text if len(text) <= width() else json_text(value, indent=2)
+        yield from block(name, data_text(step.result, width()), most, f"{_ALL}, and so does --json")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.cli.scopes import Item
 
 _NOTE_MIN = 12
+_TOOK_MIN = 8
 HIDDEN = ("value", "emit", "patch")
 """Kinds that have a place among the steps of the log, and are none to a reader."""
 
@@ -96,16 +97,19 @@ def tree(
     )
     widest = max((row.width for row in rows if row.sign[0]), default=0)
     column = min(widest, max(look.width // 2, 16))
-    return [_line(row, look, column) for row in rows]
+    took = max((len(row.took) for row in rows), default=0)
+    return [_line(row, look, column, max(took, _TOOK_MIN)) for row in rows]
 
 
 class _Row(NamedTuple):
-    """A line before it is known how wide the others are. Without a sign it has no facts either."""
+    """A line before it is known how wide the others are. Without a sign it has no facts either. `took` is a
+    duration, or empty."""
 
     guide: str
     sign: tuple[str, str]
     label: str
     style: str = ""
+    took: str = ""
     facts: Iterable[tuple[str, str]] = ()
 
     @property
@@ -151,7 +155,7 @@ class _Drawing:
         sign = glyph(status, look)
         if step.kind == "checkpoint":
             sign = _FLAG[0 if look.unicode else 1], _FLAG[2]
-        yield _Row(here, sign, name, "", _facts(step, status, look))
+        yield _Row(here, sign, name, "", _took(step, status, look), _facts(step, status, look))
         inner = self._children.get(step.child, ()) if step.child and depth > 0 else ()
         if inner:
             yield from self.scope(by_scope(inner), below, INNER if folding else None, depth - 1)
@@ -160,18 +164,16 @@ class _Drawing:
         states = Counter(map(self._state, folded.items))
         what = " branches" if all(isinstance(item, Scope) for item in folded.items) else ""
         counts = [(status, states[status]) for status in _GLYPHS if status in states]
-        said = [f"{n:,}{what} {_plainly(status)}" for status, n in reversed(counts)]
-        took, *retried = self._span(folded)
-        said += (text for text, _ in retried)
-        spent = took[0].strip()
-        return f"... {', '.join(said)}{f' in {spent}' if spent else ''} ..."
+        said = [f"{n:,}{what} {plainly(status)}" for status, n in reversed(counts)]
+        said += (text for text, _ in _retried(folded))
+        took = _span(folded)
+        return f"... {', '.join(said)}{f' in {took}' if took else ''} ..."
 
-    def _heading(self, branches: Branches) -> tuple[tuple[str, str], str, str, list[tuple[str, str]]]:
-        """Sign, label, style and facts of branches that are drawn as one."""
+    def _heading(self, branches: Branches) -> tuple[tuple[str, str], str, str, str, list[tuple[str, str]]]:
+        """Sign, label, style, duration and facts of branches that are drawn as one."""
         sign = glyph(self._state(branches), self._look)
-        took, *retried = self._span(branches)
         many = f"{len(branches.scopes):,} branches", "dim"
-        return sign, clean(branches.name), "bold", [took, many, *retried]
+        return sign, clean(branches.name), "bold", _span(branches), [many, *_retried(branches)]
 
     def _state(self, item: Item) -> str:
         """The worst status of its steps."""
@@ -180,17 +182,21 @@ class _Drawing:
         found = {shown_status(step, self._look) for step in steps_in(item)}
         return next((status for status in _GLYPHS if status in found), "completed")
 
-    def _span(self, item: Item) -> Iterator[tuple[str, str]]:
-        """How long it took from the first start to the last end, and how many steps were retried."""
-        steps = list(steps_in(item))
-        started = [step.started_at for step in steps if step.started_at]
-        ended = [step.ended_at for step in steps if step.ended_at]
-        whole = bool(started) and len(ended) == len(steps)
-        spent = duration((max(ended) - min(started)) / 1e6) if whole else ""
-        yield spent.rjust(8), "dim"
-        retried = sum(step.attempt > 1 for step in steps)
-        if retried:
-            yield f"{retried:,} retried", "yellow"
+
+def _span(item: Item) -> str:
+    """How long it took from the first start to the last end; empty if a step has not ended."""
+    steps = list(steps_in(item))
+    started = [step.started_at for step in steps if step.started_at]
+    ended = [step.ended_at for step in steps if step.ended_at]
+    whole = bool(started) and len(ended) == len(steps)
+    return duration((max(ended) - min(started)) / 1e6) if whole else ""
+
+
+def _retried(item: Item) -> Iterator[tuple[str, str]]:
+    """How many steps were retried, if any were."""
+    retried = sum(step.attempt > 1 for step in steps_in(item))
+    if retried:
+        yield f"{retried:,} retried", "yellow"
 
 
 def _guides(look: Look, guide: str, last: bool) -> tuple[str, str]:
@@ -219,7 +225,8 @@ def shown_status(step: StepView, look: Look) -> str:
     return "cut off" if step.status == "running" and look.stopped else step.status
 
 
-def _line(row: _Row, look: Look, column: int) -> Line:
+def _line(row: _Row, look: Look, column: int, took: int) -> Line:
+    """`column` and `took` are the widths of what stands before the facts, and of the durations."""
     sign = row.sign[0]
     if not sign:
         room = max(look.width - 2 - cells(row.guide), 4)
@@ -229,7 +236,7 @@ def _line(row: _Row, look: Look, column: int) -> Line:
     pieces: list[Piece] = ["  ", (row.guide, "dim"), row.sign, " ", (name, row.style)]
     used = 2 + cells(row.guide) + cells(sign) + 1 + room
     gap = room - cells(name)
-    for text, style in row.facts:
+    for text, style in ((row.took.rjust(took), "dim"), *row.facts):
         left = look.width - used - 2
         if left < min(_NOTE_MIN, cells(text)):
             break
@@ -240,14 +247,17 @@ def _line(row: _Row, look: Look, column: int) -> Line:
     return pieces
 
 
-def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]:
-    """What is worth saying of a step beside its name, the most important first."""
-    style = glyph(status, look)[1]
+def _took(step: StepView, status: str, look: Look) -> str:
+    """How long it took, or has taken so far; empty for what takes no time, or if that is not known."""
     end = step.ended if status not in ("running", "sleeping", "waiting") else look.now
-    if step.started is not None and end is not None and step.kind != "checkpoint" and status != "cut off":
-        yield duration((end - step.started).total_seconds()).rjust(8), "dim"
-    else:
-        yield " " * 8, ""
+    if step.started is None or end is None or step.kind == "checkpoint" or status == "cut off":
+        return ""
+    return duration((end - step.started).total_seconds())
+
+
+def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]:
+    """What is worth saying of a step beside its name and duration, the most important first."""
+    style = glyph(status, look)[1]
     if step.kind == "checkpoint":
         yield "checkpoint", "dim"
     told = status in _DECIDED or (status == "failed" and step.note)  # by the note
@@ -274,8 +284,9 @@ def words(step: StepView, status: str, look: Look) -> str:
     if status == "waiting":
         what = f"a decision: {clean(step.name)}" if step.kind == "approval" else "a signal"
         return f"waits for {what}" + (f", until {stamp(step.due)}" if step.due is not None else "")
-    return _plainly(status)
+    return plainly(status)
 
 
-def _plainly(status: str) -> str:
+def plainly(status: str) -> str:
+    """A status as people read it."""
     return {"in_doubt": "in doubt", "reopened": "to be tried again"}.get(status, status)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,7 +17,7 @@ _FIELDED: Final = frozenset({"$dataclass", "$struct", "$namedtuple", "$model"})
 _HEADED: Final = frozenset({"$defaultdict", "$deque", "$path"})
 _ITEMS: Final = frozenset({"$tuple", "$set", "$frozenset"})
 _PAIRS: Final = frozenset({"$dict", "$ordered", "$counter"})
-_BRACKETS: Final = {"$tuple": "({})", "$set": "{{{}}}", "$frozenset": "{{{}}}"}
+_BRACKETS: Final = {"$tuple": ("(", ")"), "$set": ("{", "}"), "$frozenset": ("{", "}")}
 
 
 def preview(data: bytes, limit: int) -> str:
@@ -27,6 +28,14 @@ def preview(data: bytes, limit: int) -> str:
         # Four bytes are the most that one character takes.
         text = data[: 4 * limit + 4].decode("utf-8", "ignore")
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"[:limit]
+
+
+def layout(data: bytes, room: int) -> str:
+    """The whole value, close to how Python writes it: on one line if it has at most `room` characters, else
+    over several, indented. What is very large stays JSON."""
+    if len(data) > _RENDER_LIMIT:
+        return msgspec.json.format(data, indent=2).decode()
+    return _lay_out(msgspec.json.decode(data), room)
 
 
 class Redacting(Protocol):
@@ -124,37 +133,66 @@ def _tag(node: dict[str, Any]) -> str:
 
 
 def _render(node: Any) -> str:
+    parts = _parts(node)
+    if isinstance(parts, str):
+        return parts
+    begin, items, end = parts
+    return begin + ", ".join(label + _render(item) for label, item in items) + end
+
+
+def _lay_out(node: Any, room: int, indent: int = 0) -> str:
+    text, parts = _render(node), _parts(node)
+    if isinstance(parts, str) or indent + len(text) <= room or not parts.items:
+        return text
+    inner = " " * (indent + 2)
+    lines = (f"{inner}{label}{_lay_out(item, room, indent + 2)}" for label, item in parts.items)
+    return f"{parts.begin}\n" + ",\n".join(lines) + f"\n{' ' * indent}{parts.end}"
+
+
+class _Parts(NamedTuple):
+    """A value that holds others: brackets, and each inner value with the label before it."""
+
+    begin: str
+    items: list[tuple[str, Any]]
+    end: str
+
+
+def _parts(node: Any) -> _Parts | str:
+    """What the node holds, or its text if it holds nothing."""
     if isinstance(node, list):
-        return f"[{', '.join(map(_render, node))}]"
+        return _Parts("[", [("", item) for item in node], "]")
     if not isinstance(node, dict):
         return msgspec.json.encode(node).decode()
     tag = _tag(node)
-    if tag:
-        return _render_tagged(tag, node[tag])
-    return f"{{{', '.join(f'{_render(key)}: {_render(item)}' for key, item in node.items())}}}"
+    return _tagged_parts(tag, node[tag]) if tag else _pairs(node.items())
 
 
-def _render_tagged(tag: str, payload: Any) -> str:
+def _tagged_parts(tag: str, payload: Any) -> _Parts | str:
     if tag in _BRACKETS:
-        return _BRACKETS[tag].format(", ".join(map(_render, payload)))
+        begin, end = _BRACKETS[tag]
+        return _Parts(begin, [("", item) for item in payload], end)
     if tag in _PAIRS:
-        return f"{{{', '.join(f'{_render(key)}: {_render(item)}' for key, item in payload)}}}"
+        return _pairs(payload)
     if tag == "$enum":
         return f"{_class(payload[0])}.{payload[1]}"
     if tag == "$model":
-        return f"{_class(payload[0])}({_arguments(payload[1]['fields'] | payload[1].get('extra', {}))})"
+        return _call(payload[0], payload[1]["fields"] | payload[1].get("extra", {}))
     if tag in _FIELDED:
-        return f"{_class(payload[0])}({_arguments(payload[1])})"
+        return _call(payload[0], payload[1])
     if tag in _HEADED:
-        return _render(payload[1])
+        return _parts(payload[1])
     if tag in ("$datetime", "$time") and isinstance(payload, list):
         return str(payload[0])
     return payload if isinstance(payload, str) else f"{tag[1:]}{_render(payload)}"
 
 
+def _pairs(pairs: Iterable[Any]) -> _Parts:
+    return _Parts("{", [(f"{_render(key)}: ", item) for key, item in pairs], "}")
+
+
+def _call(name: str, fields: dict[str, Any]) -> _Parts:
+    return _Parts(f"{_class(name)}(", [(f"{key}=", item) for key, item in fields.items()], ")")
+
+
 def _class(name: str) -> str:
     return name.rpartition(":")[2].rpartition(".")[2]
-
-
-def _arguments(fields: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={_render(item)}" for key, item in fields.items())

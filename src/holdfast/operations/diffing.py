@@ -13,6 +13,7 @@ from holdfast.operations import files, points
 from holdfast.operations.holding import load
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.workspace.beneath import shown
+from holdfast.workspace.changes import NO_TEXT
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -30,6 +31,14 @@ class FileDiff(msgspec.Struct, frozen=True):
     change: str
     text: str
 
+    def lines(self) -> tuple[int, int] | None:
+        """How many lines were added and removed; None for what is compared as a whole."""
+        _, *body = self.text.split("\n")
+        if body and body[0] == NO_TEXT:
+            return None
+        hunks = body[2:]  # below the two names
+        return sum(line[:1] == "+" for line in hunks), sum(line[:1] == "-" for line in hunks)
+
 
 class Differing(msgspec.Struct):
     """What differs, path by path; the texts are made when they are asked for."""
@@ -44,9 +53,6 @@ class Differing(msgspec.Struct):
     def diffs(self) -> Iterator[FileDiff]:
         for change in self.changes:
             yield FileDiff(shown(change.path), change.kind, self._text(change))
-
-    def names_only(self) -> Iterator[tuple[str, str]]:
-        return ((change.kind, shown(change.path)) for change in self.changes)
 
     def _text(self, change: Change) -> str:
         return self.workspace.text_diff(change, self.redactor.redact)

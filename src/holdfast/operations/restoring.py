@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What was put back, or would be; `operation` is what `undo` takes back."""
+    """What was put back, or would be; `operation` is what `undo` takes back, empty if nothing changed."""
 
     files: FilesBack
     operation: str = ""
@@ -53,7 +53,7 @@ def restore(
         state = load(engine, run_id)
         with _going(engine, found, state, tuple(only), partial=partial) as going:
             going.refuse_unmatched()
-            if dry_run:
+            if dry_run or going.is_idle:  # an operation that changes nothing would be the one to undo next
                 return Restored(going.report())
             begun = e.OperationBegun("restore", run_id, by, found[:12])
             done = perform(engine, begun, state, None, going)

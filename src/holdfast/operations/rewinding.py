@@ -39,7 +39,7 @@ class Rewind(msgspec.Struct, frozen=True):
     once        the `once` steps that were done after it, or may have been, and would run again: in whatever
                 generation, those of child runs too
     children    the child runs that no longer count
-    operation   what `undo` takes back; empty in a dry run
+    operation   what `undo` takes back; empty in a dry run, and if `only` names files that need no change
     files       what becomes of the files; None if the run has no snapshot of that point
     git         what becomes of the repository; None unless that was asked for
     git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back
@@ -115,7 +115,7 @@ def rewind(
         ) as going:
             if going is not None:
                 going.refuse_unmatched()
-            if dry_run:
+            if dry_run or (only and going is not None and going.is_idle and going.stop is None):
                 report = None if going is None else going.report()
                 back = None if going is None or going.git is None else going.git.report()
                 stays = None if going is None else going.git_stays

@@ -18,6 +18,7 @@ from holdfast.workspace.refs import Ref
 from holdfast.workspace.snapshot import Tree
 
 _CONTEXT = 3
+NO_TEXT = "binary or large contents differ"
 Kind = Literal["added", "removed", "modified", "mode", "type"]
 
 
@@ -67,7 +68,7 @@ def unified(contents: Contents, change: Change, redact: Callable[[str], str] = s
     old, new = _text(contents, change.before), _text(contents, change.after)
     head = f"{change.kind} {name}{_modes(change)}\n"
     if old is None or new is None:
-        return f"{head}binary or large contents differ\n"
+        return f"{head}{NO_TEXT}\n"
     if old == new:
         return head
     old, new = redact(old), redact(new)

@@ -1,0 +1,249 @@
+"""What people read: durations in columns, values, counts, and commands to copy that work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.cli import showing, stats, step_showing
+from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.values import compact_text, data_text, shown_text
+from holdfast.clock import microseconds
+from holdfast.engine.records import LogEvent
+from holdfast.store.statistics import Durations, Statistics, StepTotals
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+FLOW = """
+    import dataclasses, subprocess
+    @dataclasses.dataclass
+    class Reply:
+        text: str
+        tokens: int
+    @step(effect="once")
+    def email():
+        note("mailing")
+        if Path("slow").exists(): time.sleep(60)
+    @step
+    def ask(question, *more): return Reply(question, 9)
+    @workflow
+    def mails(): ask("q"); email()
+    @workflow
+    def asks(words: list): return ask("kelp")
+    @workflow
+    def stops():
+        ask("q")
+        if not Path("fixed").exists(): os._exit(9)
+        return 3
+    @workflow
+    def fails(): ask("q"); raise ValueError("no")
+    @workflow
+    def commits():
+        checkpoint("planned")
+        command(["sh", "-c", "git commit -q --allow-empty -m agent && echo 1 > made"])
+        email()
+"""
+
+
+def git(cli, *words: str) -> str:
+    names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    return subprocess.run(
+        ["git", *names, *words], cwd=cli.directory, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def ways(told: str) -> list[list[str]]:
+    """The commands of ours that the rows named `next` give."""
+    return [
+        shlex.split(found)[1:] for found in re.findall(r"(?:next|^) +(holdfast .+?)  ", told, re.MULTILINE)
+    ]
+
+
+def took(*seconds: float) -> list[StepView]:
+    began = microseconds(START)
+    return [
+        StepView(f"s{n}#1", status="completed", started_at=began, ended_at=began + int(one * 1e6))
+        for n, one in enumerate(seconds)
+    ]
+
+
+def text_of(line) -> str:
+    return line if isinstance(line, str) else "".join(p if isinstance(p, str) else p[0] for p in line)
+
+
+def ends_of(lines, units: str = r"(?:ms|s|min|h)") -> set[int]:
+    """The columns in which durations end."""
+    return {
+        found.end() for line in lines for found in [re.search(rf"\d {units}(?=  |$)", text_of(line))] if found
+    }
+
+
+def test_the_next_command_of_a_preview_is_not_refused(cli):
+    """It has the flags that were given, and those that the preview itself says are needed."""
+    cli.script(FLOW)
+    cli.env |= {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    git(cli, "init", "-q")
+    git(cli, "commit", "-q", "--allow-empty", "-m", "mine")
+    mine = git(cli, "rev-parse", "HEAD")
+    cli("run", "--id", "r", "flow.py:commits")
+    told = cli("rewind", "r", "--to", "planned", "--theirs", "--dry-run").out
+    (words,) = ways(told)
+    assert words[:4] == ["rewind", "r", "--to", "planned"]
+    assert set(words[4:]) == {"--git", "--theirs", "--rerun-once"}
+    cli(*words)
+    assert git(cli, "rev-parse", "HEAD") == mine
+
+
+def test_a_cut_off_step_is_not_counted_as_running(cli):
+    """And if it may have happened, the way on does not promise that the run goes on."""
+    cli.script(FLOW)
+    (cli.directory / "slow").touch()
+    process = cli.start("run", "--id", "r", "flow.py:mails")
+    cli.wait_for_note("mailing")
+    process.kill()
+    process.wait()
+    told = cli("show", "r").out
+    assert "steps     2: 1 completed, 1 cut off\n" in told
+    assert "running" not in told and "goes on where it stopped" not in told
+    assert re.search(r"next +holdfast resume r +email#1 may have happened: .*settle", told)
+    cli("resume", "r", code=6)
+
+
+def test_a_run_that_exists_does_not_look_like_a_new_one(cli):
+    """`run` with an id that is known says what `resume` does; a program still gets the result."""
+    cli.script(FLOW)
+    cli("run", "--id", "r", "flow.py:stops", code=9)
+    (cli.directory / "fixed").touch()
+    again = cli("run", "--id", "r", "flow.py:stops")
+    assert "run r (stops) was interrupted: 1 step is done, " in again.err and "run r: stops" not in again.err
+    events = cli("show", "r", "--json", "--events").json()["events"]
+    done = cli("run", "--id", "r", "flow.py:stops")
+    assert done.out == "3\n"
+    assert done.err.startswith("run r is done: it completed ") and "completed r in" not in done.err
+    assert cli("run", "--id", "r", "flow.py:stops", "--json").json() == cli("show", "r", "--json").json()
+    assert cli("show", "r", "--json", "--events").json()["events"] == events
+    assert "r" in cli("run", "--id", "r", "flow.py:mails", code=2).err
+    first, second = (cli("run", "--id", "f", "flow.py:fails", code=1).err for _ in range(2))
+    assert "run f: fails" in first and "run f failed: ValueError: no; `holdfast resume f`" in second
+    assert "run f: fails" not in second
+    cli("run", "--id", "c", "--", "echo", "hello")
+    done = cli("run", "--id", "c", "--", "echo", "hello")
+    assert done.err.startswith("run c is done: it completed ") and done.out == ""
+
+
+def test_an_operation_that_changes_nothing_is_none(cli):
+    """There is nothing to undo, and `undo` takes back the last operation that did something."""
+    cli.script(FLOW)
+    (cli.directory / "f").write_text("mine\n")
+    cli("run", "--id", "r", "--", "sh", "-c", "echo agent > f")
+    snapshot = cli("rewind", "r", "--to", "start", "--dry-run", "--json").json()["files"]["snapshot"]
+    cli("workspace", "restore", snapshot, "--only", "f")
+    before = cli("op", "log", "--json").json()
+    for words in (["workspace", "restore", snapshot], ["rewind", "r", "--to", "start"]):
+        told = cli(*words, "--only", "f").out
+        assert "nothing to change" in told and "next" not in told and "would" not in told
+    assert cli("op", "log", "--json").json() == before and len(before) == 1
+    cli("undo")
+    assert (cli.directory / "f").read_text() == "agent\n"
+
+
+def test_none_is_nothing_at_a_terminal(cli):
+    """A program that parses the output gets `null`."""
+    cli.script(FLOW)
+    assert cli("run", "flow.py:mails").out == "null\n"
+    code, told = cli.on_a_terminal("run", "--id", "t", "flow.py:mails")
+    assert code == 0 and "completed" in told and "null" not in told
+    assert "null" not in cli.on_a_terminal("run", "--id", "t", "flow.py:mails")[1]
+
+
+def test_values_are_written_for_people(cli):
+    """Input on one line; a dataclass as Python writes it, wherever it is not JSON that was asked for."""
+    cli.script(FLOW)
+    cli("run", "--id", "r", "flow.py:asks", '["kelp","rock"]')
+    told = cli("show", "r").out
+    assert 'input     ["kelp","rock"]\n' in told
+    assert 'result    Reply(text="kelp", tokens=9)\n' in told
+    assert 'result    Reply(text="kelp", tokens=9)\n' in cli("show", "r", "--step", "ask").out
+    tagged = cli("show", "r", "--step", "ask", "--json").json()["result"]
+    assert tagged == {"$dataclass": ["__main__:Reply", {"text": "kelp", "tokens": 9}]}
+
+
+def test_long_values_are_indented():
+    """Also those that JSON has no form for."""
+    reply = {"$dataclass": ["m:Reply", {"text": "a" * 30, "parts": {"$tuple": [1, 2]}}]}
+    expected = f'{{\n  "reply": Reply(\n    text="{"a" * 30}",\n    parts=(1, 2)\n  )\n}}'
+    assert data_text({"reply": reply}, 40) == expected
+    assert data_text({"reply": reply}) == f'{{"reply": Reply(text="{"a" * 30}", parts=(1, 2))}}'
+    assert data_text(["a" * 30, 1], 20) == f'[\n  "{"a" * 30}",\n  1\n]'
+    assert (compact_text(None), compact_text("a"), compact_text([1, 2])) == ("null", "a", "[1,2]")
+    assert (shown_text(None), shown_text("a"), shown_text([1])) == ("", "a", "[\n  1\n]")
+
+
+@pytest.mark.parametrize("longest", [3599, 86_399, 9.9e7])
+def test_durations_of_any_length_share_a_column(longest):
+    """In the tree, in the attempts of a step, in the events of a run and in the statistics."""
+    assert len(ends_of(tree(took(1.5, longest), Look(now=START)))) == 1
+
+    events = [
+        LogEvent("r", n, "StepStarted", START + timedelta(seconds=s), {}) for n, s in ((1, 0), (2, longest))
+    ]
+    starts = {text_of(line).index("StepStarted") for line in list(showing.timeline(events))[1:]}
+    assert len(starts) == 1
+
+    attempts = [
+        SimpleNamespace(
+            number=n,
+            started=START,
+            ended=START + timedelta(seconds=s),
+            status="failed",
+            error=None,
+            why="",
+            retry=None,
+        )
+        for n, s in ((1, 1.5), (2, longest))
+    ]
+    lines = step_showing._attempts(SimpleNamespace(attempts=attempts), whole=True)
+    assert len({text_of(line).index("failed") for line in lines}) == 1
+
+    spans = Durations(3, 1_500_000, 2_000_000, int(longest * 1e6))
+    found = Statistics([], spans, StepTotals(3, 0, {"completed": 3}), [], 10, 1024)
+    opened = SimpleNamespace(store=SimpleNamespace(path="x"))
+    lines = [text_of(line) for line in stats.describe(opened, found, None, 0)]
+    ends = [
+        line.index(f"  {what}") for what in ("p50", "p95", "longest") for line in lines if f"  {what}" in line
+    ]
+    assert len(ends) == 3 and len(set(ends)) == 1
+
+
+def test_events_say_where_a_run_was_taken(cli):
+    """A rewind, the undo of it, and a fork."""
+    cli.script(FLOW)
+    cli("run", "--id", "r", "flow.py:asks", "[]")
+    cli("rewind", "r", "--to", "start")
+    cli("undo")
+    cli("rewind", "r", "--to", "ask")
+    told = cli("show", "r", "--events").out
+    assert re.search(r"Rewound +to version \d+, generation 1\n", told)
+    assert re.search(r"GenerationRestored +to generation 0\n", told)
+    assert re.search(r"Rewound +to version \d+ \(after ask#1\), generation 2\n", told)
+    cli("fork", "r", "--at", "ask", "--into", "f")
+    assert re.search(r"RunForked +of run r  ask#1", cli("show", "f", "--events").out)
+
+
+def test_diff_stat_counts_lines(cli):
+    """Of text; what is compared as a whole is named as such."""
+    cli.script(FLOW)
+    for name, content in (("a", "1\n2\n3\n"), ("long-name", "-- x\n++ y\n"), ("data", "\0")):
+        (cli.directory / name).write_text(content)
+    change = "printf '1\\n3\\n4\\n5\\n' > a; rm long-name; printf '\\0\\0' > data; touch empty"
+    cli("run", "--id", "r", "--", "sh", "-c", change)
+    assert cli("diff", "r", "start", "--stat").out.splitlines() == [
+        "modified a         +2 -1",
+        "modified data      binary or large",
+        "added empty",
+        "removed long-name  +0 -2",
+    ]
