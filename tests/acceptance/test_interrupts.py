@@ -115,7 +115,7 @@ def test_a_signal_is_never_slept_through(cli):
             def stop(self, why): ended.set()
         class Run:
             id = "x"
-            def result(self): ended.wait(); return "stopped"
+            def quiet_result(self): ended.wait(); return "stopped"
 
         ended, engine = threading.Event(), Engine()
         def take():
