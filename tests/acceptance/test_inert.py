@@ -238,7 +238,9 @@ def test_every_command_that_looks_is_tried() -> None:
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60))
 @example(text=EVIL)
-def test_no_command_lets_a_run_speak_to_the_terminal(text: str, tmp_path_factory, monkeypatch) -> None:
+def test_no_command_lets_a_run_speak_to_the_terminal(
+    text: str, tmp_path_factory, monkeypatch, wait_until
+) -> None:
     """Names, titles, errors, results, comments, output and names of files are shown by each command."""
     TEXT[0] = text
     root = tmp_path_factory.mktemp("inert")
@@ -246,10 +248,7 @@ def test_no_command_lets_a_run_speak_to_the_terminal(text: str, tmp_path_factory
     monkeypatch.chdir(root / "ws")
     with Holdfast(root / "home", workspace=root / "ws") as hf:
         run = hf.with_id("r").start(hostile)
-        try:
-            run.result(timeout=20)
-        except (HoldfastError, TimeoutError):
-            pass
+        wait_until(lambda: run.status == "waiting", "the approval")
         waiting = [
             screen_of(["--home", str(root / "home"), *words], monkeypatch)
             for words in (["show", "r"], ["list"])
