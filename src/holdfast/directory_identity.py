@@ -36,7 +36,7 @@ class DirectoryIdentity(NamedTuple):
 
     @classmethod
     def find(cls, path: Path) -> DirectoryIdentity | None:
-        """None if there is nothing, or nobody may look."""
+        """None if there is nothing, or if it cannot be read."""
         try:
             return cls.of(path)
         except OSError:
@@ -44,7 +44,7 @@ class DirectoryIdentity(NamedTuple):
 
     @classmethod
     def parse(cls, mark: str) -> DirectoryIdentity | None:
-        """What `mark` has written; None for a text that is none."""
+        """Parse the text of `mark`; None for any other text."""
         try:
             return cls(*(int(part, 16) for part in mark.split("-")))
         except (TypeError, ValueError):

@@ -39,7 +39,7 @@ HoldfastError
 │   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
 │   ├── GitError            the git repository cannot be moved
 │   │   ├── GitFailed       git ended with an error
-│   │   ├── GitBusy         somebody else is at work in the repository
+│   │   ├── GitBusy         another process is at work in the repository
 │   │   └── RollbackRefused  what an attempt did to the repository cannot be rolled back
 │   └── RestoreUndone       a restore failed, and the files are as they were before it
 ├── NotStorable             a value that JSON with tags cannot carry

@@ -112,8 +112,8 @@ class Holdfast:
     def resume(self, run_id: str, take_over: bool = False, keep_files: bool = False) -> Run[Any]:
         """Go on with a run: an interrupted one where it stopped, a failed one with its failed step.
 
-        What a failed or cut-off attempt of a `workspace` step did to the files and to the git repository is
-        rolled back before the step runs again; `keep_files` keeps it. Raises `RunHeld` if a live process
+        The changes of a failed or cut-off attempt of a `workspace` step to files and git repository are
+        rolled back before the step runs again; `keep_files` keeps them. Raises `RunHeld` if a live process
         executes it; `take_over` goes past one that hangs.
         """
         return self._engine.resume(run_id, take_over=take_over, keep_files=keep_files)
@@ -343,7 +343,7 @@ class Holdfast:
     def backup(
         self, path: str | os.PathLike[str] | None = None, *, force: bool = False, files: bool | None = None
     ) -> Path:
-        """Copy the store while runs go on, verify the copy, and return its path. The files that runs have
+        """Copy the store while runs continue, verify the copy, and return its path. The files that runs have
         saved are in it, unless `files` or the setting `backup_files` says otherwise.
 
         `path` is a directory or a file; without it the backup goes to the backup directory, and the

@@ -49,7 +49,7 @@ class Trusted(msgspec.Struct, frozen=True):
 
 
 def fault(status: os.stat_result, users: Set[int]) -> str:
-    """Why a file or directory cannot be relied on: who else than `users` can change it; empty if nobody can.
+    """Why a file or directory cannot be relied on: a user who is none of `users` can change it; else empty.
 
     A group that only one of them is in is as good as none: where every user has a group of his own, files
     are made writable for it.
@@ -78,7 +78,7 @@ def store_fault(home: Path, database: str, users: Set[int]) -> str:
 
 
 def companion_fault(database: Path) -> str:
-    """What is wrong with a file that SQLite would use together with the database; empty if nothing is.
+    """The fault of a file that SQLite would use together with the database; empty if there is none.
 
     SQLite makes these files with the mode of the database, 0600 for one of holdfast. A checkout or an archive
     makes them with another one.
@@ -215,8 +215,8 @@ def listed(data_home: Path) -> list[Trusted]:
 
 
 def project_content(root: Path, digest: str) -> str:
-    """What the trust in a project is bound to: the directory itself, so that a clone in the place of another
-    one is another project, and what its settings files say."""
+    """The content that trust in a project is bound to: the directory itself, so that a clone in the place
+    of another one is another project, and the digest of its settings files."""
     try:
         return f"{root.stat().st_ino}:{digest}"
     except OSError:
@@ -224,7 +224,7 @@ def project_content(root: Path, digest: str) -> str:
 
 
 def store_content(token: str) -> str:
-    """What the trust in a store is bound to: its database, by the token in it."""
+    """The content that trust in a store is bound to: its database, by the token in it."""
     from hashlib import sha256
 
     return sha256(token.encode()).hexdigest()

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace
+from holdfast.workspace import Contents, Workspace
 
 
 @pytest.fixture
@@ -12,6 +13,13 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "tree"
     root.mkdir()
     return root
+
+
+@pytest.fixture
+def contents(tmp_path: Path) -> Iterator[Contents]:
+    contents = Contents(tmp_path / "store")
+    yield contents
+    contents.close()
 
 
 @pytest.fixture

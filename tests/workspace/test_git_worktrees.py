@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,6 @@ from tests.workspace.repositories import IDENTITY, commit, git, look, make
 from holdfast.workspace import Contents, GitPlan, GitWhy, Repository
 
 Act = Callable[[Path], object]
-
-
-@pytest.fixture
-def contents(tmp_path: Path) -> Iterator[Contents]:
-    contents = Contents(tmp_path / "store")
-    yield contents
-    contents.close()
 
 
 @pytest.fixture

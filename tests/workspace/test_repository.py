@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -29,13 +29,6 @@ SAFE = {
     "GIT_CONFIG_VALUE_0": "*",
 }
 Act = Callable[[Path], object]
-
-
-@pytest.fixture
-def contents(tmp_path: Path) -> Iterator[Contents]:
-    contents = Contents(tmp_path / "store")
-    yield contents
-    contents.close()
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def show_scan(entries: int, size: int) -> None:
 
 
 def clear_scan(event: LogEvent) -> None:
-    """What was drawn while the files were looked at goes when they are saved."""
+    """Clear the progress of a scan of the files when they are saved."""
     if event.type == "FilesSaved":
         clear_progress()
 

@@ -84,7 +84,7 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 
 
 ALIASES = {"ls": "list", "ps": "list", "status": "show", "stop": "pause"}
-"""What people type who know other programs. `status` without a run lists all of them."""
+"""Names of commands in other programs. `status` without a run lists all runs."""
 
 
 class NoSuchCommand(click.UsageError):

@@ -86,7 +86,7 @@ def git(back: GitBack | None) -> Iterator[Line]:
 
 
 def git_stays(back: GitBack | None) -> Iterator[Line]:
-    """What the run did to the repository, which stays without `--git`."""
+    """The run's changes to the repository, which stay without `--git`."""
     if back is None:
         return
     yield from row(

@@ -57,7 +57,7 @@ class Parameters:
 
 
 def value(text: str) -> Any:
-    """What a person means by a word: JSON if it is some, else the text itself."""
+    """The value of a word: JSON if it parses, else the text itself."""
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
     except msgspec.DecodeError:

@@ -20,7 +20,7 @@ _SHOW = ("s", "show")
 
 
 class Question:
-    """What is typed comes in pieces. What was not shown is counted in the question."""
+    """Typed text arrives in pieces. The question counts the lines that were not shown."""
 
     def __init__(self, gate: GateView) -> None:
         self.gate = gate
@@ -30,7 +30,7 @@ class Question:
         self._lines = [clean(line.expandtabs(4)) for line in split(shown_text(gate.shown))]
         say([("\n" + heading(gate), "bold")])
         self._unseen = self._show_first()
-        _forget_typed()  # before this was shown, nobody can have answered it
+        _forget_typed()  # keys that were pressed before it was shown are no answer
         self._ask()
 
     def _show_first(self) -> int:

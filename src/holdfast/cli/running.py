@@ -103,7 +103,7 @@ def run_command(
 
     TARGET is `module:function` or `path.py:function`, or a command: `holdfast run "make test"`,
     `holdfast run -- make -j4 test`. A command is split into words as a shell does it, but no shell runs it.
-    What only a shell understands (`&&`, `|`, `>`, `$HOME`, `*.py`) is refused, with the `sh -c` form to copy.
+    Shell syntax (`&&`, `|`, `>`, `$HOME`, `*.py`) is refused, with the `sh -c` form to copy.
 
     An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
     else text. One that does not fit its annotation (a text for `list[str]`) is refused.

@@ -157,7 +157,7 @@ def say_taken(row: RunRow, held: OwnerRow | None) -> None:
 
 
 def _is_unnamed(error: BaseException | None, detail: Detail) -> bool:
-    """Whether the error says why the run does not go on, and not which run that is."""
+    """Whether the error gives the reason why the run stopped without naming the run."""
     is_reason = isinstance(error, HoldfastError) and detail.info.status not in ENDED
     return is_reason and detail.info.id not in str(error)
 

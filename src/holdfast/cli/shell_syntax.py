@@ -1,4 +1,4 @@
-"""What a shell would do to a command line, and `holdfast run` does not: no shell reads it."""
+"""Shell syntax in a command line: `holdfast run` starts no shell, so it refuses such a line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*(?=\s)")
 def shell_syntax(line: str) -> str | None:
     """The first thing in the line that only a shell understands, None if there is none.
 
-    What is quoted is a word, but a shell replaces variables and substitutions inside double quotes, too. A
+    Quoted text is a word, but a shell replaces variables and substitutions inside double quotes, too. A
     pattern counts if it matches files here: without a match, a shell passes it on as it is.
     """
     line = line.strip()

@@ -188,7 +188,7 @@ def _when(at: datetime) -> str:
 
 
 def _input(detail: Detail, *, whole: bool) -> Iterator[Line]:
-    """What a function was called with, a value on a line; a command's words are its name."""
+    """The arguments of a function, a value on a line; a command's words are its name."""
     given = detail.info.input
     if given is None or detail.state.code.argv:
         return
@@ -227,7 +227,7 @@ def timeline(events: list[LogEvent]) -> Iterator[Line]:
 
 
 def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
-    """What the event is about; `events` is the history, which a rewind refers to."""
+    """The details of the event; `events` is the history, which a rewind refers to."""
     data = event.data
     if event.type == "RunCreated":
         return str(data["code"].get("name", ""))

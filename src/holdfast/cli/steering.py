@@ -32,7 +32,7 @@ resume_option = click.option(
     "--resume",
     "then_resume",
     is_flag=True,
-    help="Then go on with the run, as `holdfast resume` does, unless a live process does.",
+    help="Then resume the run, as `holdfast resume` does, unless a live process executes it.",
 )
 
 
@@ -272,7 +272,7 @@ def report(
 
 
 def _to_resume(opened: Opened, run_id: str) -> str | None:
-    """The run to go on with; None if it has ended, or a live process goes on with it."""
+    """The run to resume; None if it has ended, or a live process executes it."""
     eldest = _eldest(opened, run_id)
     info = opened.run(eldest)
     return None if info.status in ENDED or info.owner_pid is not None else eldest

@@ -256,7 +256,7 @@ def _took(step: StepView, status: str, look: Look) -> str:
 
 
 def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]:
-    """What is worth saying of a step beside its name and duration, the most important first."""
+    """Notes on a step beside its name and duration, the most important first."""
     style = glyph(status, look)[1]
     if step.kind == "checkpoint":
         yield "checkpoint", "dim"

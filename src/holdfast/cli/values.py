@@ -24,7 +24,7 @@ def compact_text(value: Any) -> str:
 
 
 def shown_text(value: Any) -> str:
-    """What a gate shows: text as it is, nothing for None, JSON always indented."""
+    """The content of a gate: text as it is, nothing for None, JSON always indented."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -3,7 +3,7 @@
 It is started by `resume --all` and `replay` (`holdfast.cli.workers`), which asks it over a socket, a line of
 JSON for each request and each answer. If it cannot open the store, it answers with the reason and ends.
 Before it takes a run it looks whether the files that it has loaded are still the same; if not, it refuses the
-run, and another worker takes it. It ends when it is told to, or when the process that started it is gone.
+run, and another worker takes it. It ends on request, or when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _send(channel: socket.socket, fields: dict[str, Any]) -> None:
     try:
         channel.sendall(json.dumps(fields).encode() + b"\n")
     except OSError:
-        pass  # nobody listens any more
+        pass  # the reader is gone
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ class Guard:
         return selects(self._spec.writes)(b".git/HEAD")
 
     def _earlier_attempt(self) -> Attempt | None:
-        """The attempt to roll back, if there is one and nobody said that its changes are to be kept."""
+        """The attempt to roll back, if there is one and its changes are not to be kept."""
         key = self._call.key
         attempt = _last_attempt(self._run.state.files, key, self.isolated)
         if attempt is None or attempt[0].version <= self._run.keeps_until:
@@ -340,7 +340,7 @@ class Guard:
         own = windows.own_position(self._workspace, self._git, git) if self._owns_git else self._git
         after = windows.save(self._workspace, ours, "after", self._call.key, own)
         saved: list[c.Command] = [replace(after, rescued=self._rescued or "")]
-        if now != ours or git != own:  # the rest is somebody else's
+        if now != ours or git != own:  # the rest is not the run's
             saved.append(windows.save(self._workspace, now, "start", git=git))
         windows.saved(self._run, self._call)
         return saved

@@ -40,7 +40,7 @@ class Claimed(NamedTuple):
     robbed: bool = False
     """It did: until a moment ago somebody worked in it."""
     keeps: bool = False
-    """What earlier attempts did to the files is kept: the next one begins from the files as they are."""
+    """Earlier attempts' changes to the files are kept: the next one begins from the files as they are."""
 
 
 def claim(

@@ -97,7 +97,7 @@ def _clash(path: Path, name: str, other: str) -> str:
 
 
 def modules_in(directory: Path) -> dict[str, Path]:
-    """What can be imported from a directory by a name of its own: name → file, or directory of a package."""
+    """The top-level modules of a directory: name → file, or directory of a package."""
     found = {path.name.partition(".")[0]: path for path in module_paths(directory)}
     return {name: path for name, path in found.items() if name not in _NAMELESS}
 

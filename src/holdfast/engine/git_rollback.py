@@ -41,7 +41,7 @@ class Attempt(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """What went back, by name, and where the old tips are; "" if no ref had one."""
+    """The refs that were rolled back, by name, and where the old tips are; "" if no ref had one."""
 
     names: tuple[str, ...] = ()
     tips: str = ""
@@ -56,7 +56,7 @@ def remove_locks(workspace: Workspace) -> None:
 
 
 def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
-    """Raises `RollbackRefused` with nothing changed if somebody else has changed the same since, a remote has
+    """Raises `RollbackRefused` with nothing changed if another party has changed the same since, a remote has
     its commits, or it is not known what it did; `GitBusy`, `GitError`."""
     to, left = attempt.before.git, attempt.left.git
     repository = repository_of(workspace)
@@ -81,7 +81,7 @@ def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
             return RolledBack()
         try:
             repository.apply(plan, attempt.operation)
-        except GitBusy:  # somebody is at work there: look again at what they did
+        except GitBusy:  # another git is at work there: look again at its changes
             if time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)

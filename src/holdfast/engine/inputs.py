@@ -1,4 +1,4 @@
-"""What a run was started with: its input as data, and a title of one line made of it."""
+"""The input of a run: its arguments as data, and a title of one line made of them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PIECE = 16 * 1024
 _AGE_S = 0.5
-"""What has this size, or has waited so long, is written."""
+"""Text of this size or age is written."""
 _MOST = 1024 * 1024
 """So many characters of an attempt's output are kept where it is redacted here."""
 _CUT = "\n[holdfast: what it printed after this is not kept]\n"
@@ -95,7 +95,7 @@ class OutputBuffer:
             run.lose(error)
 
     def _prepared(self, source: str, text: str) -> str:
-        """What of the text can be shown now: a secret that is split over pieces is not."""
+        """The part of the text that can be shown now; a secret may be split over pieces."""
         if self._redactor is None:
             return text
         redacted = self._redacted.get(source)
@@ -109,7 +109,7 @@ class OutputBuffer:
         return "".join(parts)
 
     def _bounded(self, text: str) -> str:
-        """What may be kept of redacted text. It is not cut before: a part of a secret is not recognised."""
+        """Cut text at the limit, after it was redacted: a part of a secret would not be recognised."""
         if self._kept > _MOST:
             return ""
         self._kept += len(text)

@@ -48,7 +48,7 @@ class StepInfo(msgspec.Struct, frozen=True):
 class RunInfo(msgspec.Struct, frozen=True):
     """A run as the store knows it.
 
-    interrupted   it has begun, has not ended, and nobody executes it
+    interrupted   it has begun, has not ended, and has no live owner
     completed_at  when it completed, failed or was cancelled; None if it has not ended
     title         its workflow with what it was started with, on one line
     input         that as data; None if it is so large that it is stored beside the log

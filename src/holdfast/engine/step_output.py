@@ -1,9 +1,9 @@
-"""What a Python step prints and logs, kept in the log of its run.
+"""The printed and logged output of Python steps, kept in the log of their run.
 
 While a Holdfast is open, `sys.stdout` and `sys.stderr` are wrapped: everything is passed on first, unchanged.
-What is written in the context of a step's body also goes into the log, redacted, as the output of a command
-does. Steps are told apart by their context: threads and tasks with a context of their own do not mix. What is
-written outside of steps, or after the attempt has ended, is not kept.
+Text that is written in the context of a step's body also goes into the log, redacted, as the output of a
+command does. The context identifies the step: threads and tasks with a context of their own do not mix. Text
+that is written outside of steps, or after the attempt has ended, is not kept.
 
 A record of `logging` is kept if a handler took it, as the program's filters left it: the methods that pass
 records to handlers are wrapped too. No handler is added, so the program's configuration means what it meant.
@@ -172,7 +172,7 @@ def _handling(found: Callable[[logging.Handler, logging.LogRecord], Any]) -> Any
 
 
 class _Process:
-    """What is wrapped in this process, and the engines that need it."""
+    """The wrapped streams and methods of this process, and the engines that need them."""
 
     def __init__(self) -> None:
         self.engines: set[Engine] = set()

@@ -39,7 +39,7 @@ def layout(data: bytes, room: int) -> str:
 
 
 class Redacting(Protocol):
-    """What hides secrets in text."""
+    """Hides secrets in text."""
 
     def redact(self, text: str) -> str: ...
 
@@ -158,7 +158,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(node: Any) -> _Parts | str:
-    """What the node holds, or its text if it holds nothing."""
+    """The children of the node, or its text if it has none."""
     if isinstance(node, list):
         return _Parts("[", [("", item) for item in node], "]")
     if not isinstance(node, dict):

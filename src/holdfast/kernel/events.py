@@ -444,7 +444,7 @@ class FilesSaved(Event, frozen=True, gc=False):
     rescued: str = ""
     """A snapshot of what somebody wrote while files were put back for this one."""
     refs: tuple[str, ...] = ()
-    """What of the repository was rolled back with the files of an attempt; old tips are under `tips`."""
+    """The refs that were rolled back with the files of an attempt; old tips are under `tips`."""
     tips: str = ""
     isolated: bool = False
     """Of a step that works in a copy: it changes nothing in the root until its changes are brought there."""

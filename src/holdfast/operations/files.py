@@ -81,7 +81,7 @@ class Going(msgspec.Struct):
     left_out: tuple[bytes, ...] = ()
     """Paths that stay because others would have to go for them."""
     git_stays: GitBack | None = None
-    """What the run did to the repository and stays, because nobody asked for it to go back."""
+    """The run's changes to the repository that stay, because `git` was not asked for."""
     point_git: e.GitPosition | None = None
     """Where the repository stood at the point."""
     left_git: e.GitPosition | None = None

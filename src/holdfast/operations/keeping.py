@@ -137,7 +137,7 @@ def unneeded(engine: Engine) -> int:
 
 
 def counted_bytes(engine: Engine) -> int:
-    """What saved files take of a quota: all but what only stores need that a restore kept."""
+    """The size that counts for the quota: without files that only the stores kept by a restore need."""
     return engine.files.contents.du().bytes - _size_only_kept(engine)
 
 

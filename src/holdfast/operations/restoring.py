@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What was put back, or would be; `operation` is what `undo` takes back, empty if nothing changed."""
+    """The restored files; `operation` is the id for `undo`, empty if nothing changed."""
 
     files: FilesBack
     operation: str = ""

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.durable_file import TEMPORARY, sync_directory
 from holdfast.workspace import storage
 from holdfast.workspace.large import LargeFiles
 from holdfast.workspace.pack import PackWriter
 from holdfast.workspace.pieces import pieces
 from holdfast.workspace.refs import Ref, ref_of
-from holdfast.workspace.storage import TEMPORARY, sync_directory
 
 QUICK = 1
 """The zstd level of new contents."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from holdfast.durable_file import TEMPORARY, replace_file
 from holdfast.errors import ContentsDamaged
 from holdfast.workspace import compression, storage
 from holdfast.workspace.batch import QUICK, Batch
@@ -111,7 +112,7 @@ class Contents:
 
     def _renew_generation(self) -> str:
         token = secrets.token_hex(16)
-        storage.replace_file(self._directory / "generation", token.encode())
+        replace_file(self._directory / "generation", token.encode())
         return token
 
     @property
@@ -326,7 +327,7 @@ class Contents:
         with self._locked(fcntl.LOCK_EX), storage.errors_of(self._directory):
             keep = needed()
             before = self.du()
-            for path in (*self._large.leftovers(), *self._packs_at.glob(f"{storage.TEMPORARY}*")):
+            for path in (*self._large.leftovers(), *self._packs_at.glob(f"{TEMPORARY}*")):
                 path.unlink(missing_ok=True)
             for staged in self._directory.glob(f"{STAGED}*"):  # of a restore that was killed
                 shutil.rmtree(staged)

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
 from holdfast.workspace.batch import LARGE, Batch
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.git_program import run
 from holdfast.workspace.git_refs import missing
 from holdfast.workspace.refs import Ref
-from holdfast.workspace.storage import sync_directory
 
 _LINK = "160000"
 _OURS = b".holdfast-"

@@ -53,7 +53,7 @@ def _asked(root: Path, *question: str) -> Path:
 
 
 def _locks(own: Path, common: Path) -> Iterator[Path]:
-    """Files only: ours is a second name of `index.holdfast-*`, and is told by that."""
+    """Files only: ours is a second name of `index.holdfast-*`, and is recognised by that."""
     names = [own / name for name in _OF_WORKTREE] + [common / name for name in _OF_REPOSITORY]
     names = list(dict.fromkeys(names))
     for directory in dict.fromkeys((own / "refs", common / "refs")):
@@ -70,7 +70,7 @@ def _are_old(locks: list[Path]) -> bool:
 
 
 def _is_at_work(places: tuple[Path, ...]) -> bool:
-    """Whether a program of git runs in one of these directories, or is told of one of them. One of another
+    """Whether a program of git runs in one of these directories, or names one of them. One of another
     user that does not let us see where it runs may be at work here."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():

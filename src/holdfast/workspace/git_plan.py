@@ -57,7 +57,7 @@ class GitWhy(Enum):
 
 
 _HARMLESS = (GitWhy.YOURS, GitWhy.REMOTE, GitWhy.SYMBOLIC)
-"""What the run did not change, or what nobody's next command depends on."""
+"""Refs that the run did not change, or that no later command depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class GitSteps:
     kept: tuple[GitKept, ...]
     refused: tuple[Refusal, ...]
     progress: IndexFate = "same"
-    """What becomes of a merge, rebase, cherry-pick, revert or bisect that is or was in progress."""
+    """The plan for a merge, rebase, cherry-pick, revert or bisect that is or was in progress."""
 
     @property
     def blocked(self) -> tuple[GitKept, ...]:
-        """What the run changed and cannot go back: without it the rest would be a half of what was."""
+        """The run's changes that cannot be rolled back: without these, the rest would be half of it."""
         return tuple(one for one in self.kept if one.why not in _HARMLESS)
 
     @property
@@ -239,7 +239,7 @@ class GitPlanner:
         return "kept"
 
     def _fate_of_progress(self) -> IndexFate:
-        """`kept` if somebody else began, continued or ended it, or if its files were not recorded."""
+        """`kept` if another party began, continued or ended it, or if its files were not recorded."""
         to, now = self._to, self._now
         if (to.progress, to.busy) == (now.progress, now.busy) and _is_recorded(now):
             return "same"

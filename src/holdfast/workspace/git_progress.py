@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.durable_file import sync_directory
 from holdfast.errors import ContentsDamaged, GitError, GitFailed
 from holdfast.workspace.batch import Batch
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.refs import Ref
-from holdfast.workspace.storage import sync_directory
 
 _NAMES = (
     "AUTO_MERGE", "BISECT_ANCESTORS_OK", "BISECT_EXPECTED_REV", "BISECT_FIRST_PARENT", "BISECT_HEAD",
@@ -31,7 +31,7 @@ Files = dict[str, bytes]
 
 
 class GitProgress:
-    """What is in progress in the worktree whose own directory of git is `directory`."""
+    """The operation in progress in the worktree whose own directory of git is `directory`."""
 
     def __init__(self, directory: bytes, contents: Contents) -> None:
         self._directory = directory
@@ -61,7 +61,7 @@ class GitProgress:
                 yield name, file.read()
 
     def kept(self, progress: str) -> Files:
-        """What was kept. Raises ContentsDamaged."""
+        """The kept files. Raises ContentsDamaged."""
         if not progress:
             return {}
         try:

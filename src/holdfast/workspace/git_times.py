@@ -1,4 +1,4 @@
-"""When refs were last changed: what tells the moves of a run that died from those of somebody else after it.
+"""When refs were last changed: separates the moves of a run that died from those that others made after it.
 
 A ref that is a file has a time of its own, as exact as that of other files. Of others (packed, or in a table)
 the record that git keeps of each ref (its reflog) tells, to the second.
@@ -21,7 +21,7 @@ _SECOND = 1_000_000_000
 
 
 class GitTimes:
-    """What was changed until `until_ns`, and what later, in the repository that `top` is in."""
+    """The changes until `until_ns`, and the later ones, in the repository that `top` is in."""
 
     def __init__(self, top: bytes, until_ns: int) -> None:
         self._top = top
@@ -62,7 +62,7 @@ class GitTimes:
         return any(not os.path.exists(path) or os.lstat(path).st_mtime_ns > self.until_ns for path in paths)
 
     def then(self, ref: str) -> str:
-        """What a ref that was changed since was at that time; "" if there is no record of it."""
+        """The value at that time of a ref that was changed since; "" if there is no record of it."""
         return next((value for value, at in self._record(ref)[1:] if at * _SECOND <= self.until_ns), "")
 
     def _changed_ns(self, ref: str) -> int:

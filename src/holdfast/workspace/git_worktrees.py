@@ -3,7 +3,7 @@
 Branches, tags and the stash belong to all worktrees of a repository, HEAD and its reflog to one. A branch was
 moved by the worktree whose HEAD was on it at that time. Any other ref counts as moved by a worktree if it is
 at a new commit that this worktree's HEAD has reached and no other one has. What cannot be known counts as
-another worktree's and stays, except for a deletion, which nobody loses anything by undoing.
+another worktree's and stays, except for a deletion: undoing that loses nothing.
 """
 
 from __future__ import annotations

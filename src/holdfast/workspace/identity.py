@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.workspace import storage
+from holdfast.durable_file import replace_file
 
 _PREFIX = "root-"
 
@@ -62,7 +62,7 @@ class Identity:
     def record(self) -> None:
         """From now on it is found, whatever its device is called."""
         if _read(self._path) != self.root:
-            storage.replace_file(self._path, msgspec.msgpack.encode(self.root))
+            replace_file(self._path, msgspec.msgpack.encode(self.root))
 
     def forget(self) -> None:
         self._path.unlink(missing_ok=True)

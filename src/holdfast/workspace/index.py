@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.workspace import storage
+from holdfast.durable_file import replace_file
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
 """Mode, size, time of change of the content, time of any change, inode."""
@@ -83,7 +83,7 @@ def load(path: Path) -> Index | None:
 
 def save(path: Path, index: Index) -> None:
     data = msgspec.msgpack.encode(index)
-    storage.replace_file(path, sha256(data).digest() + data, sync=False)
+    replace_file(path, sha256(data).digest() + data, sync=False)
 
 
 def make(

@@ -26,8 +26,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.durable_file import replace_file, sync_directory
 from holdfast.errors import WorkspaceError
-from holdfast.workspace import storage
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.refs import Ref
 
@@ -131,7 +131,7 @@ class JournalFile:
 
     def write(self, journal: Journal) -> None:
         payload = msgspec.msgpack.encode(journal)
-        storage.replace_file(self._path, journal.phase.value.encode() + sha256(payload).digest() + payload)
+        replace_file(self._path, journal.phase.value.encode() + sha256(payload).digest() + payload)
 
     def mark(self, phase: Phase) -> None:
         """The restore goes on to another phase, for good."""
@@ -144,4 +144,4 @@ class JournalFile:
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
-        storage.sync_directory(self._path.parent)
+        sync_directory(self._path.parent)

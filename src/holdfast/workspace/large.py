@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from holdfast.durable_file import TEMPORARY
 from holdfast.workspace import compression
 from holdfast.workspace.pieces import PIECE, is_hole
 from holdfast.workspace.refs import Ref
-from holdfast.workspace.storage import TEMPORARY
 
 _LEVEL = 1
 _ENDINGS = (".zst", ".raw")

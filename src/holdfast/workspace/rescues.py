@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from holdfast.durable_file import replace_file
 from holdfast.errors import ContentsDamaged, SnapshotNotFound
-from holdfast.workspace import snapshot, storage
+from holdfast.workspace import snapshot
 from holdfast.workspace.contents import Contents
 from holdfast.workspace.listing import Entry
 from holdfast.workspace.snapshot import Tree
@@ -33,7 +34,7 @@ class Rescues:
             return before or None
         with self._contents.writing() as batch:
             added = snapshot.write_paths(batch.put, {**self._files(before), **found}).hex()
-        storage.replace_file(self._path, added.encode())
+        replace_file(self._path, added.encode())
         return added
 
     def noted(self, rescued: str | None) -> None:

@@ -9,18 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
 from holdfast.errors import StoreError, store_error_for
-
-__all__ = [
-    "TEMPORARY",
-    "error_of",
-    "errors_of",
-    "locked",
-    "replace_file",
-    "sync_directory",
-    "sync_filesystem",
-]
 
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 

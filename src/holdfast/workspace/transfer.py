@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.durable_file import replace_file, sync_directory
 from holdfast.errors import StoreCorrupt
 from holdfast.workspace import large, pack, storage
 from holdfast.workspace.contents import STAGED, WITHOUT_FILES, Contents
@@ -27,7 +28,7 @@ _NAME = re.compile(rf"packs/{pack.NAME.pattern}|large/[0-9a-f]{{2}}/{large.NAME.
 
 
 class Export:
-    """What is in the store, as long as nothing can be removed from it."""
+    """The content of the store, as long as nothing can be removed from it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -90,7 +91,7 @@ class Import:
                 (self._staged / name).rename(target)
                 changed |= {target.parent, target.parent.parent}
             for parent in changed:
-                storage.sync_directory(parent)
+                sync_directory(parent)
 
 
 @contextmanager
@@ -145,6 +146,6 @@ def note_without_files(directory: Path, backup: str) -> None:
     with storage.errors_of(directory):
         if backup:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            storage.replace_file(path, backup.encode(errors="surrogateescape"))
+            replace_file(path, backup.encode(errors="surrogateescape"))
         else:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a backup has beside the database: between its last page and the seal, with a note of where it begins.
+"""The attachment of a backup: between the last page of the database and the seal, with a note of its offset.
 
     database | attachment | mark, where it begins, how many files | seal
 
@@ -39,7 +39,7 @@ def attach(path: Path, write: Attach) -> None:
 
 
 def read_attachment(path: Path) -> Attachment | None:
-    """What is attached to a sealed file; None if that has no attachment, or no seal."""
+    """The attachment of a sealed file; None if it has no attachment, or no seal."""
     if read_seal(path) is None:
         return None
     with path.open("rb") as file:

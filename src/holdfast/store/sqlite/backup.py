@@ -56,11 +56,11 @@ class Backup(NamedTuple):
     events: int
     fault: str = ""
     files: Attachment | None = None
-    """What it holds of files; None if it was made without them."""
+    """Its saved files; None if it was made without them."""
 
 
 class Files(Protocol):
-    """What is attached to a backup. It must hold all that the log names, until it is written."""
+    """The files for a backup. They must hold all that the log names, until they are written."""
 
     @property
     def size(self) -> int:
@@ -161,8 +161,8 @@ def _copy_store(store: Path, partial: Path, incarnation: str, progress: Progress
 
 def copy(source: apsw.Connection, target: Path, progress: Progress = silent, room: int = 0) -> int:
     """Put one snapshot of `source` into a new file of mode 0600 that needs no file beside it; how many
-    events it has. Writers of the source go on; its log does not begin anew until this has ended. Nothing is
-    written if there are not `room` bytes for what comes after it."""
+    events it has. Writers of the source continue; its log does not begin anew until this has ended. Nothing
+    is written unless `room` more bytes are free."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     source.execute("BEGIN")
     try:

@@ -107,7 +107,7 @@ def migrate(db: apsw.Connection, upto: int | None = None) -> None:
         raise StoreError(
             "the database cannot use write-ahead logging here; choose a local directory with --home"
         )
-    # One transaction: nobody sees tables that a migration has emptied.
+    # One transaction: no reader sees tables that a migration has emptied.
     db.execute("BEGIN IMMEDIATE")
     try:
         version = db.pragma("user_version")

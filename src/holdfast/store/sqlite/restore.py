@@ -74,9 +74,9 @@ def restore(
     """Make the backup `source` the store of `home`. The store gets a fresh incarnation, so that cursors
     of the feed say Resync; whoever has the old one open is told StoreVanished at the next commit.
 
-    `refuse` raises if the store is in use; it is asked again when nobody else can commit. `files` is entered
-    when no other restore or backup of this store is under way; the function that it gives is called when the
-    new store is verified, and before it takes its place. Raises NotFound, StoreForeign, StoreNewer,
+    `refuse` raises if the store is in use; it is asked again when no other process can commit. `files` is
+    entered when no other restore or backup of this store is under way; the function that it gives is called
+    when the new store is verified, and before it takes its place. Raises NotFound, StoreForeign, StoreNewer,
     StoreCorrupt, StoreFull, StoreHeld; nothing has changed then.
     """
     path = (home / DATABASE).resolve()

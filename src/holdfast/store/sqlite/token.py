@@ -1,4 +1,4 @@
-"""The token of a store: a random value in its database, which nobody knows who did not read that database.
+"""The token of a store: a random value in its database, known only to readers of that database.
 
 The user's proof and the user's trust are bound to it (decision 0012): another database in the same place has
 another token, or none. A backup holds none.
