@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -292,3 +293,40 @@ def test_a_step_inside_a_step_on_the_same_files(
     with pytest.raises(NeedsAttention, match="so does the step that runs it"):
         files.run(act(plot if is_async else lambda: outer()))
     assert files.get("inner").status == "needs_attention"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_branches_do_at_once_is_the_run_s(files: Holdfast, act: Any, root: Path, seed: int) -> None:
+    """Steps in copies, in the root and without care for files, checkpoints between them: a rewind
+    takes all of it back."""
+    chance = random.Random(seed)
+    kinds = [chance.choices(("copied", "alone", "plain", "mark"), k=3) for _ in range(6)]
+
+    def branch(n: int) -> None:
+        for turn, kind in enumerate(kinds[n]):
+            name = f"{kind}-{n}-{turn}"
+            if kind == "mark":
+                checkpoint(name)
+            else:
+                {"copied": copied, "alone": write, "plain": plain}[kind](name, name)
+
+    def plot() -> None:
+        checkpoint("before")
+        parallel(branch, range(len(kinds)))
+
+    (root / "mine").write_text("a person's")
+    files.with_id("r").run(act(plot))
+    made = {f"{kind}-{n}-{turn}" for n, row in enumerate(kinds) for turn, kind in enumerate(row)}
+    assert {path.name for path in root.iterdir()} == {"mine", *(one for one in made if "mark" not in one)}
+    files.rewind("r", "before")
+    assert [path.name for path in root.iterdir()] == ["mine"]
+
+
+@step(effect="workspace", isolate="copy")
+def copied(name: str, text: str) -> None:
+    (workspace_path() / name).write_text(text)
+
+
+@step
+def plain(name: str, text: str) -> None:
+    Path(name).write_text(text)

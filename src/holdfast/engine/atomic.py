@@ -3,8 +3,8 @@
     lock ─▶ roll back an earlier attempt ─▶ `before` ─▶ BODY ─▶ `after` ─▶ record ─▶ unlock
 
 An attempt is rolled back with what it did to the git repository (`git_rollback`), if that counts as its own.
-The intent goes to the log with `before`, the result with `after`. An isolated step works in a copy instead;
-only to bring its changes into the root does it need the lock.
+`before` goes to the log with the intent, `after` with the result, or earlier with an append of another step.
+An isolated step works in a copy instead; only to bring its changes into the root does it need the lock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LONG_HERE_S = 30.0
 """Steps of one process take turns as a matter of course; one that waits for the step around it never ends."""
 
 
-def enter(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]:
+def enter(call: Call) -> Generator[Request, Outcome | None, None]:
     """Before a `workspace` step: have its files alone, as an earlier attempt found them."""
     run = call.execution
     try:
@@ -62,8 +62,6 @@ def enter(call: Call) -> Generator[Request, Outcome | None, Sequence[c.Command]]
         raise windows.unusable(run, entered.error) from None
     if entered.error is not None:
         raise entered.error
-    saved: Sequence[c.Command] = entered.value
-    return saved
 
 
 def leave(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
@@ -111,8 +109,6 @@ class Guard:
         self._told = False
         self._rescued: str | None = None
         """What somebody wrote while files were put back here, until the log names it."""
-        self.saved: list[c.Command] = []
-        """What goes to the log with the end of the attempt."""
 
     def _is_inside_another(self) -> bool:
         """Whether a step of this process that has these files alone runs the run of this one."""
@@ -179,35 +175,38 @@ class Guard:
 
     # Before the body
 
-    def enter(self) -> list[c.Command]:
-        """What goes to the log with the intent. Raises `HoldfastError`: then the body must not run."""
+    def enter(self) -> None:
+        """Raises `HoldfastError`: then the body must not run."""
         self._hold.enter_context(self._workspace.contents.hold())
-        key = self._call.key
         self._tidy_git()
+        self._run.engine.heart.beat_for(self._run)
+        with windows.look(self._run):
+            self._look_before()
+        if self.isolated:
+            self._make_copy()
+
+    def _look_before(self) -> None:
         now, git = windows.take(self._run, self._workspace), windows.position_of(self._workspace)
-        commands: list[c.Command] = []
-        commands += self._of_others(now, git)
+        self._note(self._of_others(now, git))
         attempt = self._earlier_attempt()
         if attempt is not None:
             taken = self._take_back(attempt)
-            commands.append(taken)
+            self._note([taken])
             now, git = taken.snapshot, taken.git
         self._before, self._git = now, git
-        if self.isolated:
-            self._make_copy()
-        before = windows.save(self._workspace, self._before, "before", key, git)
-        commands.append(replace(before, isolated=self.isolated))
-        self._run.engine.heart.beat_for(self._run)
-        if self.isolated:
-            windows.saved(self._run, self._call)  # from here on it works elsewhere
-        return commands
+        before = windows.save(self._workspace, now, "before", self._call.key, git)
+        self._note([replace(before, isolated=self.isolated)])
+
+    def _note(self, commands: Sequence[c.Command]) -> None:
+        for command in commands:
+            self._run.note(command)
 
     def _of_others(self, now: str, git: GitPosition | None) -> list[c.Command]:
         """What somebody else changed since the last snapshot of the run: everything, if nothing of the run
         was at work in the root; else only what other worktrees did to the repository."""
         files = self._run.state.files
         known = last(files)
-        if self._run.unsaved or known is None:
+        if windows.may_have_written(self._run) or known is None:
             return windows.of_others(self._workspace, files, git)
         if known.snapshot == now and not self._moved_on(git):
             return []
@@ -298,29 +297,33 @@ class Guard:
         if self._call.overdue is not None:
             self._call.overdue.join()  # it took too long, and still writes
         self._hold.enter_context(self._workspace.contents.hold())
-        self.saved = self._left(failed)
+        if self._copy is None:
+            with windows.look(self._run):
+                self._look_after()
+        elif not failed:
+            if self._links is not None:
+                self._links.lead_back()
+            done = self._copy.snapshot().id
+            with windows.look(self._run):
+                self._bring_back(done)
         self._drop_copy()
 
-    def _left(self, failed: bool) -> list[c.Command]:
-        if self._copy is not None:
-            return [] if failed else self._bring_back(self._copy)
+    def _look_after(self) -> None:
         if self._spec.writes:
             from holdfast.workspace.plan import selects
 
             writes = selects(self._spec.writes)
             divided = self._workspace.divide(self._before, lambda path, _: writes(path))
-            return self._saved(divided.left, divided.now)
-        now = windows.take(self._run, self._workspace)
-        return self._saved(now, now)
+            self._saved(divided.left, divided.now)
+        else:
+            now = windows.take(self._run, self._workspace)
+            self._saved(now, now)
 
-    def _bring_back(self, copy: Workspace) -> list[c.Command]:
-        """The changes of the copy, into the root, as one. Raises `WorkspaceConflict` if somebody changed one
-        of these paths meanwhile; then nothing is brought."""
+    def _bring_back(self, done: str) -> None:
+        """The changes that made `done` of the copy, into the root, as one. Raises `WorkspaceConflict` if
+        somebody changed one of these paths meanwhile; then nothing is brought."""
         from holdfast.workspace.plan import Why
 
-        if self._links is not None:
-            self._links.lead_back()
-        done = copy.snapshot().id
         plan = self._workspace.plan(done, self._before)
         clashes = [kept.path for kept in plan.kept if kept.why not in (Why.YOURS, Why.UNKNOWN)]
         if clashes:
@@ -332,18 +335,15 @@ class Guard:
         brought = self._workspace.apply(plan)
         self._rescued = brought.rescued
         after = windows.save(self._workspace, brought.after, "after", self._call.key, git)
-        windows.saved(self._run, self._call)
-        return [replace(after, rescued=self._rescued or "", isolated=True)]
+        self._note([replace(after, rescued=self._rescued or "", isolated=True)])
 
-    def _saved(self, ours: str, now: str) -> list[c.Command]:
+    def _saved(self, ours: str, now: str) -> None:
         git = windows.position_of(self._workspace)
         own = windows.own_position(self._workspace, self._git, git) if self._owns_git else self._git
         after = windows.save(self._workspace, ours, "after", self._call.key, own)
-        saved: list[c.Command] = [replace(after, rescued=self._rescued or "")]
+        self._note([replace(after, rescued=self._rescued or "")])
         if now != ours or git != own:  # the rest is not the run's
-            saved.append(windows.save(self._workspace, now, "start", git=git))
-        windows.saved(self._run, self._call)
-        return saved
+            self._note([windows.save(self._workspace, now, "start", git=git)])
 
 
 def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[Saved, Saved] | None:

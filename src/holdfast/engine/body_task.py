@@ -43,8 +43,8 @@ class StraightBody(TaskTurn):
 
     def begin(self) -> None:
         call, run = self._call, self._call.execution
-        call.begin()
         run.engine.flusher.watch(call)
+        call.begin()
         token = current.set(call)
         try:
             self._task = body_task(self.delivery.watched.loop, self._run())

@@ -105,8 +105,8 @@ def _go_straight(call: Call) -> Any:
     token = None
     failed: Outcome | None = None
     try:
-        call.begin()
         flusher.watch(call)
+        call.begin()
         token = current.set(call)
         own = call.own()
         value = call.spec.body(*own.args, **own.kwargs)

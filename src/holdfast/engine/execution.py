@@ -136,8 +136,14 @@ class Execution:
         self.steps_begun = 0
         self.task_number = 0
         """Of the last task that the code of an async run has made."""
-        self.unsaved = False
-        """A body has begun since the last snapshot of the run's files."""
+        self.begun = object()
+        """Another one with each body that begins and may change files."""
+        self.looked_after: object = self.begun
+        """The one whose body, and all before it, had ended when the files were last looked at; None if some
+        had not."""
+        self.looking = threading.Lock()
+        """Held from a look at the files until it is recorded: what other steps of the run look at and record
+        in between would count as somebody else's change."""
         self.introduced = False
         """Whether the follower has told it what was written before it was live."""
         self.over = False

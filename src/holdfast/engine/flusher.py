@@ -65,10 +65,9 @@ class Flusher:
     def unwatch(self, one: Beginning) -> None:
         self._watched.pop(id(one), None)
 
-    def is_busy(self, run: Execution, but: Beginning | None) -> bool:
-        """Whether something of this run is at work on its files now, beside one thing."""
-        watched = list(self._watched.values())
-        return any(one.execution is run and one is not but and one.in_root for one in watched)
+    def is_busy(self, run: Execution) -> bool:
+        """Whether something of this run is at work on its files now."""
+        return any(one.execution is run and one.in_root for one in list(self._watched.values()))
 
     def close(self) -> None:
         self._closing.set()

@@ -15,7 +15,6 @@ from holdfast.engine.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.errors import WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
-from holdfast.kernel.events import GitPosition
 from holdfast.kernel.identity import check_step_name
 from holdfast.store.port import Append
 
@@ -76,21 +75,21 @@ class _Taken(NamedTuple):
     blobs: Sequence[tuple[str, bytes]] = ()
 
     def write(self, key: str = "") -> None:
-        with windows.at_checkpoint(self.run) as saved:
-            drive.commit(self.run, self._append(key, *saved))
+        with windows.at_checkpoint(self.run, partial(self._append, key)) as append:
+            drive.commit(self.run, append)
 
     async def write_soon(self, key: str = "") -> CancelledError | None:
         """Returns a cancel that came meanwhile."""
         from holdfast.engine import aio
 
         with ExitStack() as held:
-            enter = partial(held.enter_context, windows.at_checkpoint(self.run))
-            saved, cancelled = await aio.shielded(self.run, enter)
-            return await aio.commit(self.run, self._append(key, *saved)) or cancelled
+            enter = partial(held.enter_context, windows.at_checkpoint(self.run, partial(self._append, key)))
+            append, cancelled = await aio.shielded(self.run, enter)
+            return await aio.commit(self.run, append) or cancelled
 
-    def _append(self, key: str, snapshot: str, root: str, git: GitPosition | None, mark: str) -> Append:
+    def _append(self, key: str, seen: windows.Seen) -> Append:
         """`key` is that of a checkpoint which the code waits for."""
-        command = msgspec.structs.replace(self.command, snapshot=snapshot, root=root, git=git, mark=mark)
+        command = msgspec.structs.replace(self.command, **seen._asdict())
         return self.run.entry([command], blobs=self.blobs, ends=key)
 
 

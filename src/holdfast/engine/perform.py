@@ -159,6 +159,7 @@ class Call(InsideStep):
         """Whether its body has ended: what is printed after that is not kept."""
 
     def begin(self) -> None:
+        """The flusher watches it already: a look at the files that begins now does not miss it."""
         engine = self.execution.engine
         if engine.options.capture_output:
             step_output.wrap()
@@ -167,7 +168,7 @@ class Call(InsideStep):
         self.since = clock.monotonic()
         self.taken = False
         if self.in_root:
-            self.execution.unsaved = True
+            self.execution.begun = object()
 
     @property
     def in_root(self) -> bool:
@@ -309,7 +310,7 @@ def _perform(
             else:
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
-                yield run.entry([*_left(call), failure], before=began, ends=ends)
+                yield run.entry([failure], before=began, ends=ends)
                 if not retry_at:
                     return outcome
         finally:
@@ -344,24 +345,17 @@ def _attempt(
     spec = call.spec
     late = False
     if outcome is None:
-        saved: Sequence[c.Command] = ()
         in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
         if spec.effect == "workspace" and in_time:
             from holdfast.engine.atomic import enter
 
-            saved = yield from enter(call)
-        with run.taking:
-            call.begin()
-            late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
-            events: Sequence[NewEvent] = ()
-            if not late and (spec.intent_first or not new):
-                before = [event for one in saved for event in run.record(one, call.at)]
-                events = [*before, *call.take()]
-        if late:
-            outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
-            if call.guard is not None:
-                call.guard.saved = list(saved)
-        else:
+            yield from enter(call)
+        run.engine.flusher.watch(call)
+        try:
+            with run.taking:
+                call.begin()
+                late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
+                events = call.take() if not late and (spec.intent_first or not new) else ()
             if events:
                 call.attempt = run.state.steps[call.key].attempt
                 yield run.append(events, durable=spec.effect != "idempotent")
@@ -369,13 +363,15 @@ def _attempt(
                     call.guard.begun()
                 if run.control is not None and run.control.at_once:
                     raise run.control
-            step_output.open_for(call)
-            run.engine.flusher.watch(call)
-            try:
+            if not late:
+                step_output.open_for(call)
                 outcome = yield _body(call)
-            finally:
-                run.engine.flusher.unwatch(call)
-                step_output.close(call)
+        finally:
+            run.engine.flusher.unwatch(call)
+            step_output.close(call)
+        if late:
+            outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+        else:
             if call.guard is not None and outcome is not None:
                 from holdfast.engine.atomic import leave
 
@@ -417,15 +413,7 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
             )
         )  # fmt: skip
     at = run.engine.clock.now_us()
-    if call.guard is None:
-        return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
-    commands = (*call.guard.saved, command)
-    events = [event for one in commands for event in run.record(one, at)]
-    return run.append(events, blobs=blobs, ends=key)
-
-
-def _left(call: Call) -> Sequence[c.Command]:
-    return () if call.guard is None else call.guard.saved
+    return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outcome]:

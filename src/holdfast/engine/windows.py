@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.control import Control
 from holdfast.engine.files import mark_of
@@ -31,9 +31,9 @@ from holdfast.kernel.files import is_elsewhere, last, last_git
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import Execution
-    from holdfast.engine.perform import Call
     from holdfast.kernel.events import FilesPlace, GitPosition
     from holdfast.kernel.state import Saved
+    from holdfast.store.port import Append
     from holdfast.workspace import Divided, Repository, Workspace
 
 NAMED = 20
@@ -77,6 +77,22 @@ def take(run: Execution, workspace: Workspace) -> str:
             "(.holdfastignore)"
         )
     return snapshot.id
+
+
+@contextmanager
+def look(run: Execution) -> Iterator[None]:
+    """Around a look at the files and its record: no other step of this run looks meanwhile, and what bodies
+    do that have not ended when it begins is for the next look."""
+    with run.looking:
+        begun = run.begun
+        at_work = run.engine.flusher.is_busy(run)
+        yield
+        run.looked_after = None if at_work else begun
+
+
+def may_have_written(run: Execution) -> bool:
+    """Whether a body of this run was at work on the files since the last look."""
+    return run.looked_after is not run.begun
 
 
 def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
@@ -132,13 +148,22 @@ def write(run: Execution, commands: Sequence[c.Command]) -> None:
     run.engine.tell(entry)
 
 
+class Seen(NamedTuple):
+    """The files of a checkpoint."""
+
+    snapshot: str = ""
+    root: str = ""
+    git: GitPosition | None = None
+    mark: str = ""
+
+
 @contextmanager
 def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
     """What is to be written with the end of a window; the snapshot is held until that is done. One that
     cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
     silent = run.control is not None and run.control.silent
     known = last(run.state.files)
-    if silent or not run.state.owner or known is None or not run.unsaved:
+    if silent or not run.state.owner or known is None or not may_have_written(run):
         yield ()
         return
     with ExitStack() as held:
@@ -158,25 +183,27 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
 
 
 @contextmanager
-def at_checkpoint(run: Execution) -> Iterator[tuple[str, str, GitPosition | None, str]]:
-    """(snapshot, root, git position, mark) for a checkpoint, held until it is written; empty if there is no
-    root. Files that cannot be saved stop the run: it would go on without the way back that it asked for."""
+def at_checkpoint(run: Execution, append: Callable[[Seen], Append]) -> Iterator[Append]:
+    """What `append` makes of the files, of which nothing is there if there is no root. The snapshot is held
+    until that is written. Files that cannot be saved stop the run: it would go on without the way back that
+    it asked for."""
     if run.engine.files.root is None and not run.state.files:
-        yield "", "", None, ""
+        yield append(Seen())
         return
     with ExitStack() as held:
-        try:
-            workspace = run.engine.files.of_run(run.state)
-            held.enter_context(workspace.contents.hold())
-            snapshot, git = take(run, workspace), position_of(workspace)
-            theirs = of_others(workspace, run.state.files, git)
-        except HoldfastError as error:
-            raise unusable(run, error) from None
-        if theirs:
-            write(run, theirs)
-        run.engine.heart.beat_for(run)
-        saved(run)
-        yield snapshot, str(workspace.root), git, mark_of(workspace.root)
+        with look(run):
+            try:
+                workspace = run.engine.files.of_run(run.state)
+                held.enter_context(workspace.contents.hold())
+                snapshot, git = take(run, workspace), position_of(workspace)
+                theirs = of_others(workspace, run.state.files, git)
+            except HoldfastError as error:
+                raise unusable(run, error) from None
+            if theirs:
+                write(run, theirs)
+            run.engine.heart.beat_for(run)
+            made = append(Seen(snapshot, str(workspace.root), git, mark_of(workspace.root)))
+        yield made
 
 
 def repository_of(workspace: Workspace) -> Repository:
@@ -225,8 +252,3 @@ def left_at(workspace: Workspace, base: GitPosition | None, until_us: int) -> Gi
         return None if base is None else repository_of(workspace).left_at(base, until_us * 1000)
     except GitFailed:
         return None
-
-
-def saved(run: Execution, call: Call | None = None) -> None:
-    """A snapshot was taken: nothing has changed since, unless a body beside `call` is still at it."""
-    run.unsaved = run.engine.flusher.is_busy(run, call)
