@@ -65,6 +65,8 @@ class Signature:
         """Defaults that cannot be stored, a sentinel or a client: they do not count."""
         self._plain = all(p.kind is _PLAIN for p in parameters.values())
         self._required = sum(1 for p in parameters.values() if p.default is _EMPTY)
+        self._all_count = self._plain and not self._ignored and not self._uncounted
+        self._length = len(self._names)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Name → value of what was passed. Raises BadArguments if it does not fit."""
@@ -96,6 +98,8 @@ class Signature:
                 yield _hash(codec.canonical(left, self._what))
 
     def _counted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if self._all_count and not kwargs and len(args) == self._length:
+            return dict(zip(self._names, args, strict=True))
         if kwargs or not self._plain or not self._required <= len(args) <= len(self._names):
             counted = self.bind(args, kwargs)
         else:

