@@ -36,8 +36,8 @@ from tests.crash.oracle.witness import Witness
 from holdfast import DivergenceError, Holdfast, NeedsAttention
 
 LIMIT_S = 40.0
-"""A replay in which a lock goes to another branch begins again ten times, a second or more each, before it is a
-divergence: longer on a busy machine."""
+"""A replay in which a lock goes to another branch begins again ten times, a second or more each, before it is
+a divergence."""
 AT_ONCE = 4
 """Lives that a worker lets run beside each other: most of their time is waiting."""
 ENGINE_PATIENCE_S = 1.0
