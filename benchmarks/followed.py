@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from holdfast import Holdfast, approval, step, wait_for, workflow
-from holdfast.engine.serving import Service
+from holdfast.engine.runs.serving import Service
 
 
 @step

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.engine import drive, perform, step
-from holdfast.engine.execution import Execution
+from holdfast.engine.execution import perform, thread_driver
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.primitives import step
 from holdfast.store.sqlite.commit import Committer
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
@@ -35,7 +36,7 @@ STEPS = 2_000
 PARTS: list[tuple[Any, str, str]] = [
     (step.Step, "__call__", "find the scope, look in the history (`step.py`)"),
     (step.StepBase, "call", "fix the identity, digest the arguments (`step.py`, `arguments.py`)"),
-    (drive, "drive", "run the body in its scope (`drive.py`)"),
+    (thread_driver, "drive", "run the body in its scope (`drive.py`)"),
     (perform, "completion", "encode the result (`perform.py`, `codec.py`)"),
     (Execution, "record", "decide, evolve, encode the event (`execution.py`, `kernel`)"),
     (SqliteStore, "append", "queue and lead the commit (`group.py`)"),
@@ -80,8 +81,8 @@ def measure(directory: Path, durability: str) -> dict[str, float]:
         hf.run(sequential, 500)
         for (owner, name, original), (_, _, part) in zip(originals, PARTS, strict=True):
             setattr(owner, name, clock.wrap(original, part))
-        step.drive = drive.drive  # type: ignore[attr-defined]
-        drive.completion = perform.completion  # type: ignore[attr-defined]
+        step.drive = thread_driver.drive  # type: ignore[attr-defined]
+        thread_driver.completion = perform.completion  # type: ignore[attr-defined]
         whole = step.Step.__call__
 
         def one(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -96,8 +97,8 @@ def measure(directory: Path, durability: str) -> dict[str, float]:
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
-            step.drive = drive.drive  # type: ignore[attr-defined]
-            drive.completion = perform.completion  # type: ignore[attr-defined]
+            step.drive = thread_driver.drive  # type: ignore[attr-defined]
+            thread_driver.completion = perform.completion  # type: ignore[attr-defined]
     return {part: statistics.median(row.get(part, 0.0) for row in rows) * 1e6 for _, _, part in PARTS}
 
 

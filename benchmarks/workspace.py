@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.workspace import Workspace
-from holdfast.workspace.snapshot import needed
+from holdfast.workspace.snapshots.snapshot import needed
 
 CHANGED = 3
 RESTORED = 1000

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.engine.atomic import workspace_path
-    from holdfast.engine.command import CommandResult, command
-    from holdfast.engine.deadline import timeout
-    from holdfast.engine.fanout import gather, parallel
-    from holdfast.engine.gates import Decision, approval, wait_for
-    from holdfast.engine.marks import checkpoint, emit, patched
-    from holdfast.engine.perform import NOT_DONE
-    from holdfast.engine.policy import Retry
-    from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
-    from holdfast.engine.run import Run
-    from holdfast.engine.sleeping import sleep
-    from holdfast.engine.step import idempotency_key, step
-    from holdfast.engine.values import now, random, uuid
-    from holdfast.engine.workflow import workflow
+    from holdfast.engine.execution.perform import NOT_DONE
+    from holdfast.engine.execution.step_options import Retry
+    from holdfast.engine.files.workspace_step import workspace_path
+    from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, StepInfo
+    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched
+    from holdfast.engine.primitives.command import CommandResult, command
+    from holdfast.engine.primitives.fanout import gather, parallel
+    from holdfast.engine.primitives.gates import Decision, approval, wait_for
+    from holdfast.engine.primitives.sleep import sleep
+    from holdfast.engine.primitives.step import idempotency_key, step
+    from holdfast.engine.primitives.timeout import timeout
+    from holdfast.engine.primitives.values import now, random, uuid
+    from holdfast.engine.runs.run import Run
+    from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
         ArgumentChanged,
         CommandFailed,
@@ -57,28 +57,28 @@ if TYPE_CHECKING:
     from holdfast.handle import Holdfast
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.diffing import FileDiff
-    from holdfast.operations.files import FilesBack
     from holdfast.operations.forking import Fork
-    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.operation_files import FilesBack
+    from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
 
 _HOMES = {
-    "holdfast.engine.atomic": ("workspace_path",),
-    "holdfast.engine.command": ("CommandResult", "command"),
-    "holdfast.engine.deadline": ("timeout",),
-    "holdfast.engine.fanout": ("gather", "parallel"),
-    "holdfast.engine.gates": ("Decision", "approval", "wait_for"),
-    "holdfast.engine.marks": ("checkpoint", "emit", "patched"),
-    "holdfast.engine.perform": ("NOT_DONE",),
-    "holdfast.engine.policy": ("Retry",),
-    "holdfast.engine.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
-    "holdfast.engine.run": ("Run",),
-    "holdfast.engine.sleeping": ("sleep",),
-    "holdfast.engine.step": ("idempotency_key", "step"),
-    "holdfast.engine.values": ("now", "random", "uuid"),
-    "holdfast.engine.workflow": ("workflow",),
+    "holdfast.engine.files.workspace_step": ("workspace_path",),
+    "holdfast.engine.primitives.command": ("CommandResult", "command"),
+    "holdfast.engine.primitives.timeout": ("timeout",),
+    "holdfast.engine.primitives.fanout": ("gather", "parallel"),
+    "holdfast.engine.primitives.gates": ("Decision", "approval", "wait_for"),
+    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched"),
+    "holdfast.engine.execution.perform": ("NOT_DONE",),
+    "holdfast.engine.execution.step_options": ("Retry",),
+    "holdfast.engine.outside.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
+    "holdfast.engine.runs.run": ("Run",),
+    "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.engine.primitives.step": ("idempotency_key", "step"),
+    "holdfast.engine.primitives.values": ("now", "random", "uuid"),
+    "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
         "CommandFailed",
@@ -109,9 +109,9 @@ _HOMES = {
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
     "holdfast.operations.diffing": ("FileDiff",),
-    "holdfast.operations.files": ("FilesBack",),
+    "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
-    "holdfast.operations.journal": ("OperationInfo",),
+    "holdfast.operations.operation_log": ("OperationInfo",),
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),

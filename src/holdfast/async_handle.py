@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.handle import PATIENCE_S, UNSET, Holdfast
 
 if TYPE_CHECKING:
-    from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
-    from holdfast.engine.run import Run
+    from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, StepInfo
+    from holdfast.engine.runs.run import Run
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
-    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
 

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from holdfast import wiring
-from holdfast.engine import steering
-from holdfast.engine.code import refuse_while_loading
-from holdfast.engine.reading import Reading
-from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
-from holdfast.engine.run import Run, refuse_in_loop
-from holdfast.engine.settling import settle
-from holdfast.engine.steering import user
+from holdfast.engine.outside import steering
+from holdfast.engine.outside.reading import Reading
+from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, StepInfo
+from holdfast.engine.outside.settling import settle
+from holdfast.engine.outside.steering import user
+from holdfast.engine.runs.code import refuse_while_loading
+from holdfast.engine.runs.run import Run, refuse_in_loop
 from holdfast.errors import BadInput, RunNotFound
 from holdfast.kernel.identity import check_run_id
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from holdfast.async_handle import AsyncHoldfast
     from holdfast.clock import Clock
-    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+    from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
-    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
 
@@ -269,9 +269,9 @@ class Holdfast:
     def operations(self, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
         """What was done to runs and can be taken back, the newest first."""
         refuse_in_loop("hf.operations() reads the store", "await hf.aio.operations(...)")
-        from holdfast.operations import journal
+        from holdfast.operations import operation_log
 
-        return journal.log(self._store, run_id=run_id, limit=limit)
+        return operation_log.log(self._store, run_id=run_id, limit=limit)
 
     def fork(
         self,
@@ -384,7 +384,7 @@ class Holdfast:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from holdfast.engine.aio import in_thread
+        from holdfast.engine.execution.task_driver import in_thread
 
         await in_thread(self.close)
 

@@ -24,9 +24,9 @@ from holdfast.settings import Resolved, load
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.engine.files import Files
-    from holdfast.engine.location import Location
-    from holdfast.engine.records import LogEvent
+    from holdfast.engine.files.workspaces import Files
+    from holdfast.engine.outside.records import LogEvent
+    from holdfast.engine.runs.code_location import Location
     from holdfast.redaction import Redactor
     from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.attachment import Attachment
@@ -346,7 +346,7 @@ def open_engine(
         find_location(place),
     )
     if not to_look and (place.home / "operations").is_dir():
-        from holdfast.operations.recovery import recover
+        from holdfast.operations.cut_off import recover
 
         recover(engine)
     engine.settle = partial(_settle, engine)
@@ -356,21 +356,21 @@ def open_engine(
 
 def find_location(place: Place) -> Location:
     """How the code of the store's runs is found from here."""
-    from holdfast.engine.location import Location
+    from holdfast.engine.runs.code_location import Location
 
     return Location(place.home, place.root.resolve())
 
 
 def open_files(place: Place, home: Path | None = None) -> Files:
     """The workspaces of the store; what is saved of files lies in `home`, if that is another directory."""
-    from holdfast.engine.files import Files
+    from holdfast.engine.files.workspaces import Files
 
     largest = int(place.resolved.settings.largest_ignored_mb * 1024 * 1024)
     return Files(home or place.home, place.workspace, largest, is_own=partial(is_own, place.home))
 
 
 def _settle(engine: Engine, operation: str) -> bool:
-    from holdfast.operations.recovery import settle
+    from holdfast.operations.cut_off import settle
 
     return settle(engine, operation)
 
@@ -412,7 +412,7 @@ def back_up(
     beyond `backup_keep` are removed: the second value. `files` says whether the saved files go with it;
     without it, the setting does."""
     from holdfast.store.sqlite import backup
-    from holdfast.workspace.transfer import exporting
+    from holdfast.workspace.contents.transfer import exporting
 
     if files is None:
         files = place.resolved.settings.backup_files
@@ -461,7 +461,7 @@ def restore_backup(
     from holdfast.store.sqlite.attachment import read_attachment
     from holdfast.store.sqlite.backup import explained
     from holdfast.store.sqlite.restore import restore
-    from holdfast.workspace.transfer import note_without_files
+    from holdfast.workspace.contents.transfer import note_without_files
 
     refuse()
     is_users = not may_have_store(place.home) or is_own(place.home)
@@ -489,7 +489,7 @@ def _importing(
     """The files of a backup, read and compared; `damaged` gets the names of those that are not what they
     were. The function that is given adds them to the saved files."""
     from holdfast.store.sqlite.backup import refuse_without_room
-    from holdfast.workspace.transfer import importing
+    from holdfast.workspace.contents.transfer import importing
 
     refuse_without_room(place.home, attached.size + attached.offset)
     told = partial(progress, "copying files")
@@ -502,8 +502,8 @@ def _importing(
 
 def _still_has_files(place: Place, source: Path) -> bool:
     """Whether all that the log of a backup without files names is among the saved files here."""
-    from holdfast.operations.keeping import NAMING_FILES, has_files
-    from holdfast.store.sqlite.kept import read_log
+    from holdfast.operations.disk_usage import NAMING_FILES, has_files
+    from holdfast.store.sqlite.kept_log import read_log
 
     return has_files(read_log(source, NAMING_FILES), saved_files(place))
 

@@ -14,7 +14,7 @@ from holdfast.cli import showing, stats, step_showing
 from holdfast.cli.steps import Look, StepView, tree
 from holdfast.cli.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
-from holdfast.engine.records import LogEvent
+from holdfast.engine.outside.records import LogEvent
 from holdfast.store.statistics import Durations, Statistics, StepTotals
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -98,7 +98,7 @@ RESCUE = """
 import os
 import sys
 from holdfast.cli import main
-from holdfast.workspace.restore import Restore
+from holdfast.workspace.restoring.restore import Restore
 
 apply = Restore.apply
 

@@ -247,8 +247,8 @@ def test_a_git_that_was_killed_leaves_no_lock(project):
 KILLED = """
 import os, signal, sys
 from holdfast.cli import main
-from holdfast.engine import git_rollback
-from holdfast.workspace import git_program
+from holdfast.engine.files import git_rollback
+from holdfast.workspace.git import program
 count, stop = 0, int(sys.argv[1])
 
 def counted(function, acts):
@@ -266,8 +266,8 @@ def counted(function, acts):
     return call
 
 acting = {"update-ref", "symbolic-ref", "stash"}
-run = git_program.subprocess.run
-git_program.subprocess.run = counted(run, lambda words: acting & set(map(str, words[0])))
+run = program.subprocess.run
+program.subprocess.run = counted(run, lambda words: acting & set(map(str, words[0])))
 for name in ("link", "rename", "unlink", "rmdir"):
     here = lambda words: b"/.git/" in os.fsencode(words[0])
     setattr(os, name, counted(getattr(os, name), here))

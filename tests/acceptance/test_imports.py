@@ -10,7 +10,12 @@ import pytest
 EXTRAS = {
     "fastapi", "genai_prices", "mcp", "opentelemetry", "psycopg", "pydantic", "pydantic_ai", "uvicorn",
 }  # fmt: skip
-EXECUTING = {"holdfast.engine.engine", "holdfast.engine.perform", "holdfast.handle", "concurrent.futures"}
+EXECUTING = {
+    "holdfast.engine.engine",
+    "holdfast.engine.execution.perform",
+    "holdfast.handle",
+    "concurrent.futures",
+}
 # Not `inspect`: click and msgspec import it themselves.
 HEAVY = {
     "asyncio", "difflib", "importlib.resources", "json", "random", "rich", "socket", "ssl", "subprocess",

@@ -275,7 +275,8 @@ def test_a_module_whose_directory_is_gone(imported):
 def test_a_run_without_a_recorded_directory(cli, wait):
     """One that an older holdfast has begun: the module is looked for in its working directory."""
     flow = (
-        FLOW + "\n\nif True:\n    from holdfast.engine import code\n    code._directory_of = lambda _: ''\n"
+        FLOW
+        + "\n\nif True:\n    from holdfast.engine.runs import code\n    code._directory_of = lambda _: ''\n"
     )
     for name in ("a", "b"):
         wait(make_project(cli.directory / name, name, flow), name, "flow:main")
@@ -629,7 +630,7 @@ def test_a_run_without_a_recorded_root(own_store, wait):
     flow = FLOW + (
         "\n\nif __name__ == '__main__':\n"
         "    from holdfast import Holdfast\n"
-        "    from holdfast.engine.location import Location\n"
+        "    from holdfast.engine.runs.code_location import Location\n"
         "    Location.record = lambda _, code: code\n"
         "    with Holdfast() as hf:\n"
         "        hf.with_id('x').start(main)\n"

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.store.oracle import OracleStore
 from holdfast.testing import StoreContract
-from holdfast.testing.reading import Tampering
+from holdfast.testing.reader_contract import Tampering
 
 
 class TestOracle(StoreContract):

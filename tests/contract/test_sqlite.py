@@ -9,7 +9,7 @@ import pytest
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing import StoreContract
 from holdfast.testing.histories import own, step_append
-from holdfast.testing.reading import Tampering
+from holdfast.testing.reader_contract import Tampering
 
 RUN = "(SELECT id FROM streams WHERE name = 'r')"
 TAMPER = {

@@ -50,7 +50,8 @@ def test_it_finds_a_lost_commit():
 
 
 @pytest.mark.skipif(
-    find_spec("holdfast.engine.delivery") is None, reason="the engine delivers in no order of its own"
+    find_spec("holdfast.engine.execution.delivery") is None,
+    reason="the engine delivers in no order of its own",
 )
 def test_it_finds_outcomes_in_another_order():
     tried = try_programs(8, SEED, "--kind", "async", "--fault", "swapped", jobs=1)

@@ -189,8 +189,8 @@ def test_every_call_that_changes_something_counts(tmp_path):
     root = Path(__file__).parents[2]
     script = (
         "import os, sys; from pathlib import Path; from tests.crash import shim; "
-        "from holdfast.workspace.exchange import exchange; "
-        "from holdfast.workspace.storage import sync_filesystem; "
+        "from holdfast.workspace.fs.exchange import exchange; "
+        "from holdfast.workspace.contents.store_files import sync_filesystem; "
         "home = Path(sys.argv[1]); here = os.open(home, os.O_RDONLY); shim.plan(shim.RECORDING, home); "
         f"shim.arm(); {'; '.join(CALLS)}; shim.disarm(); print([one.kind.value for one in shim.recorded()])"
     )

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import example
 from holdfast import Holdfast, step, workflow
-from holdfast.engine.workflow import WorkflowBase
+from holdfast.engine.runs.workflow import WorkflowBase
 
 RECORDED = ("StepRan", "StepCompleted", "StepFailed")
 (flow,) = [one for one in vars(example).values() if isinstance(one, WorkflowBase)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from holdfast import ArgumentChanged, DivergenceError, Retry, RunExists, Secret, approval, step, workflow
-from holdfast.engine.arguments import Signature
+from holdfast.engine.execution.arguments import Signature
 from holdfast.errors import BadArguments, NotStorable
 
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from holdfast import DetachedStep, InDoubt, StoreError, command, gather, parallel, step
-from holdfast.engine.child import child_id
-from holdfast.engine.claim import claim
+from holdfast.engine.runs.child_run import child_id
+from holdfast.engine.runs.claim import claim
 from holdfast.errors import NeedsAttention, OwnershipLost, WrongColour
 from holdfast.kernel.identity import check_run_id
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Retry, StoreError, approval, sleep, step, timeout
 from holdfast.clock import SystemClock, microseconds
-from holdfast.engine.hearing import Hearing
+from holdfast.engine.execution.inbox import Hearing
 from holdfast.errors import StepTimeout
 
 DAY_US = 86_400_000_000

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.loaded_files import LoadedFiles
+from holdfast.engine.runs.loaded_files import LoadedFiles
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from holdfast.engine import code_directory
-from holdfast.engine.code import load_script, own_process
+from holdfast.engine.runs import code_directory
+from holdfast.engine.runs.code import load_script, own_process
 from holdfast.errors import CodeClash
 
 {first}

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from holdfast import InDoubt, Retry, command, parallel, step
-from holdfast.engine.process import Process, SupervisorLost, _Link
+from holdfast.engine.processes.process import Process, SupervisorLost, _Link
 from holdfast.errors import (
     BadInput,
     CommandFailed,
@@ -458,5 +458,5 @@ def test_a_lock_that_cannot_be_removed_does_not_matter(hf, act, monkeypatch):
     def refuse(path, missing_ok=False):
         raise OSError(5, "Input/output error", str(path))
 
-    monkeypatch.setattr("holdfast.engine.treelock.Path.unlink", refuse)
+    monkeypatch.setattr("holdfast.engine.processes.tree_lock.Path.unlink", refuse)
     assert hf.run(act(lambda: sh("echo well").stdout)) == "well\n"

@@ -7,8 +7,8 @@ import pytest
 from tests.engine.test_gates import until
 
 from holdfast import DivergenceError, InDoubt, RunCancelled, RunPaused, command, now, parallel, sleep, step
-from holdfast.engine.control import Control
-from holdfast.engine.parking import Parked
+from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.parking import Parked
 from holdfast.errors import NeedsAttention, OwnershipLost, RunInterrupted
 from holdfast.kernel import commands as c
 

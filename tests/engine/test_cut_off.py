@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast, checkpoint, step, workspace_path
 from holdfast.errors import HoldfastError, Refused, RestoreUndone, StoreFull, StoreInDoubt
 from holdfast.kernel import events as e
-from holdfast.operations import marks, rewinding
+from holdfast.operations import operation_locks, rewinding
 from holdfast.operations.performing import Moving
 from holdfast.store.port import Decision, new_event
 
@@ -82,7 +82,7 @@ def cut_off(hf: Holdfast, disk: Disk, *fates: str) -> str:
     disk.fates[:] = fates
     with pytest.raises((HoldfastError, KeyboardInterrupt)) as raised:
         hf.rewind("r", "cp")
-    assert marks.listed(hf._engine.home) != []
+    assert operation_locks.listed(hf._engine.home) != []
     return str(raised.value)
 
 
@@ -93,7 +93,12 @@ def record_something(hf: Holdfast) -> None:
 def at(hf: Holdfast, root: Path) -> tuple[str, int, str, list[str]]:
     """The end of the operation, the live generation, the file, and the marks that are left."""
     (row,) = hf.operations("r")
-    return row.status, hf.get("r").generation, (root / "a").read_text(), marks.listed(hf._engine.home)
+    return (
+        row.status,
+        hf.get("r").generation,
+        (root / "a").read_text(),
+        operation_locks.listed(hf._engine.home),
+    )
 
 
 DONE = ("done", 1, "mine\n", [])
@@ -140,7 +145,7 @@ def test_a_resume_says_what_hinders_it_until_it_can(hf, disk, open_hf, root, fat
         with pytest.raises((StoreFull, StoreInDoubt), match=r"rewind \w+ of run r .* put the cause right"):
             hf.resume("r").result(30)
         assert (root / "a").read_text() == "mine\n"
-        assert [row.id for row in hf.operations("r")] == marks.listed(hf._engine.home)
+        assert [row.id for row in hf.operations("r")] == operation_locks.listed(hf._engine.home)
     disk.later = "ok"
     assert hf.resume("r").result(30) == "edited"
     assert hf.get("r").generation == 1
@@ -158,8 +163,8 @@ def test_without_a_mark_it_is_finished_all_the_same(hf, disk, open_hf, root, hom
 def test_one_that_somebody_is_at_is_waited_for(hf, disk, root, home):
     """A resume does not take it from whoever holds its mark."""
     cut_off(hf, disk, "ok", "full")
-    (operation,) = marks.listed(home)
-    with marks.held(home, operation) as mark:
+    (operation,) = operation_locks.listed(home)
+    with operation_locks.held(home, operation) as mark:
         assert mark is not None
         with pytest.raises(Refused, match="under way in another process"):
             hf.resume("r").result(30)
@@ -175,7 +180,7 @@ def test_a_beginning_in_doubt(hf, disk, open_hf, root, fate, there):
     if there:
         assert at(other, root) == DONE
     else:
-        assert (other.operations("r"), marks.listed(other._engine.home)) == ([], [])
+        assert (other.operations("r"), operation_locks.listed(other._engine.home)) == ([], [])
         assert (other.get("r").generation, (root / "a").read_text()) == (0, "agent\n")
 
 
@@ -184,7 +189,7 @@ def test_a_beginning_that_is_refused_leaves_nothing(hf, disk, root):
     disk.fates[:] = ["full"]
     with pytest.raises(StoreFull, match=r"^no room$"):
         hf.rewind("r", "cp")
-    assert (marks.listed(hf._engine.home), hf.operations("r")) == ([], [])
+    assert (operation_locks.listed(hf._engine.home), hf.operations("r")) == ([], [])
     assert (root / "a").read_text() == "agent\n"
 
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from holdfast import Holdfast, approval, gather, parallel, sleep, step, wait_for
-from holdfast.engine.code_clock import CodeClock
-from holdfast.engine.slots import Slots
+from holdfast.engine.execution.code_clock import CodeClock
+from holdfast.engine.primitives.slots import Slots
 
 LARGE = "x" * 200_000
 
@@ -296,12 +296,12 @@ def test_secrets_alone_in_parallel_are_resumed(lives):
 
 def test_an_automatic_checkpoint_that_fails_does_not_keep_the_run_waiting(tmp_path, act, monkeypatch):
     """The step's outcome is withdrawn, and the error raised."""
-    from holdfast.engine import marks
+    from holdfast.engine.primitives import checkpoint
 
     async def broken(run):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(marks, "take_due_soon", broken)
+    monkeypatch.setattr(checkpoint, "take_due_soon", broken)
 
     @step
     async def work(n: int) -> int:

@@ -22,9 +22,9 @@ from holdfast import (
     step,
     wait_for,
 )
-from holdfast.engine import delivery
-from holdfast.engine.execution import Execution
-from holdfast.engine.watched_loop import watched
+from holdfast.engine.execution import delivery
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.watched_loop import watched
 from holdfast.errors import BadInput
 from holdfast.operations.replaying import replay
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from holdfast.engine.code import load_script
+from holdfast.engine.runs.code import load_script
 from holdfast.errors import BadInput, CodeNotFound
 from holdfast.testing import at_body
 

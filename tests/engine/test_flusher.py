@@ -6,7 +6,7 @@ import time
 import pytest
 
 from holdfast import StoreError, step
-from holdfast.engine.execution import Birth
+from holdfast.engine.execution.execution import Birth
 from holdfast.store.port import Append
 
 

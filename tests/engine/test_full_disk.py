@@ -6,11 +6,12 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import Holdfast, approval, checkpoint, emit, step
-from holdfast.engine import recovery, steering
-from holdfast.engine.claim import claim, give_back
-from holdfast.engine.execution import Execution
-from holdfast.engine.serving import Service
-from holdfast.engine.unreleased import is_held
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.outside import steering
+from holdfast.engine.ownership.unreleased import is_held
+from holdfast.engine.runs import recovery
+from holdfast.engine.runs.claim import claim, give_back
+from holdfast.engine.runs.serving import Service
 from holdfast.errors import OwnershipLost, RunHeld, StoreFull
 from holdfast.kernel import commands as c
 
@@ -135,7 +136,7 @@ def test_no_room_for_a_snapshot_is_not_for_a_person(tmp_path, act, monkeypatch):
     with Holdfast(tmp_path / "home", workspace=tmp_path, durability="process") as hf:
         flow = act(lambda: checkpoint("one"))
         with monkeypatch.context() as patch:
-            patch.setattr("holdfast.engine.windows.take", no_room)
+            patch.setattr("holdfast.engine.files.file_windows.take", no_room)
             with pytest.raises(StoreFull):
                 hf.with_id("x").run(flow)
         assert types(hf, "x") == ["RunCreated", "RunClaimed", "RunReleased"]
@@ -225,7 +226,7 @@ def test_other_processes_get_the_run_when_there_is_room(open_hf, act):
 @pytest.fixture
 def patient(monkeypatch):
     """Nobody retries a release: what is seen is what this process does with a run that is still its own."""
-    monkeypatch.setattr("holdfast.engine.follower.release_left", lambda _: None)
+    monkeypatch.setattr("holdfast.engine.runs.follower.release_left", lambda _: None)
 
 
 @pytest.mark.parametrize("way", ["resume", "run", "start", "recover", "serve"])

@@ -20,8 +20,8 @@ from holdfast import (
     timeout,
     wait_for,
 )
-from holdfast.engine import launching
-from holdfast.engine.parking import Waiting
+from holdfast.engine.execution.parking import Waiting
+from holdfast.engine.runs import launching
 from holdfast.errors import BadInput, Refused, WrongColour
 from holdfast.kernel import commands as c
 from holdfast.testing.histories import CODE, perform

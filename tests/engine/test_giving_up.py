@@ -9,7 +9,7 @@ from tests.engine.test_gates import Bodies, parked, until
 
 from holdfast import DivergenceError, GateError, RunCancelled, approval, sleep, step, wait_for, workflow
 from holdfast.clock import SystemClock
-from holdfast.engine.execution import Execution
+from holdfast.engine.execution.execution import Execution
 from holdfast.errors import HoldfastError, RunInterrupted, StoreFull
 from holdfast.operations.replaying import replay
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from holdfast.directory_identity import DirectoryIdentity
-from holdfast.engine.files import Files, mark_of
-from holdfast.engine.location import Location
+from holdfast.engine.files.workspaces import Files, mark_of
+from holdfast.engine.runs.code_location import Location
 from holdfast.kernel.events import Code
 
 

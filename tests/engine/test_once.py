@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from holdfast import NOT_DONE, Holdfast, InDoubt, Retry, RunHeld, StepError, StoreError, gather, step
-from holdfast.engine.claim import claim
+from holdfast.engine.runs.claim import claim
 from holdfast.errors import BadInput, StepNotFound
 
 

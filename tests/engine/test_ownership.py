@@ -9,9 +9,9 @@ import time
 import pytest
 
 from holdfast import InDoubt, RunHeld, StoreError, command, step
-from holdfast.engine import remains
-from holdfast.engine.ownership import is_alive
-from holdfast.engine.treelock import take_lock
+from holdfast.engine.ownership import dead_owner
+from holdfast.engine.ownership.owners import is_alive
+from holdfast.engine.processes.tree_lock import take_lock
 from holdfast.errors import OwnershipLost, RunInterrupted, StoreClosed, StoreFull
 from holdfast.store.port import OwnerRow
 from holdfast.testing import at_body
@@ -493,7 +493,7 @@ def test_a_command_that_does_not_die_holds_the_run(
     crashes.bury(first)
     (home / "commands" / "x").mkdir(parents=True)
     lock = take_lock(home / "commands" / "x" / "1-0123.lock")
-    monkeypatch.setattr(remains, "_TREE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(dead_owner, "_TREE_PATIENCE_S", 0.1)
     second = open_hf()
     try:
         with pytest.raises(RunHeld) as held:

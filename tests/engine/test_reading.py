@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import SystemClock, instant
-from holdfast.engine import reading as readings
-from holdfast.engine.ownership import Owner
-from holdfast.engine.reading import Reading, matches
+from holdfast.engine.outside import reading as readings
+from holdfast.engine.outside.reading import Reading, matches
+from holdfast.engine.ownership.owners import Owner
 from holdfast.errors import AmbiguousRunId, RunNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e

@@ -281,7 +281,7 @@ def test_a_branch_that_ends_too_soon_stops_a_resumed_run(recorded, act):
 def test_code_that_cannot_be_loaded_is_told(hf, act, monkeypatch):
     """And counts neither as a match nor as a divergence."""
     hf.with_id("r").run(act(lambda: a()))
-    from holdfast.engine import code
+    from holdfast.engine.runs import code
     from holdfast.errors import CodeNotFound
 
     def gone(_):

@@ -18,7 +18,7 @@ from holdfast import (
     step,
     wait_for,
 )
-from holdfast.engine.child import child_id
+from holdfast.engine.runs.child_run import child_id
 from holdfast.errors import BadInput, GateError, NotFound, OnceAgain, Refused, RunNotFound, StepNotFound
 from holdfast.kernel import events as e
 from holdfast.store.port import Decision, new_event

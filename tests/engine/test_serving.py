@@ -6,8 +6,8 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import RunCancelled, RunInterrupted, RunWaiting, approval, sleep, step, wait_for
-from holdfast.engine import recovery
-from holdfast.engine.serving import EndedElsewhere, Service
+from holdfast.engine.runs import recovery
+from holdfast.engine.runs.serving import EndedElsewhere, Service
 from holdfast.errors import CodeNotFound, StoreFull
 
 

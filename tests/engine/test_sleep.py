@@ -200,7 +200,7 @@ def test_a_cancel_at_the_moment_of_waking_up_leaves_no_trace(open_hf, act, monke
         asked.set()
         answer.wait(30)
 
-    monkeypatch.setattr("holdfast.engine.drive.look_for_takeover", slow_look)
+    monkeypatch.setattr("holdfast.engine.execution.thread_driver.look_for_takeover", slow_look)
 
     async def plot():
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))

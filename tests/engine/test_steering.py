@@ -21,7 +21,8 @@ from holdfast import (
     sleep,
     step,
 )
-from holdfast.engine import child, lifecycle, steering
+from holdfast.engine.outside import steering
+from holdfast.engine.runs import child_run, lifecycle
 from holdfast.errors import Refused
 
 
@@ -360,7 +361,7 @@ def test_a_request_between_the_claim_and_the_first_step(open_hf, act, ran, monke
 def test_a_child_that_is_claimed_while_its_parent_is_cancelled(open_hf, act, ran, monkeypatch):
     """It ends with it: no step of it begins."""
     hf, other = open_hf(), open_hf()
-    real = child.claim
+    real = child_run.claim
 
     def claim(engine, *args, **options):
         claimed = real(engine, *args, **options)
@@ -372,7 +373,7 @@ def test_a_child_that_is_claimed_while_its_parent_is_cancelled(open_hf, act, ran
     def work():
         ran.append("work")
 
-    monkeypatch.setattr(child, "claim", claim)
+    monkeypatch.setattr(child_run, "claim", claim)
     kid = act(lambda: work(), "child")
     run = hf.with_id("x").start(act(lambda: kid()))
     until(lambda: "x" in hf._engine.live)

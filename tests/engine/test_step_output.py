@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Retry, Secret, command, gather, parallel, step, workflow
-from holdfast.engine import output_buffer
+from holdfast.engine.execution import output_buffer
 from holdfast.redaction import Redactor
 
 log = logging.getLogger("app.part")

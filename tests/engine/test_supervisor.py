@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from holdfast import errors
-from holdfast.engine import process as process_module
-from holdfast.engine import treelock
-from holdfast.engine.process import TAIL_BYTES, Process
-from holdfast.engine.treelock import Stamp, read_stamp, stop_tree, tree_is_dead, wait_until_dead
+from holdfast.engine.processes import process as process_module
+from holdfast.engine.processes import tree_lock
+from holdfast.engine.processes.process import TAIL_BYTES, Process
+from holdfast.engine.processes.tree_lock import Stamp, read_stamp, stop_tree, tree_is_dead, wait_until_dead
 from holdfast.redaction import Redactor
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
@@ -47,7 +47,7 @@ wait
 """
 OWNER = r"""
 import os, sys
-from holdfast.engine.process import Process
+from holdfast.engine.processes.process import Process
 def on_output(stream, text):
     os.write(1, text.encode())
 lock, script = sys.argv[1:3]
@@ -342,7 +342,7 @@ def test_second_command_under_a_held_lock_is_refused(
     start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two trees never live under one lock."""
-    monkeypatch.setattr(treelock, "_LOCK_PATIENCE_S", 0.05)
+    monkeypatch.setattr(tree_lock, "_LOCK_PATIENCE_S", 0.05)
     start("sleep", "600")
     with pytest.raises(errors.HoldfastError, match="still runs"):
         start("true")

@@ -8,9 +8,10 @@ import time
 import pytest
 
 from holdfast import StoreError
-from holdfast.engine import drive, remains
-from holdfast.engine.execution import Birth
-from holdfast.engine.scope import current
+from holdfast.engine.execution import thread_driver
+from holdfast.engine.execution.execution import Birth
+from holdfast.engine.execution.scope import current
+from holdfast.engine.ownership import dead_owner
 
 GRACE_S = 0.3
 
@@ -23,7 +24,7 @@ def test_takeover_waits_for_the_dead_owners_command(open_hf, act, crashes):
         first.with_id("x").run(act(lambda: None))
     crashes.bury(first)
     second = open_hf()
-    lock = remains.command_locks(second.home, "x") / "1-1.lock"
+    lock = dead_owner.command_locks(second.home, "x") / "1-1.lock"
     lock.parent.mkdir(parents=True)
     fd = os.open(lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -40,7 +41,7 @@ def test_a_run_that_is_not_written_yet_was_not_taken_over(hf, act, monkeypatch):
 
     def plot():
         run = current.get().execution
-        drive.pause(run, run.engine.clock.now_us() + 5_000)
+        thread_driver.pause(run, run.engine.clock.now_us() + 5_000)
         return hf._store.run(run.id)
 
     assert hf.run(act(plot)) is None

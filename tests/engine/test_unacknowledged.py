@@ -10,8 +10,8 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import Holdfast, approval, checkpoint, parallel, step, wait_for
-from holdfast.engine import turns
-from holdfast.engine.hearing import Hearing
+from holdfast.engine.execution.inbox import Hearing
+from holdfast.engine.ownership import claim_locks
 from holdfast.errors import BadInput, RunHeld, StoreFull
 from holdfast.kernel import commands as c
 from holdfast.store.port import Decision
@@ -265,8 +265,8 @@ def test_ctrl_c_while_a_gate_is_opened_leaves_the_files_of_the_run(tmp_path, act
 
 def test_a_turn_that_is_long_in_coming_is_not_taken(monkeypatch):
     """Two threads of one owner that both have claimed a run would both execute it."""
-    monkeypatch.setattr(turns, "_PATIENCE_S", 0.05)
-    taken = turns.Turns()
+    monkeypatch.setattr(claim_locks, "_PATIENCE_S", 0.05)
+    taken = claim_locks.Turns()
     other = threading.Thread(target=taken.take, args=("x", lambda: None))
     other.start()
     other.join()

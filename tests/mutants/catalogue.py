@@ -80,7 +80,7 @@ MUTANTS = (
         "a decision is told before it is committed",
         ENGINE + "test_unacknowledged.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
-            "engine/execution.py",
+            "engine/execution/execution.py",
             "            requests[:] = hearing.take_in(recorded, sure=False)\n",
             "            requests[:] = hearing.take_in(recorded, sure=True)\n            hearing.wake()\n",
         ),
@@ -116,7 +116,7 @@ MUTANTS = (
         "the end of a run is acknowledged before it is on the disk",
         CRASH + "test_power.py::test_sample[post]",
         (
-            "engine/lifecycle.py",
+            "engine/runs/lifecycle.py",
             "                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)\n",
             "                entry = execution.entry((*saved, *ending.commands), durable=False)\n",
         ),
@@ -186,15 +186,15 @@ MUTANTS = (
         "a live owner is robbed",
         ENGINE + "test_start.py::test_the_same_id_in_two_processes_is_held",
         (
-            "engine/claim.py",
-            "    if not force and ownership.is_alive(engine.home, state.owner):\n",
+            "engine/runs/claim.py",
+            "    if not force and owners.is_alive(engine.home, state.owner):\n",
             "    if not force and False:\n",
         ),
     ),
     mutant(
         "a forked child keeps the owner's lock",
         ENGINE + "test_ownership.py::test_a_forked_child_does_not_keep_the_parents_lock",
-        ("engine/ownership.py", "os.register_at_fork(after_in_child=_drop_all)\n", ""),
+        ("engine/ownership/owners.py", "os.register_at_fork(after_in_child=_drop_all)\n", ""),
     ),
     mutant(
         "a forked child keeps the write gate",
@@ -209,7 +209,7 @@ MUTANTS = (
         "takeover does not wait for the dead owner's command",
         ENGINE + "test_takeover.py::test_takeover_waits_for_the_dead_owners_command",
         (
-            "engine/remains.py",
+            "engine/ownership/dead_owner.py",
             "        if not wait_until_dead(lock, max(0.0, deadline - time.monotonic())):\n",
             "        if False:\n",
         ),
@@ -260,7 +260,7 @@ MUTANTS = (
         "a recorded result is returned for other arguments",
         ENGINE + "test_divergence.py::test_other_arguments_diverge",
         (
-            "engine/execution.py",
+            "engine/execution/execution.py",
             "        if digest and past.digest != digest and past.digest not in older():\n",
             "        if False:\n",
         ),
@@ -269,9 +269,10 @@ MUTANTS = (
         "a step's identity is fixed when it is awaited",
         ENGINE + "test_scopes.py::test_identity_is_fixed_when_a_step_is_called",
         (
-            "engine/step.py",
+            "engine/primitives/step.py",
             "    call = step.call(scope, args, kwargs)\n"
-            "    performing = aio.perform_call(call) if call.ordinal else aio.perform_keyed(call)\n"
+            "    performing = task_driver.perform_call(call) if call.ordinal "
+            "else task_driver.perform_keyed(call)\n"
             '    call.execution.unawaited.expect("step", step.name, performing)\n'
             "    return performing\n",
             "    async def later() -> Any:\n"
@@ -283,7 +284,7 @@ MUTANTS = (
         "failed attempts are counted in memory",
         ENGINE + "test_retry.py::test_attempts_are_counted_across_a_crash",
         (
-            "engine/perform.py",
+            "engine/execution/perform.py",
             "    failures = past.failures if past is not None else 0\n",
             "    failures = 0\n",
         ),
@@ -292,7 +293,7 @@ MUTANTS = (
         "a once step that was cut off runs again",
         ENGINE + "test_once.py::test_cut_off_without_verify_needs_attention",
         (
-            "engine/perform.py",
+            "engine/execution/perform.py",
             '    elif past.status == "in_doubt" or (past.status == "running" and past.effect == "once"):\n',
             '    elif past.status == "in_doubt":\n',
         ),
@@ -306,7 +307,7 @@ MUTANTS = (
         "a once step begins before its intent is written",
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
-            "engine/perform.py",
+            "engine/execution/perform.py",
             '        self.intent_first = intent_first or effect != "idempotent"\n',
             "        self.intent_first = intent_first\n",
         ),
@@ -315,7 +316,7 @@ MUTANTS = (
         "the intent of a once step is not synced",
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
-            "engine/perform.py",
+            "engine/execution/perform.py",
             'yield run.append(events, durable=spec.effect != "idempotent")',
             "yield run.append(events, durable=False)",
         ),
@@ -324,7 +325,7 @@ MUTANTS = (
         "a recorded value is written after the step that used it",
         ENGINE + "test_values.py::test_values_ride_with_the_next_commit",
         (
-            "engine/execution.py",
+            "engine/execution/execution.py",
             "            append.events = (*riding, *append.events)\n",
             "            append.events = (*append.events, *riding)\n",
         ),
@@ -333,7 +334,7 @@ MUTANTS = (
         "a slow step leaves no trace before it ends",
         ENGINE + "test_steps.py::test_a_slow_step_is_in_the_log_before_it_ends",
         (
-            "engine/flusher.py",
+            "engine/execution/flusher.py",
             "            if now - one.since >= self._after_s and not one.taken:\n",
             "            if False:\n",
         ),
@@ -341,7 +342,7 @@ MUTANTS = (
     mutant(
         "a control signal can be caught with `except Exception`",
         ENGINE + "test_control.py::test_an_agents_except_exception_does_not_see_it",
-        ("engine/control.py", "class Control(BaseException):", "class Control(Exception):"),
+        ("engine/execution/control.py", "class Control(BaseException):", "class Control(Exception):"),
     ),
     mutant(
         "an error is raised as it was live, and otherwise in replay",
@@ -410,13 +411,13 @@ MUTANTS = (
     mutant(
         "a follower that could not execute a run waits for others to write something",
         ENGINE + "test_serving.py::test_what_failed_is_tried_again_though_nothing_else_happens[alone]",
-        ("engine/serving.py", "        if again or pulse", "        if pulse"),
+        ("engine/runs/serving.py", "        if again or pulse", "        if pulse"),
     ),
     mutant(
         "a run whose code ends its thread keeps its place",
         ENGINE + "test_serving.py::test_code_that_ends_its_thread_leaves_room_for_others",
         (
-            "engine/serving.py",
+            "engine/runs/serving.py",
             "        except BaseException as refused:",
             "        except Exception as refused:",
         ),
@@ -426,7 +427,7 @@ MUTANTS = (
         "what a cut-off command did is left for the next attempt",
         FILES + "test_a_command_killed_half_way_is_as_if_it_had_run_once",
         (
-            "engine/atomic.py",
+            "engine/files/workspace_step.py",
             "<= self._run.keeps_until:\n            return None\n",
             "<= self._run.keeps_until or True:\n            return None\n",
         ),
@@ -434,27 +435,31 @@ MUTANTS = (
     mutant(
         "an attempt is rolled back without what it did to git",
         GIT + "test_a_killed_commit_is_one_commit_and_kept",
-        ("engine/git_rollback.py", "if to == left and not repository.is_shared:", "if to is not None:"),
+        ("engine/files/git_rollback.py", "if to == left and not repository.is_shared:", "if to is not None:"),
     ),
     mutant(
         "what another worktree committed is rolled back with an attempt",
         GIT + "test_another_worktree_keeps_what_it_did_meanwhile[killed-switched away]",
-        ("workspace/git_worktrees.py", "        if not self.others:\n", "        if True:\n"),
+        ("workspace/git/worktrees.py", "        if not self.others:\n", "        if True:\n"),
     ),
     mutant(
         "what a person commits during an isolated step counts as the run's",
         GIT + "test_what_a_person_does_in_the_root_during_an_isolated_step[completed]",
-        ("engine/perform.py", '        return self.spec.isolate != "copy"\n', "        return True\n"),
+        (
+            "engine/execution/perform.py",
+            '        return self.spec.isolate != "copy"\n',
+            "        return True\n",
+        ),
     ),
     mutant(
         "files are rolled back though it is not known what happened to the repository",
         GIT + "test_a_branch_whose_name_is_not_text",
-        ("engine/git_rollback.py", "    if not repository.exists:\n", "    if True:\n"),
+        ("engine/files/git_rollback.py", "    if not repository.exists:\n", "    if True:\n"),
     ),
     mutant(
         "a commit on top of an attempt's own is rolled back with it",
         GIT + "test_somebody_who_commits_on_top_is_never_lost[killed]",
-        ("workspace/git_times.py", "self._changed_ns(ref) > self.until_ns]", "not ref]"),
+        ("workspace/git/ref_times.py", "self._changed_ns(ref) > self.until_ns]", "not ref]"),
     ),
     mutant(
         "a backup leaves out the saved files",
@@ -465,7 +470,7 @@ MUTANTS = (
         "gc removes the files of a store that a restore kept",
         BACKUP + "test_gc_keeps_the_files_of_a_kept_store",
         (
-            "operations/keeping.py",
+            "operations/disk_usage.py",
             "return _needed_here(engine, contents) | _needed_by_kept(engine, contents)",
             "return _needed_here(engine, contents)",
         ),
@@ -473,13 +478,13 @@ MUTANTS = (
     mutant(
         "what a person changes after a crash counts as the run's",
         FILES + "test_edits_between_kill_and_resume_stay",
-        ("engine/windows.py", "        return not later\n", "        return True\n"),
+        ("engine/files/file_windows.py", "        return not later\n", "        return True\n"),
     ),
     mutant(
         "what a person changed while the run waited is taken back",
         ENGINE + "test_files.py::test_what_a_person_changed_in_a_gap_stays",
         (
-            "kernel/files.py",
+            "kernel/file_history.py",
             'if later.place == "start" and earlier.snapshot',
             'if later.place == "nowhere" and earlier.snapshot',
         ),
@@ -498,7 +503,7 @@ MUTANTS = (
         "contents that a snapshot needs are removed by gc",
         FILES + "test_du_gc_verify",
         (
-            "operations/keeping.py",
+            "operations/disk_usage.py",
             '    *("FilesSaved", "CheckpointTaken", "FilesPlanned",',
             '    *("FilesPlanned",',
         ),
@@ -508,7 +513,7 @@ MUTANTS = (
         "tests/workspace/test_unsynced.py"
         "::test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done[at once]",
         (
-            "workspace/journal.py",
+            "workspace/restoring/restore_journal.py",
             "            os.fdatasync(fd)\n",
             "            if phase is not Phase.DONE:\n                os.fdatasync(fd)\n",
         ),
@@ -517,7 +522,7 @@ MUTANTS = (
         "a directory is another one when its device has another number",
         "tests/workspace/test_identity.py::test_a_restore_is_finished_when_the_device_has_another_number",
         (
-            "workspace/identity.py",
+            "workspace/fs/workspace_identity.py",
             "            return True  # its path",
             "            return False  # its path",
         ),
@@ -554,7 +559,7 @@ MUTANTS = (
         "recorded outcomes are delivered as soon as they are asked for",
         EXACT + "test_the_winner_of_a_race_is_the_same",
         (
-            "engine/task_delivery.py",
+            "engine/execution/task_delivery.py",
             "        if not self.is_pending(key):\n            return True\n",
             "        return True\n",
         ),
@@ -563,7 +568,7 @@ MUTANTS = (
         "live outcomes are delivered as they are acknowledged, whatever their place",
         EXACT + "test_outcomes_that_come_together_keep_their_order",
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "        self._placed.append(turn)\n",
             "        self._placed.appendleft(turn)\n",
         ),
@@ -572,7 +577,7 @@ MUTANTS = (
         "a new call does not wait for the history",
         EXACT + "test_a_renamed_helper_repeats_nothing",
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "        self.guarded = self.replaying or run.plays_back\n",
             "        self.guarded = run.plays_back\n",
         ),
@@ -581,7 +586,7 @@ MUTANTS = (
         "a call that had begun need not be made again",
         EXACT + "test_a_call_that_had_begun_must_be_made_again",
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "            if not key and not self.unvisited:\n",
             "            if not key:\n",
         ),
@@ -590,7 +595,7 @@ MUTANTS = (
         "a key of the user's choice is one per branch",
         EXACT + "test_a_key_of_the_users_choice_is_one_in_the_run",
         (
-            "engine/execution.py",
+            "engine/execution/execution.py",
             '        key = f"{name}@{chosen}"\n',
             '        key = f"{path}{name}@{chosen}"\n',
         ),
@@ -599,7 +604,7 @@ MUTANTS = (
         "branches of as_completed are numbered by addresses",
         EXACT + "test_as_completed_numbers_branches_in_the_order_of_its_argument",
         (
-            "engine/task_factory.py",
+            "engine/execution/task_factory.py",
             '        if maker is None or maker.name != "as_completed":\n',
             "        if True:\n",
         ),
@@ -608,7 +613,7 @@ MUTANTS = (
         "a set of tasks is walked in the order of addresses",
         EXACT + "test_a_group_cancels_its_tasks_in_their_order",
         (
-            "engine/task_factory.py",
+            "engine/execution/task_factory.py",
             "        return self._hash\n",
             "        return object.__hash__(self)\n",
         ),
@@ -617,7 +622,7 @@ MUTANTS = (
         "timers of the code's own are not recorded",
         EXACT + "test_a_timeout_of_asyncio_fires_at_the_same_place",
         (
-            "engine/code_timer.py",
+            "engine/execution/code_timer.py",
             "        run.note(c.FireTimer(self._scope, self._number), self)\n",
             "        delivery.place(self)\n",
         ),
@@ -626,7 +631,7 @@ MUTANTS = (
         "the code's clock moves while the code runs",
         EXACT + "test_the_clock_of_the_code_stands_still_between_deliveries",
         (
-            "engine/code_clock.py",
+            "engine/execution/code_clock.py",
             "        if not self._stands or self._readings > _READINGS:\n",
             "        if True:\n",
         ),
@@ -644,12 +649,12 @@ MUTANTS = (
         "`patched` sees the calls of its own scope only",
         EXACT + "test_patched_counts_what_is_beneath_its_scope",
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "        if self.unvisited:\n            return True\n        path",
             "        path",
         ),
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "        return any(key.startswith(path) for keys in self._twins.values() for key in keys)\n",
             "        return False\n",
         ),
@@ -658,7 +663,7 @@ MUTANTS = (
         "a retry that the code gave up is not recorded",
         EXACT + "test_a_retry_that_was_given_up_is_given_up_again",
         (
-            "engine/aio.py",
+            "engine/execution/task_driver.py",
             "    await abandonable(run, key, wait)\n",
             "    await wait()\n",
         ),
@@ -667,12 +672,12 @@ MUTANTS = (
         "two branches of parallel run code at once",
         EXACT + "test_one_branch_of_parallel_runs_code_at_a_time",
         (
-            "engine/thread_delivery.py",
+            "engine/execution/thread_delivery.py",
             "        return ThreadTurn(key) if self.crews else None\n",
             "        return None\n",
         ),
         (
-            "engine/thread_delivery.py",
+            "engine/execution/thread_delivery.py",
             "            if self.run.control is not None or self._holder",
             "            if True or self._holder",
         ),
@@ -681,7 +686,7 @@ MUTANTS = (
         "a run that stops leaves its function waiting",
         EXACT + "test_a_stopped_run_ends_a_function_that_waits_for_a_worker",
         (
-            "engine/task_delivery.py",
+            "engine/execution/task_delivery.py",
             "            self._unwind()\n            return False\n",
             "            return False\n",
         ),
@@ -690,7 +695,7 @@ MUTANTS = (
         "the engine's own timers go by the code's clock",
         DELIVERY + "test_a_sleep_after_a_replayed_timer_is_not_longer",
         (
-            "engine/watched_loop.py",
+            "engine/execution/watched_loop.py",
             "        return Context().run(self._call_later, delay, callback, *args, context=context)\n",
             "        return self._call_later(delay, callback, *args, context=context)\n",
         ),
@@ -699,7 +704,7 @@ MUTANTS = (
         "recorded outcomes take no time",
         DELIVERY + "test_a_deadline_that_had_passed_has_passed_again",
         (
-            "engine/task_delivery.py",
+            "engine/execution/task_delivery.py",
             "        if at:\n            self.clock.replay(at)\n",
             "",
         ),
@@ -708,7 +713,7 @@ MUTANTS = (
         "a loose outcome that is not read yet is forgotten",
         DELIVERY + "test_a_failed_run_is_resumed_while_a_large_value_is_read",
         (
-            "engine/delivery.py",
+            "engine/execution/delivery.py",
             "            turn = self._asked.get(self._loose_asked[0][1])\n",
             "            turn = self._asked.get(heapq.heappop(self._loose_asked)[1])\n",
         ),
@@ -717,7 +722,7 @@ MUTANTS = (
         "a run that parks cancels the clean-up of its code",
         DELIVERY + "test_a_run_that_parks_lets_its_code_clean_up",
         (
-            "engine/task_delivery.py",
+            "engine/execution/task_delivery.py",
             'if ran == self._ran and (wait.kind != "unknown" or',
             "if ran == self._ran and (True or",
         ),
@@ -726,7 +731,7 @@ MUTANTS = (
         "a replay runs what has no record",
         ENGINE + "test_replay.py::test_a_secret_step_does_not_run",
         (
-            "engine/drive.py",
+            "engine/execution/thread_driver.py",
             "        if past.secret:\n            run.reach(call.key)\n",
             "",
         ),

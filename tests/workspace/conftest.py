@@ -30,5 +30,5 @@ def workspace(root: Path, tmp_path: Path) -> Workspace:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Young entries are remembered like old ones."""
-    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
-    monkeypatch.setattr("holdfast.workspace.index._COARSE_MARGIN_NS", -(10**12))
+    monkeypatch.setattr("holdfast.workspace.snapshots.scan_index._MARGIN_NS", -(10**12))
+    monkeypatch.setattr("holdfast.workspace.snapshots.scan_index._COARSE_MARGIN_NS", -(10**12))

@@ -38,7 +38,9 @@ from tests.crash.shim import Fault, Kind, Mode
 from tests.workspace.trees import Gardener, look, values
 
 from holdfast.errors import HoldfastError
-from holdfast.workspace import Plan, Workspace, exchange, index
+from holdfast.workspace import Plan, Workspace
+from holdfast.workspace.fs import exchange
+from holdfast.workspace.snapshots import scan_index
 
 ROOT = Path(__file__).parents[2]
 EACH = 35
@@ -334,7 +336,7 @@ def main() -> None:
     if arguments.by_links:
         exchange.exchange = lambda *_: False
     # What a copy of the tree holds is young; its times are as good as old ones, for nobody changes it.
-    index._MARGIN_NS = index._COARSE_MARGIN_NS = -(10**12)
+    scan_index._MARGIN_NS = scan_index._COARSE_MARGIN_NS = -(10**12)
     chance = random.Random(arguments.seed)
     with _place(arguments.power) as (directory, mount):
         story = make(directory, arguments.seed, arguments.each, mount, arguments.neighbour)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import ContentsDamaged
 from holdfast.workspace import Contents
-from holdfast.workspace.refs import Ref, ref_of
+from holdfast.workspace.contents.refs import Ref, ref_of
 
 
 def put(contents: Contents, *data: bytes) -> list[Ref]:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from holdfast.workspace import Workspace
-from holdfast.workspace.identity import Identity, Root
-from holdfast.workspace.restore import Restore
+from holdfast.workspace.fs.workspace_identity import Identity, Root
+from holdfast.workspace.restoring.restore import Restore
 
 
 def cut_off(workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import RestoreUndone
 from holdfast.workspace import Workspace
-from holdfast.workspace.restore import Restore
+from holdfast.workspace.restoring.restore import Restore
 
 
 @pytest.mark.parametrize("theirs", [False, True])

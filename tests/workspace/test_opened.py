@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace, opened
-from holdfast.workspace.batch import LARGE
+from holdfast.workspace import Workspace
+from holdfast.workspace.contents.batch import LARGE
+from holdfast.workspace.fs import lock_safe_open
 
 TAKE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 SHARE = """
@@ -32,8 +33,8 @@ WRITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('B
 def nothing_left() -> Iterator[None]:
     """What one test has locked is closed before the next."""
     yield
-    opened.close_unlocked()
-    assert opened._kept == {}
+    lock_safe_open.close_unlocked()
+    assert lock_safe_open._kept == {}
 
 
 def refused(code: str, path: Path) -> bool:
@@ -51,7 +52,7 @@ def test_the_program_keeps_its_locks(
 ) -> None:
     """POSIX takes them from a process that closes any descriptor of the file."""
     if not asks:
-        monkeypatch.setattr(opened, "_GETLK", None)
+        monkeypatch.setattr(lock_safe_open, "_GETLK", None)
     path = root / "data"
     path.write_bytes(bytes(size))
     fd = os.open(path, flags)
@@ -108,7 +109,7 @@ def test_what_only_others_have_locked_is_closed(root: Path, workspace: Workspace
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
         workspace.snapshot()
-        assert opened._kept == {}
+        assert lock_safe_open._kept == {}
         other.communicate()
 
 
@@ -124,10 +125,10 @@ def test_of_a_locked_file_one_descriptor_is_kept(root: Path, workspace: Workspac
             file.flush()
             ref = dict(workspace.tree(workspace.snapshot().id).walk())[b"data"].ref
             assert workspace.contents.read(ref) == text
-            assert len(opened._kept) == 1
+            assert len(lock_safe_open._kept) == 1
         fcntl.lockf(file, fcntl.LOCK_UN)
     workspace.snapshot()
-    assert opened._kept == {}
+    assert lock_safe_open._kept == {}
 
 
 def test_a_file_is_not_read_through_a_descriptor_of_the_program(
@@ -172,9 +173,9 @@ def test_where_the_descriptors_cannot_be_listed(
     root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without /proc files are read all the same."""
-    monkeypatch.setattr(opened, "_LISTED", str(root / "missing"))
-    for getlk in (opened._GETLK, None):
-        monkeypatch.setattr(opened, "_GETLK", getlk)
+    monkeypatch.setattr(lock_safe_open, "_LISTED", str(root / "missing"))
+    for getlk in (lock_safe_open._GETLK, None):
+        monkeypatch.setattr(lock_safe_open, "_GETLK", getlk)
         (root / "file").write_text("kelp")
         assert workspace.snapshot().files == 1
 

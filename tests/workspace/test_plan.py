@@ -11,7 +11,7 @@ from tests.workspace.trees import look, values
 
 from holdfast.errors import BadWorkspace, ContentsDamaged
 from holdfast.workspace import Plan, Why, Workspace
-from holdfast.workspace.plan import Planner
+from holdfast.workspace.restoring.restore_plan import Planner
 
 Edit = Callable[[Path], object]
 
@@ -201,7 +201,7 @@ def test_a_second_look_is_taken_if_it_matters(
     root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, touched: str | None
 ) -> None:
     """A plan of a moment ago is carried out as it is, unless a path that it touches is another now."""
-    monkeypatch.setattr("holdfast.workspace.index._MARGIN_NS", -(10**12))
+    monkeypatch.setattr("holdfast.workspace.snapshots.scan_index._MARGIN_NS", -(10**12))
     found = plan(workspace, bad_run, nothing)
     if touched:
         (root / touched).write_text("mine")

@@ -9,7 +9,8 @@ import pytest
 from tests.workspace.races import Race, following_links
 
 from holdfast.errors import RestoreUndone
-from holdfast.workspace import Plan, Workspace, exchange
+from holdfast.workspace import Plan, Workspace
+from holdfast.workspace.fs import exchange
 
 
 def test_nothing_outside_is_written(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from tests.workspace.repositories import IDENTITY, Seen, commit, git, look, make
 from holdfast.errors import GitBusy, GitError, GitFailed
 from holdfast.kernel.events import GitPosition
 from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, Repository
-from holdfast.workspace.git_locks import remove_stale
-from holdfast.workspace.git_plan import StashMove
-from holdfast.workspace.refs import Ref
-from holdfast.workspace.repository import NO_REPOSITORY
+from holdfast.workspace.contents.refs import Ref
+from holdfast.workspace.git.ref_plan import StashMove
+from holdfast.workspace.git.repository import NO_REPOSITORY
+from holdfast.workspace.git.stale_locks import remove_stale
 
 SAFE = {
     **os.environ,
@@ -725,7 +725,7 @@ def test_a_git_of_another_user_is_at_work(root: Path, repository: Repository) ->
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from holdfast.workspace.git_locks import remove_stale\n"
+        "from holdfast.workspace.git.stale_locks import remove_stale\n"
         "sys.stdin.readline()\n"
         "os.setgid(12346), os.setuid(12346)\n"
         "print(remove_stale(Path(sys.argv[1])))\n"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace, rescues
-from holdfast.workspace.restore import Restore
+from holdfast.workspace import Workspace
+from holdfast.workspace.restoring import rescues
+from holdfast.workspace.restoring.restore import Restore
 
 NAMES = "abcd"
 

@@ -13,9 +13,10 @@ from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
 from holdfast.store.sqlite import SqliteStore
-from holdfast.workspace import Workspace, coverage, scan
-from holdfast.workspace.batch import LARGE
-from holdfast.workspace.snapshot import needed
+from holdfast.workspace import Workspace
+from holdfast.workspace.contents.batch import LARGE
+from holdfast.workspace.snapshots import coverage, scan
+from holdfast.workspace.snapshots.snapshot import needed
 
 
 def reasons(workspace: Workspace) -> dict[bytes, str]:

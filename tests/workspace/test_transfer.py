@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreCorrupt, StoreError
-from holdfast.workspace.contents import Contents
-from holdfast.workspace.transfer import exporting, importing
+from holdfast.workspace.contents.content_store import Contents
+from holdfast.workspace.contents.transfer import exporting, importing
 
 
 def silent(done: int, total: int) -> None:

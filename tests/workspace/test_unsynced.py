@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.workspace import Plan, Workspace
-from holdfast.workspace.journal import Phase
-from holdfast.workspace.removal import Removal
+from holdfast.workspace.restoring.removal import Removal
+from holdfast.workspace.restoring.restore_journal import Phase
 
 COUNT = 8
 DIED = 9

@@ -13,14 +13,14 @@ import msgspec
 from holdfast import wiring
 from holdfast.cli import app
 from holdfast.cli.terminal import err, hear_warnings
-from holdfast.engine.reading import Reading
+from holdfast.engine.outside.reading import Reading
 from holdfast.errors import NotFound, RunNotFound
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.engine.files import Files
-    from holdfast.engine.records import LogEvent, RunInfo
+    from holdfast.engine.files.workspaces import Files
+    from holdfast.engine.outside.records import LogEvent, RunInfo
     from holdfast.store.sqlite import SqliteStore
 
 

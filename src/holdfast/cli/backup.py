@@ -174,7 +174,7 @@ def _source(file: str) -> Path:
 
 def _refuse_live(home: Path) -> None:
     """Raise StoreHeld while an owner, or a command that a dead one started, is alive."""
-    from holdfast.engine.lockfile import is_held
+    from holdfast.engine.processes.lock_file import is_held
 
     for lock in (*(home / "owners").glob("*.lock"), *(home / "commands").glob("*/*.lock")):
         if is_held(lock):

@@ -19,7 +19,7 @@ from holdfast.errors import BadInput
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.records import RunInfo
+    from holdfast.engine.outside.records import RunInfo
 
     _Type = click.ParamType[str]
 else:
@@ -129,7 +129,7 @@ class _OperationId(_FromStore):
         incomplete: str,
     ) -> Iterator[CompletionItem]:
         """Those that still stand, the newest first."""
-        from holdfast.operations.journal import log
+        from holdfast.operations.operation_log import log
 
         for one in log(opened.store, limit=_MOST):
             if one.stands and one.id.startswith(incomplete):

@@ -12,14 +12,14 @@ import msgspec
 from holdfast.cli.gates import GateView, decision_text
 from holdfast.cli.steps import HIDDEN, StepView
 from holdfast.clock import instant
-from holdfast.engine.inputs import input_of
+from holdfast.engine.outside.run_input import input_of
 from holdfast.errors import RunNotFound
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.records import RunInfo
+    from holdfast.engine.outside.records import RunInfo
     from holdfast.kernel.state import RunState, StepState
     from holdfast.redaction import Redactor
 

@@ -120,7 +120,7 @@ def _file(place: Place) -> Iterator[Check]:
 
 
 def _owners(opened: Opened) -> Iterator[Check]:
-    from holdfast.engine.ownership import is_alive
+    from holdfast.engine.ownership.owners import is_alive
 
     owners = opened.store.owners()
     alive = [owner for owner in owners if is_alive(opened.place.home, owner.id)]
@@ -129,7 +129,7 @@ def _owners(opened: Opened) -> Iterator[Check]:
 
 
 def _runs(opened: Opened) -> Iterator[Check]:
-    from holdfast.engine.reading import UNFINISHED
+    from holdfast.engine.outside.reading import UNFINISHED
 
     lost = [run.id for run in opened.reading.runs(status=UNFINISHED) if run.interrupted]
     if lost:
@@ -142,9 +142,9 @@ def _runs(opened: Opened) -> Iterator[Check]:
 
 def _operations(opened: Opened) -> Iterator[Check]:
     """Looking at a store does not finish what was cut off, so it is named here."""
-    from holdfast.operations import marks
+    from holdfast.operations import operation_locks
 
-    marked = set(marks.listed(opened.place.home))
+    marked = set(operation_locks.listed(opened.place.home))
     for row in opened.store.operations() if marked else ():
         if row.id in marked and row.status == "begun":
             way = "the next command that changes something finishes it, or takes it back"

@@ -11,7 +11,7 @@ from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, out, typed, wrap
 
 if TYPE_CHECKING:
-    from holdfast.operations.files import FilesBack
+    from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.repositories import GitBack
 
 _INDENT = 11
@@ -43,7 +43,7 @@ def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
     back what the run and somebody else changed."""
     if back is None:
         return
-    from holdfast.workspace.plan import Why
+    from holdfast.workspace.restoring.restore_plan import Why
 
     counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
     told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)

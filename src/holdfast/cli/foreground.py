@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.progress import Progress
     from holdfast.engine.engine import Engine
-    from holdfast.engine.run import Run
+    from holdfast.engine.runs.run import Run
 
 _ENDED = 0
 _RELEASED = 255  # no signal has this number

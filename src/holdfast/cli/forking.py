@@ -42,7 +42,7 @@ def fork_command(
     A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
     new run waits for `holdfast resume`.
     """
-    from holdfast.engine.steering import user
+    from holdfast.engine.outside.steering import user
     from holdfast.operations.forking import fork
 
     with access.open_to_execute() as (opened, engine):

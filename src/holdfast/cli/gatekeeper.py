@@ -15,7 +15,7 @@ from holdfast.cli.detail import Detail
 from holdfast.cli.gates import GateView
 from holdfast.cli.question import Question
 from holdfast.cli.terminal import clean, complain, err, say
-from holdfast.engine import steering
+from holdfast.engine.outside import steering
 from holdfast.errors import GateError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ _STAYS = "what is left is of runs that have not ended, of the newest, or what `h
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, in bytes.")
 def du_command(as_json: bool) -> None:
     """Show what the store takes on the disk: the log, what is saved of files, backups."""
-    from holdfast.operations.keeping import usage
+    from holdfast.operations.disk_usage import usage
 
     with access.open_to_execute(to_look=True) as (opened, engine):
         found = usage(engine, quota_of(opened.place))
@@ -65,13 +65,13 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
     longer be rewound with their files. The newest run keeps its own, and so does one of which your last
     operation can be undone. Waits until nobody saves files.
     """
-    from holdfast.operations import keeping
+    from holdfast.operations import disk_usage
     from holdfast.operations import quota as quotas
 
     with access.open_to_execute(to_look=dry_run) as (opened, engine):
         limit = quota_of(opened.place) if quota is None else int(quota * _MB)
         if dry_run:
-            count, excess = keeping.unneeded(engine), quotas.excess(engine, limit)
+            count, excess = disk_usage.unneeded(engine), quotas.excess(engine, limit)
             if as_json:
                 out.json({"unneeded": count, "over": excess.over, "forgotten": excess.runs})
             else:

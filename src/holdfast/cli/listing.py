@@ -15,8 +15,8 @@ from holdfast.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.reading import Reading
-    from holdfast.engine.records import RunInfo
+    from holdfast.engine.outside.reading import Reading
+    from holdfast.engine.outside.records import RunInfo
 
 STYLES = {
     "running": "cyan",

@@ -18,8 +18,8 @@ from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.reading import Reading
-    from holdfast.engine.records import LogLine, RunInfo
+    from holdfast.engine.outside.reading import Reading
+    from holdfast.engine.outside.records import LogLine, RunInfo
 
 _LOOK_EVERY_S = 0.05
 

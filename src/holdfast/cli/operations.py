@@ -11,7 +11,7 @@ from holdfast.cli import access, moments
 from holdfast.cli.terminal import Line, clean, out, pad, say
 
 if TYPE_CHECKING:
-    from holdfast.operations.journal import OperationInfo
+    from holdfast.operations.operation_log import OperationInfo
 
 
 @click.group("op")
@@ -28,7 +28,7 @@ def log(run: str | None, limit: int, as_json: bool) -> None:
 
     Those that still stand can be taken back: `holdfast undo OPERATION`.
     """
-    from holdfast.operations.journal import log as read_log
+    from holdfast.operations.operation_log import log as read_log
 
     with access.open_to_read() as opened:
         run_id = None if run is None else opened.reading.find(run)

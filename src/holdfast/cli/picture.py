@@ -11,7 +11,7 @@ from holdfast.cli.steps import StepView
 from holdfast.clock import microseconds
 
 if TYPE_CHECKING:
-    from holdfast.engine.records import LogEvent
+    from holdfast.engine.outside.records import LogEvent
 
 _TAIL_CHARS = 2000
 

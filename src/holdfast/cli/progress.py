@@ -22,7 +22,7 @@ from holdfast.cli.terminal import Line, Piece, clean, err, fit, out, say, split,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holdfast.engine.records import LogEvent
+    from holdfast.engine.outside.records import LogEvent
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FINAL_STEPS = 40  # so many steps a finished tree may have before completed ones are only counted
@@ -132,7 +132,7 @@ class LiveProgress(Progress):
     def go_on(self) -> None:
         from rich.live import Live
 
-        from holdfast.engine import step_output
+        from holdfast.engine.execution import step_output
 
         self._live = Live(
             get_renderable=self._drawn,

@@ -25,7 +25,7 @@ from holdfast.errors import NotFound
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.interpreter import Interpreters
-    from holdfast.engine.location import Location
+    from holdfast.engine.runs.code_location import Location
     from holdfast.kernel.events import Code
 
 USAGE = 2
@@ -178,8 +178,8 @@ def _pass_on(run_id: str, code: Code, interpreters: Interpreters, options: Optio
 def _resume(detail: Detail, location: Location, interpreters: Interpreters, options: Options) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
-    from holdfast.engine.code import own_process
-    from holdfast.engine.recovery import check_directory
+    from holdfast.engine.runs.code import own_process
+    from holdfast.engine.runs.recovery import check_directory
 
     code = location.now(detail.state.code)
     _pass_on(detail.info.id, code, interpreters, options)

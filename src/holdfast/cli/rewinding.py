@@ -62,7 +62,7 @@ def rewind_command(
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
     `before:ask#2` is the moment in which it began, with the files as it found them; `start` is before all.
     """
-    from holdfast.engine.steering import user
+    from holdfast.engine.outside.steering import user
     from holdfast.operations.rewinding import rewind
 
     with access.open_to_execute() as (opened, engine):

@@ -16,7 +16,7 @@ from holdfast.cli.foreground import execute
 from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
-from holdfast.engine.policy import check_files
+from holdfast.engine.execution.step_options import check_files
 from holdfast.errors import BadInput
 from holdfast.kernel.events import Effect
 from holdfast.kernel.state import ENDED
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.progress import Progress
     from holdfast.engine.engine import Engine
-    from holdfast.engine.run import Run
+    from holdfast.engine.runs.run import Run
 
 _DASHES = "holdfast.dashes"
 
@@ -148,11 +148,11 @@ def _run_function(
 def _run_program(
     command: target.Command, run_id: str | None, how: tuple[object, ...], quiet: bool, as_json: bool
 ) -> int:
-    from holdfast.engine.command import run_command as workflow
+    from holdfast.engine.primitives.command import run_command as workflow
     from holdfast.kernel.events import Code
 
     cwd = os.getcwd()
-    code = Code(command.line, "holdfast.engine.command", argv=command.argv, cwd=cwd)
+    code = Code(command.line, "holdfast.engine.primitives.command", argv=command.argv, cwd=cwd)
     progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
     with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
         opened,

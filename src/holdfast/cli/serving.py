@@ -38,7 +38,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
     from holdfast.cli.interpreter import Interpreters
     from holdfast.cli.terminal import say
     from holdfast.cli.workers import Workers
-    from holdfast.engine.serving import Service
+    from holdfast.engine.runs.serving import Service
 
     stop = threading.Event()
     with (
@@ -164,7 +164,7 @@ def _is_unnamed(error: BaseException | None, detail: Detail) -> bool:
 
 def _exit_code(status: str, error: BaseException | None) -> int:
     """What `resume` of that run alone would end with; 0 if it waits, which is not for a program to end."""
-    from holdfast.engine.serving import EndedElsewhere
+    from holdfast.engine.runs.serving import EndedElsewhere
 
     if status in ("failed", "cancelled"):
         return FAILED

@@ -29,8 +29,8 @@ def settle_command(
     """
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")
-    from holdfast.engine.settling import settle
-    from holdfast.engine.steering import user
+    from holdfast.engine.outside.settling import settle
+    from holdfast.engine.outside.steering import user
 
     outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
     value: Any = None if done is None else parameters.value(done)

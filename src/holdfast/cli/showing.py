@@ -25,7 +25,7 @@ from holdfast.kernel.state import ENDED
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.gates import GateView
-    from holdfast.engine.records import LogEvent
+    from holdfast.engine.outside.records import LogEvent
 
 _RESULT_CHARS = 4000
 _RESULT_LINES = 8  # on a terminal

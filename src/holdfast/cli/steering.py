@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access, parameters
 from holdfast.cli.detail import Detail
 from holdfast.cli.terminal import clean, complain, out, say, typed
-from holdfast.engine import steering
+from holdfast.engine.outside import steering
 from holdfast.errors import GateError, NeedsAttention, Refused
 from holdfast.kernel.state import ENDED
 
@@ -308,7 +308,7 @@ def _going_on(opened: Opened, run_id: str, here: bool = False) -> str:
 
 
 def _anybody_lives(opened: Opened) -> bool:
-    from holdfast.engine.ownership import is_alive
+    from holdfast.engine.ownership.owners import is_alive
 
     return any(is_alive(opened.place.home, owner.id) for owner in opened.store.owners())
 

@@ -136,7 +136,7 @@ def load(function: Function) -> Any:
     yet."""
     import gc
 
-    from holdfast.engine import code as codes
+    from holdfast.engine.runs import code as codes
 
     codes.own_process()
     gc.enable()

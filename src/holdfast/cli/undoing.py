@@ -49,8 +49,8 @@ def redo_command(no_files: bool, partial: bool, rerun_once: bool, dry_run: bool,
 
     `holdfast undo OPERATION` does the same for any other undo.
     """
-    from holdfast.engine.steering import user
-    from holdfast.operations.journal import last_undo_of
+    from holdfast.engine.outside.steering import user
+    from holdfast.operations.operation_log import last_undo_of
 
     _undo(lambda store: last_undo_of(store, user()).id, no_files, partial, rerun_once, dry_run, as_json)
 
@@ -63,7 +63,7 @@ def _undo(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from holdfast.engine.steering import user
+    from holdfast.engine.outside.steering import user
     from holdfast.operations.undoing import undo
 
     with access.open_to_execute() as (opened, engine):

@@ -22,7 +22,7 @@ from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
-    from holdfast.engine.records import LogEvent, RunInfo
+    from holdfast.engine.outside.records import LogEvent, RunInfo
 
 _LOOK_EVERY_S = 0.05
 _OWNER_EVERY_S = 0.5

@@ -21,8 +21,8 @@ from holdfast.cli.stopping import INTERRUPTED, SIGNALS
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.engine.loaded_files import LoadedFiles
-    from holdfast.engine.serving import OnTaken
+    from holdfast.engine.runs.loaded_files import LoadedFiles
+    from holdfast.engine.runs.serving import OnTaken
 
 PROTOCOL = 1
 """Raised when requests or answers change: two that do not agree do not work together."""
@@ -94,7 +94,7 @@ class Worker:
             thread.start()
 
     def _resume(self, number: int, run_id: str) -> None:
-        from holdfast.engine.serving import take
+        from holdfast.engine.runs.serving import take
         from holdfast.errors import RunNotFound
 
         error: BaseException | None
@@ -143,8 +143,8 @@ def main() -> None:
     # thread is started: what a thread starts must not inherit blocked signals.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    from holdfast.engine.code import own_process
-    from holdfast.engine.loaded_files import LoadedFiles
+    from holdfast.engine.runs.code import own_process
+    from holdfast.engine.runs.loaded_files import LoadedFiles
     from holdfast.errors import HoldfastError
 
     descriptor, home, directory = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast import errors
 from holdfast.cli.interpreter import Interpreters
 from holdfast.cli.stopping import SIGNALS
-from holdfast.engine.recovery import check_directory
-from holdfast.engine.serving import EndedElsewhere
+from holdfast.engine.runs.recovery import check_directory
+from holdfast.engine.runs.serving import EndedElsewhere
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.engine.location import Location
+    from holdfast.engine.runs.code_location import Location
     from holdfast.kernel.events import Code
 
 _IDLE = 4

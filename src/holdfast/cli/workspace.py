@@ -14,7 +14,7 @@ from holdfast.cli.terminal import Line, clean, out
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
-    from holdfast.operations.keeping import Coverage
+    from holdfast.operations.disk_usage import Coverage
 
 _MOST = 40
 
@@ -29,7 +29,7 @@ def workspace_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
-    from holdfast.operations.keeping import coverage
+    from holdfast.operations.disk_usage import coverage
 
     with access.open_files() as files:
         found = coverage(files)
@@ -71,10 +71,10 @@ def verify(as_json: bool) -> None:
 
     Exits with 8 if anything is damaged or missing.
     """
-    from holdfast.operations import keeping
+    from holdfast.operations import disk_usage
 
     with access.open_to_execute(to_look=True) as (_, engine):
-        bad = keeping.verify(engine)
+        bad = disk_usage.verify(engine)
         held = engine.files.contents.du()
     if as_json:
         out.json({"contents": held.packed + held.large, "damaged": bad})
@@ -101,7 +101,7 @@ def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, 
     what was rescued changes only those files; one of an attempt that was taken back, what that had done,
     unless --only names others.
     """
-    from holdfast.engine.steering import user
+    from holdfast.engine.outside.steering import user
     from holdfast.operations.restoring import restore as put_back
 
     with access.open_to_execute() as (_, engine):

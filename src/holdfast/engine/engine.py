@@ -15,27 +15,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.engine import code as codes
-from holdfast.engine import launching, recovery, step_output
-from holdfast.engine.ancestry import Ancestry
-from holdfast.engine.arguments import own_copies
-from holdfast.engine.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
-from holdfast.engine.execution import Execution
-from holdfast.engine.files import Files
-from holdfast.engine.flusher import Flusher
-from holdfast.engine.follower import Follower
-from holdfast.engine.heart import Heart
-from holdfast.engine.lifecycle import in_one_piece
-from holdfast.engine.location import Location
-from holdfast.engine.loopthread import LoopThread
-from holdfast.engine.missing import missing
-from holdfast.engine.ownership import Owner
-from holdfast.engine.records import LogEvent
-from holdfast.engine.run import Run, in_loop, resumable, warn_if_unasked
-from holdfast.engine.teller import Teller
-from holdfast.engine.turns import Turns
-from holdfast.engine.unreleased import Unreleased
-from holdfast.engine.workflow import WorkflowBase
+from holdfast.engine.execution import step_output
+from holdfast.engine.execution.arguments import own_copies
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.flusher import Flusher
+from holdfast.engine.files.workspaces import Files
+from holdfast.engine.outside.event_callback import Teller
+from holdfast.engine.outside.records import LogEvent
+from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.ownership.claim_locks import Turns
+from holdfast.engine.ownership.heartbeat import Heart
+from holdfast.engine.ownership.owners import Owner
+from holdfast.engine.ownership.unreleased import Unreleased
+from holdfast.engine.runs import code as codes
+from holdfast.engine.runs import launching, recovery
+from holdfast.engine.runs.ancestry import Ancestry
+from holdfast.engine.runs.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.code_location import Location
+from holdfast.engine.runs.follower import Follower
+from holdfast.engine.runs.lifecycle import in_one_piece
+from holdfast.engine.runs.loop_thread import LoopThread
+from holdfast.engine.runs.run import Run, in_loop, resumable, warn_if_unasked
+from holdfast.engine.runs.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
@@ -45,8 +46,8 @@ from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
 
 if TYPE_CHECKING:
-    from holdfast.engine.mailbox import Mailbox
-    from holdfast.engine.workflow import AsyncWorkflow, Workflow
+    from holdfast.engine.execution.mailbox import Mailbox
+    from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
 
@@ -306,7 +307,7 @@ class Engine:
         """The mailbox of the running loop."""
         import asyncio
 
-        from holdfast.engine.mailbox import Mailbox
+        from holdfast.engine.execution.mailbox import Mailbox
 
         loop = asyncio.get_running_loop()
         box = self._mailboxes.get(id(loop))

@@ -22,8 +22,16 @@ import msgspec
 
 from holdfast.errors import CodeNotFound, NotStorable
 
-_aliases: dict[str, str] = {}
-_recorded: dict[str, str] = {}
+_recorded: dict[str, str] = {
+    "holdfast.engine.outside.records": "holdfast.engine.records",
+    "holdfast.engine.primitives.command": "holdfast.engine.command",
+    "holdfast.engine.primitives.gates": "holdfast.engine.gates",
+    "holdfast.operations.operation_files": "holdfast.operations.files",
+    "holdfast.operations.operation_log": "holdfast.operations.journal",
+}
+"""Module → the name under which its classes are recorded. Classes of ours keep the one that they had first:
+another one would change the digests of arguments in old histories."""
+_aliases: dict[str, str] = {recorded: actual for actual, recorded in _recorded.items()}
 
 Alias = tuple[str, str]
 _here: ContextVar[Alias | None] = ContextVar("holdfast_alias", default=None)

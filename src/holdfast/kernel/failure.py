@@ -16,14 +16,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.errors import HoldfastError, NotStorable, StepError
-from holdfast.kernel import classes, codec, kept, validation
+from holdfast.kernel import classes, codec, stand_ins, validation
 from holdfast.kernel.encoded import Redacting, redacted
 from holdfast.kernel.events import NOTHING, Failure
 
 _STEP_MARK: Final = "__holdfast_step__"
 """An attribute that the engine sets on an error to know which step raised it; not part of the error."""
 
-_KEPT: Final = kept.__name__.encode()
+_KEPT: Final = stand_ins.__name__.encode()
 _TEXT_LIMIT: Final = 16_000
 _TRACEBACK_LIMIT: Final = 8_000
 _INNER_LIMIT: Final = 2_000
@@ -224,7 +224,7 @@ class _Parts:
             try:
                 data = codec.encode(value)
             except NotStorable:
-                data = codec.encode(kept.reduce(value, codec.encode))
+                data = codec.encode(stand_ins.reduce(value, codec.encode))
             redactor = self._taking.redactor
             return msgspec.Raw(data if redactor is None else redacted(data, redactor, name))
         except Exception:

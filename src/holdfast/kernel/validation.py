@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from holdfast.kernel.kept import KeptObject
+from holdfast.kernel.stand_ins import KeptObject
 
 
 def is_validation_error(cls: type) -> bool:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.clock import instant, microseconds
-from holdfast.engine.lockfile import held
-from holdfast.engine.ownership import is_alive
+from holdfast.engine.ownership.owners import is_alive
+from holdfast.engine.processes.lock_file import held
 from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.kernel import events as e
 from holdfast.project import explained

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.errors import Refused
-from holdfast.operations import files, points
+from holdfast.operations import operation_files, points
 from holdfast.operations.holding import load
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.workspace.beneath import shown
-from holdfast.workspace.changes import NO_TEXT
+from holdfast.workspace.fs.beneath import shown
+from holdfast.workspace.snapshots.changes import NO_TEXT
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -89,8 +89,8 @@ def _moment(engine: Engine, run_id: str, state: RunState, workspace: Workspace, 
         return workspace.snapshot().id, "the files on the disk"
     point = points.resolve(engine.store, run_id, state, text)
     refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}")
-    saved = files.point_of(run_id, state, point)
-    taken = files.described(saved)
+    saved = operation_files.point_of(run_id, state, point)
+    taken = operation_files.described(saved)
     asked = point.name if text != points.START else "the start"
     if taken in (f"at {asked}", f"after {asked}", asked.replace(points.BEFORE, "before ")):
         return saved.snapshot, taken

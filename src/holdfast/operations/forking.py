@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.engine.files import mark_of
-from holdfast.engine.missing import missing
+from holdfast.engine.files.workspaces import mark_of
+from holdfast.engine.outside.unknown_run import missing
 from holdfast.errors import BadWorkspace, RunArchived, RunExists, StoreInDoubt, told
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
-from holdfast.operations import files as file_points
+from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
 from holdfast.operations.repeats import once_steps

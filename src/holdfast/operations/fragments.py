@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.kernel import events as e
-from holdfast.workspace.listing import Entry
+from holdfast.workspace.snapshots.listing import Entry
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Tree, Workspace
-    from holdfast.workspace.editing import Edits
-    from holdfast.workspace.snapshot import State
+    from holdfast.workspace.snapshots.snapshot import State
+    from holdfast.workspace.snapshots.snapshot_edit import Edits
 
 
 class Fitted(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.engine.missing import missing
-from holdfast.engine.ownership import is_alive
-from holdfast.engine.remains import last_seen_us, seen_alive_us
-from holdfast.engine.unreleased import is_held
+from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.ownership.dead_owner import last_seen_us, seen_alive_us
+from holdfast.engine.ownership.owners import is_alive
+from holdfast.engine.ownership.unreleased import is_held
 from holdfast.errors import RunHeld
 from holdfast.kernel.evolve import fold
 

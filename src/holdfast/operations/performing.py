@@ -23,8 +23,8 @@ from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.operation import KIND, OperationState, stream_of
 from holdfast.kernel.state import RunState
-from holdfast.operations import files, marks
-from holdfast.operations.files import FilesBack, Going
+from holdfast.operations import operation_files, operation_locks
+from holdfast.operations.operation_files import FilesBack, Going
 from holdfast.operations.repositories import GitBack
 from holdfast.store.port import Append, Decision, NewEvent, Recorded, Source, new_event
 
@@ -67,7 +67,7 @@ def perform(
             stages += [*going.stages, going.applied(now, now)]
         written = complete(engine, operation, stages, begun.run, state, command, going)
         return Performed.of(operation, going) if written else None
-    with marks.made(engine.home, operation) as mark:
+    with operation_locks.made(engine.home, operation) as mark:
         try:
             write(engine, operation, [begun, *going.stages])
         except StoreInDoubt as error:
@@ -198,7 +198,7 @@ def complete(
             if going is not None and going.point and isinstance(moved, e.Rewound):
                 after = next(one.after for one in stages if isinstance(one, e.FilesApplied))
                 git = next((one.after for one in stages if isinstance(one, e.GitApplied)), None)
-                found = files.came_back(going, after, moved.generation, git)
+                found = operation_files.came_back(going, after, moved.generation, git)
             events[:] = [new_event(one, at) for one in (*left, moved, *found)]
             ends.append(e.StateApplied(state.generation, moved.generation))
             epoch = moved.epoch

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
-from holdfast.operations.keeping import counted_bytes, named, sweep
+from holdfast.operations.disk_usage import counted_bytes, named, sweep
 from holdfast.sizes import amount
 from holdfast.store.port import Decision, Recorded, new_event
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from holdfast.engine import code as codes
-from holdfast.engine import step as steps
-from holdfast.engine.control import Control
-from holdfast.engine.execution import Execution
-from holdfast.engine.perform import Outcome
-from holdfast.engine.recovery import load_code
-from holdfast.engine.scope import Scope, current
+from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.perform import Outcome
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.primitives import step as steps
+from holdfast.engine.runs import code as codes
+from holdfast.engine.runs.recovery import load_code
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
 from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.identity import Counters
 from holdfast.operations.holding import load
 
 if TYPE_CHECKING:
-    from holdfast.engine.delivery import Turn
     from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.delivery import Turn
     from holdfast.kernel.commands import Command
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Append, NewEvent
@@ -206,7 +206,7 @@ def _play(
 async def _play_async(
     engine: Engine, run_id: str, state: RunState, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> _Playback:
-    from holdfast.engine.task_factory import install_task_factory
+    from holdfast.engine.execution.task_factory import install_task_factory
 
     install_task_factory(asyncio.get_running_loop())
     playback = _Playback(engine, run_id, state, is_async=True)

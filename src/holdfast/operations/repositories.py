@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.windows import left_at, position_of, repository_of
+from holdfast.engine.files.file_windows import left_at, position_of, repository_of
 from holdfast.errors import Pushed, Refused, WorkspaceError
 from holdfast.kernel import events as e
-from holdfast.kernel.files import git_gaps, last_git
+from holdfast.kernel.file_history import git_gaps, last_git
 from holdfast.kernel.operation import OperationState
 from holdfast.operations.holding import Dead
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
     from holdfast.workspace import Workspace
-    from holdfast.workspace.git_plan import GitPlan
-    from holdfast.workspace.repository import GitMoved, Repository
+    from holdfast.workspace.git.ref_plan import GitPlan
+    from holdfast.workspace.git.repository import GitMoved, Repository
 
 
 class GitMove(msgspec.Struct, frozen=True):

@@ -10,14 +10,14 @@ import msgspec
 
 from holdfast.errors import BadInput, SnapshotNotFound
 from holdfast.kernel import events as e
-from holdfast.kernel.files import last
+from holdfast.kernel.file_history import last
 from holdfast.kernel.operation import fold, stream_of
 from holdfast.operations import fragments
-from holdfast.operations.files import FilesBack, Going, alone, refuse_pattern
+from holdfast.operations.cut_off import make_way
+from holdfast.operations.disk_usage import named, permitted
 from holdfast.operations.holding import load
-from holdfast.operations.keeping import named, permitted
+from holdfast.operations.operation_files import FilesBack, Going, alone, refuse_pattern
 from holdfast.operations.performing import perform
-from holdfast.operations.recovery import make_way
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.engine.ownership import bury
+from holdfast.engine.ownership.owners import bury
 from holdfast.errors import BadInput, OnceAgain
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.operations import points
-from holdfast.operations.files import FilesBack, point_of, refuse_pattern, to_point
+from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.operation_files import FilesBack, point_of, refuse_pattern, to_point
 from holdfast.operations.performing import perform
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.recovery import make_way
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 

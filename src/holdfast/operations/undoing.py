@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.ownership import bury
+from holdfast.engine.ownership.owners import bury
 from holdfast.errors import BadInput, OnceAgain, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.generations import again_if_restored
-from holdfast.operations import journal
-from holdfast.operations.files import FilesBack, to_before
+from holdfast.operations import operation_log
+from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.operation_files import FilesBack, to_before
 from holdfast.operations.performing import perform
 from holdfast.operations.points import UNSEEN
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.recovery import make_way
 from holdfast.operations.repeats import once_steps, refuse_live_children
 from holdfast.operations.repositories import GitBack
 
@@ -67,18 +67,22 @@ def undo(
     Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
     kept any more; `RunHeld`, `OnceAgain`.
     """
-    row = journal.last_of(engine.store, by) if operation is None else journal.find(engine.store, operation)
+    row = (
+        operation_log.last_of(engine.store, by)
+        if operation is None
+        else operation_log.find(engine.store, operation)
+    )
     if not dry_run:
         make_way(engine, row.run)
-        row = journal.find(engine.store, row.id)
-    undone = journal.state_of(engine.store, row.id)
+        row = operation_log.find(engine.store, row.id)
+    undone = operation_log.state_of(engine.store, row.id)
     if not files and row.opened < 0:
         raise BadInput(f"operation {row.id} moved nothing but files: leave --no-files out")
     while True:
         state = load(engine, row.run)
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
-        elif row.status != "done" or not journal.stands(engine.store, row):
+        elif row.status != "done" or not operation_log.stands(engine.store, row):
             raise Refused(f"operation {row.id} has nothing that could be taken back")
         if files and undone.planned is not None:
             what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"

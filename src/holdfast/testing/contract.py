@@ -51,7 +51,7 @@ from holdfast.testing.histories import (
     together,
     whole_feed,
 )
-from holdfast.testing.reading import ReadingContract
+from holdfast.testing.reader_contract import ReadingContract
 
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 

@@ -14,22 +14,24 @@ from pathlib import Path
 
 from holdfast.errors import ContentsDamaged, RestoreUndone, WorkspaceError
 from holdfast.project import LARGEST_IGNORED, checked_workspace
-from holdfast.workspace import beneath, changes, editing, index, snapshot, storage
-from holdfast.workspace.changes import Change
-from holdfast.workspace.contents import Contents
-from holdfast.workspace.coverage import Coverage
-from holdfast.workspace.editing import NO_EDITS, Edits
-from holdfast.workspace.identity import Identity
-from holdfast.workspace.index import Index, Sightings, signature
-from holdfast.workspace.journal import JournalFile, Phase
-from holdfast.workspace.listing import Entry
-from holdfast.workspace.moves import journal_of
-from holdfast.workspace.plan import Kept, Plan, Planner, Why
-from holdfast.workspace.refs import Ref
-from holdfast.workspace.rescues import Rescues
-from holdfast.workspace.restore import Disturbed, Restore, Rewritten
-from holdfast.workspace.scan import Progress, Scan
-from holdfast.workspace.snapshot import Snapshot, Tree
+from holdfast.workspace.contents import store_files
+from holdfast.workspace.contents.content_store import Contents
+from holdfast.workspace.contents.refs import Ref
+from holdfast.workspace.fs import beneath
+from holdfast.workspace.fs.workspace_identity import Identity
+from holdfast.workspace.restoring.moves import journal_of
+from holdfast.workspace.restoring.rescues import Rescues
+from holdfast.workspace.restoring.restore import Disturbed, Restore, Rewritten
+from holdfast.workspace.restoring.restore_journal import JournalFile, Phase
+from holdfast.workspace.restoring.restore_plan import Kept, Plan, Planner, Why
+from holdfast.workspace.snapshots import changes, scan_index, snapshot, snapshot_edit
+from holdfast.workspace.snapshots.changes import Change
+from holdfast.workspace.snapshots.coverage import Coverage
+from holdfast.workspace.snapshots.listing import Entry
+from holdfast.workspace.snapshots.scan import Progress, Scan
+from holdfast.workspace.snapshots.scan_index import Index, Sightings, signature
+from holdfast.workspace.snapshots.snapshot import Snapshot, Tree
+from holdfast.workspace.snapshots.snapshot_edit import NO_EDITS, Edits
 
 _MOMENT_S = 10.0
 _ATTEMPTS = 3
@@ -120,7 +122,10 @@ class Workspace:
         root = os.fsencode(self.root)
         began = time.monotonic()
         generation = self.contents.generation
-        old, self._index = self._index or index.load(self._index_path), None  # a scan that fails spoils it
+        old, self._index = (
+            self._index or scan_index.load(self._index_path),
+            None,
+        )  # a scan that fails spoils it
         known = None
         if old is not None and (old.generation != generation or Ref(old.snapshot) not in self.contents):
             known = self.contents.here
@@ -140,9 +145,9 @@ class Workspace:
         except OSError as exc:
             raise WorkspaceError(f"the workspace {self.root} cannot be read ({exc.strerror or exc})") from exc
         if seen.fresh or old is None:
-            self._index = index.make(seen.root, generation, rules.digest, git_state, ref, seen.records)
-            with storage.errors_of(self._directory):
-                index.save(self._index_path, self._index)
+            self._index = scan_index.make(seen.root, generation, rules.digest, git_state, ref, seen.records)
+            with store_files.errors_of(self._directory):
+                scan_index.save(self._index_path, self._index)
         else:
             self._index = old
         self._seen = Sightings(self._index, began)
@@ -150,7 +155,7 @@ class Workspace:
 
     def nested_repositories(self) -> list[bytes]:
         """The directories of git repositories beneath the root, as the last snapshot saw them."""
-        seen = self._index or index.load(self._index_path)
+        seen = self._index or scan_index.load(self._index_path)
         records = () if seen is None else seen.records
         return [record.path for record in records if record.path and b".git" in record.uncovered]
 
@@ -174,13 +179,13 @@ class Workspace:
 
     def edited(self, base: str, edits: Edits) -> str:
         """A snapshot that is `base` but for `edits`."""
-        return editing.edited(self.contents, self.tree(base), edits, self.tree(base))
+        return snapshot_edit.edited(self.contents, self.tree(base), edits, self.tree(base))
 
     def outcome(self, to: str, left: str, now: str, only: Sequence[str] = (), *, theirs: bool = False) -> str:
         """What the files would be after such a plan, had they been `now`."""
         plan = self._plan(to, left, now, tuple(only), theirs)
         edits = {action.path: action.after for action in plan.actions}
-        return editing.edited(self.contents, self.tree(now), edits, self.tree(to))
+        return snapshot_edit.edited(self.contents, self.tree(now), edits, self.tree(to))
 
     def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
         """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
@@ -192,7 +197,7 @@ class Workspace:
                 for change in changes.between(self.tree(base), self.tree(now))
                 if is_ours(change.path, self._status(change.path))
             }
-            left = editing.edited(self.contents, self.tree(base), ours, self.tree(now))
+            left = snapshot_edit.edited(self.contents, self.tree(base), ours, self.tree(now))
             return Divided(left, now)
 
     def _status(self, path: bytes) -> os.stat_result | None:
@@ -222,7 +227,7 @@ class Workspace:
             now = self.snapshot().id
             if theirs or not yours:
                 return self._plan(to, left, now, tuple(only), theirs)
-            kept = editing.edited(self.contents, self.tree(to), yours, self.tree(now))
+            kept = snapshot_edit.edited(self.contents, self.tree(to), yours, self.tree(now))
             return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours))
 
     def _plan(
@@ -268,7 +273,9 @@ class Workspace:
     def _snapshot_with(self, plan: Plan) -> str:
         """A snapshot for which all files that a plan would take away are read, whatever their times say."""
         assert self._index is not None, "a snapshot was just taken"
-        index.distrust(self._index, (one.path for one in plan.actions if one.before and one.before.is_file))
+        scan_index.distrust(
+            self._index, (one.path for one in plan.actions if one.before and one.before.is_file)
+        )
         return self._snapshot().id
 
     def _apply(self, plan: Plan, partial: bool) -> Restored:
@@ -299,7 +306,7 @@ class Workspace:
         if done == plan.actions and not plan.kept and not plan.only:
             return plan.to
         edits = {action.path: action.after for action in done}
-        return editing.edited(self.contents, self.tree(plan.now), edits, self.tree(plan.to))
+        return snapshot_edit.edited(self.contents, self.tree(plan.now), edits, self.tree(plan.to))
 
     def _is_still(self, plan: Plan) -> bool:
         """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
@@ -381,7 +388,7 @@ class Workspace:
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
         """No other process restores or looks at these files."""
-        with self._mutex, storage.locked(self._lock_path, fcntl.LOCK_EX):
+        with self._mutex, store_files.locked(self._lock_path, fcntl.LOCK_EX):
             yield
 
     @contextmanager
@@ -389,7 +396,7 @@ class Workspace:
         """No restore runs, and none is left half done."""
         with self._mutex:
             while True:
-                with storage.locked(self._lock_path, fcntl.LOCK_SH):
+                with store_files.locked(self._lock_path, fcntl.LOCK_SH):
                     if not self._journal.exists():
                         yield
                         return
@@ -399,9 +406,9 @@ class Workspace:
 
     def try_to_work(self, until: ExitStack) -> bool:
         """Be the only one who works on these files until the stack is closed; False if somebody else does."""
-        with storage.errors_of(self._directory), ExitStack() as stack:
+        with store_files.errors_of(self._directory), ExitStack() as stack:
             try:
-                stack.enter_context(storage.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                stack.enter_context(store_files.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
             except BlockingIOError:
                 return False
             self._work_path.write_text(str(os.getpid()))

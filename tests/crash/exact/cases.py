@@ -20,7 +20,7 @@ from tests.crash.oracle.programs import Node, Program
 from tests.crash.oracle.witness import here, see
 
 from holdfast import idempotency_key
-from holdfast.engine.scope import current
+from holdfast.engine.execution.scope import current
 
 R = TypeVar("R")
 

@@ -16,7 +16,7 @@ def _nothing() -> None:
 
 def _swap() -> None:
     """A replay delivers recorded outcomes in another order: each pair of neighbours is exchanged."""
-    from holdfast.engine.delivery import Delivery
+    from holdfast.engine.execution.delivery import Delivery
 
     load = Delivery._load
 

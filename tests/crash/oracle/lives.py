@@ -271,7 +271,7 @@ def _live(plan: Plan) -> None:
 
 def _shorten_patience() -> None:
     with contextlib.suppress(ImportError):
-        from holdfast.engine import delivery  # type: ignore[attr-defined]
+        from holdfast.engine.execution import delivery  # type: ignore[attr-defined]
 
         if hasattr(delivery, "PATIENCE_S"):
             delivery.PATIENCE_S = ENGINE_PATIENCE_S

@@ -11,7 +11,7 @@ from tests.crash.oracle.programs import Node
 from tests.crash.oracle.witness import here
 
 from holdfast import NOT_DONE, Retry, idempotency_key, step
-from holdfast.engine.scope import current
+from holdfast.engine.execution.scope import current
 
 SCALE = 1.0
 """How long the bodies of this life take, relative to others."""

@@ -21,7 +21,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.scope import Scope, current
+from holdfast.engine.execution.scope import Scope, current
 
 
 class Witness:

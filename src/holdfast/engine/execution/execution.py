@@ -1,0 +1,657 @@
+"""A run being executed by this process: its state, and the way its events go to the store.
+
+Invariant: the state in memory is never behind what was acknowledged, and nobody is told of
+anything that is not. Only the owner's process has an execution, and its epoch fences it off from
+the day another owner takes the run.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.delivery import Delivery, Turn
+from holdfast.engine.execution.inbox import HEARD, Hearing
+from holdfast.engine.execution.parking import Parked, Waiting
+from holdfast.engine.execution.scope import InsideStep, current
+from holdfast.engine.execution.unawaited import Unawaited
+from holdfast.errors import (
+    BadInput,
+    DivergenceError,
+    HoldfastError,
+    NeedsAttention,
+    OwnershipLost,
+    RunCancelled,
+    RunInterrupted,
+    RunPaused,
+    StoreCorrupt,
+    StoreError,
+)
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import evolve
+from holdfast.kernel.history import GATES
+from holdfast.kernel.identity import Counters, scope_of
+from holdfast.kernel.state import RunState, StepState
+from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.mailbox import Waiter
+    from holdfast.engine.execution.task_delivery import TaskDelivery
+    from holdfast.engine.execution.thread_delivery import ThreadDelivery
+
+
+_STEPS = ("step", "child", "command")
+_DONE = (c.RunStep, c.CompleteStep)
+_INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+class Birth:
+    """The first events of a run that nobody knows of before its result (`run()` without an id). Like a
+    step's beginning, they go to the log with the first thing that is recorded, or by themselves when
+    that takes long: one commit less for each run."""
+
+    __slots__ = ("append", "execution", "since", "taken")
+
+    in_root = False
+
+    def __init__(self, execution: Execution, append: Append) -> None:
+        self.execution = execution
+        self.append = append
+        self.since = execution.engine.clock.monotonic()
+        self.taken = False
+
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Write them alone, without waiting for the disk, if nobody has taken them."""
+        run = self.execution
+        with run.taking:
+            if not self.taken:
+                run.engine.store.append_soon(run.append((), durable=False), done)
+
+
+class OutcomeAppend(Append):
+    """An append that records an outcome which the code waits for."""
+
+    __slots__ = ("turn",)
+
+    turn: Turn
+
+
+class Execution:
+    """Thread-safe. One per run and process."""
+
+    plays_back = False
+    """Only the history is executed: no call does anything new."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        run_id: str,
+        state: RunState,
+        *,
+        is_async: bool,
+        birth: Append | None = None,
+    ) -> None:
+        self.engine = engine
+        self.id = run_id
+        self.state = state
+        state.code = engine.location.now(state.code)
+        self.epoch = state.epoch
+        self.claimed_at = state.version
+        """What is older was meant for those who had the run before."""
+        self.is_async = is_async
+        self.thread = threading.get_ident()
+        around = current.get()
+        self.around = around if isinstance(around, InsideStep) else None
+        """The step whose body runs this run, if any: they wait for each other."""
+        self.forced = False
+        """Taken from a live owner by force: what it left half done is taken the same way."""
+        self.robbed = False
+        """Taken from a live owner, which worked in it until a moment ago."""
+        self.keeps_until = 0
+        """Attempts of `workspace` steps up to this version of the log are not rolled back."""
+        self.mailbox = engine.mailbox() if is_async else None
+        self.control: Control | None = None
+        self.stopping = threading.Event()
+        """Set with `control`: whoever waits inside this run wakes up."""
+        self.on_stop: list[Callable[[], None]] = []
+        self.unordered: list[str] = []
+        """Branches of `asyncio.as_completed`, in a run that an older holdfast has begun."""
+        self._resumed = bool(state.steps)
+        self.hearing = Hearing(self)
+        self.keyed: dict[str, object] = {}
+        """Calls under way whose key the user chose: identity → call."""
+        self.patches: dict[str, bool] = {}
+        """What `patched` has said in this execution."""
+        self.under_way = 0
+        """Calls of an async run that are between their beginning and their record."""
+        self.unawaited = Unawaited()
+        self.steps_begun = 0
+        self.task_number = 0
+        """Of the last task that the code of an async run has made."""
+        self.begun = object()
+        """Another one with each body that begins and may change files."""
+        self.looked_after: object = self.begun
+        """The one whose body, and all before it, had ended when the files were last looked at; None if some
+        had not."""
+        self.looking = threading.Lock()
+        """Held from a look at the files until it is recorded: what other steps of the run look at and record
+        in between would count as somebody else's change."""
+        self.introduced = False
+        """Whether the follower has told it what was written before it was live."""
+        self.over = False
+        """The function has ended: no step begins any more, what is under way is let end."""
+        self.all_ended: Waiter | None = None
+        self.tasks_delivery: TaskDelivery | None = None
+        self.threads_delivery: ThreadDelivery | None = None
+        """The delivery of a run is one of these."""
+        self.delivery: Delivery = self._delivery()
+        self._old_keys: dict[str, list[str]] | None = None
+        self._keys_made: set[str] = set()
+        """Keys of the user's choice under which this execution has made a call."""
+        self.lock = threading.Lock()
+        """Of the state."""
+        self._fate = Fate()
+        self.taking = threading.Lock()
+        """Held while an intent is taken, and until it is queued if it goes alone: what says how the step
+        ended is always queued after it."""
+        self._riding: list[NewEvent] = []
+        """Recorded values and ended sleeps: they wait for the next append of this run."""
+        self._last_fired: e.TimerFired | None = None
+        """The last of `_riding`, if it is that."""
+        self.birth = None if birth is None else Birth(self, birth)
+        self._waiting: Waiting | None = None
+        self.checkpoint_every = engine.options.checkpoint_every
+        self._checkpoint_taken = ""
+        self._steps_done = 0 if not self.checkpoint_every else _count_done(state)
+
+    @property
+    def waiting(self) -> Waiting:
+        """Who waits in this run."""
+        if self._waiting is None:
+            with self.lock:
+                if self._waiting is None:
+                    self._waiting = Waiting(self)
+        return self._waiting
+
+    def _delivery(self) -> Delivery:
+        if self.is_async:
+            import asyncio
+
+            from holdfast.engine.execution.task_delivery import TaskDelivery
+
+            self.tasks_delivery = TaskDelivery(self, asyncio.get_running_loop())
+            return self.tasks_delivery
+        from holdfast.engine.execution.thread_delivery import ThreadDelivery
+
+        self.threads_delivery = ThreadDelivery(self)
+        return self.threads_delivery
+
+    # From command to events
+
+    def record(self, command: c.Command, at: int) -> list[NewEvent]:
+        """Decide and evolve: what the caller must append now."""
+        with self.lock:
+            return [new_event(event, at) for event in self._record(command, at)]
+
+    def _record(self, command: c.Command, at: int, *, sure: bool = True) -> Sequence[e.Event]:
+        state = self.state
+        events = decide(state, command)
+        if not sure:
+            self.hearing.doubt(events)
+        for event in events:
+            evolve(state, event, state.version, at)
+        if self.checkpoint_every and type(command) in _DONE:
+            self._steps_done += 1
+        return events
+
+    def note(self, command: c.Command, turn: Turn | None = None) -> None:
+        """Record without an append of its own: it rides with the next one, of whatever step. If it is an
+        outcome, `turn` has its place from here on."""
+        at = self.engine.clock.now_us()
+        with self.lock:
+            for event in self._record(command, at):
+                self._ride(event, at)
+            if turn is not None:
+                self.delivery.place(turn)
+
+    def _ride(self, event: e.Event, at: int) -> None:
+        """Timers that fire one after the other, those of code that polls, are one event."""
+        before, self._last_fired = self._last_fired, None
+        if type(event) is e.TimerFired:
+            self._last_fired = event
+            if before is not None and (before.scope, before.last + 1) == (event.scope, event.first):
+                self._riding.pop()
+                self._last_fired = event = msgspec.structs.replace(event, first=before.first)
+        self._riding.append(new_event(event, at))
+
+    def entry(
+        self,
+        commands: Sequence[c.Command],
+        *,
+        before: Sequence[NewEvent] = (),
+        durable: bool = True,
+        blobs: Sequence[tuple[str, bytes]] = (),
+        ends: str = "",
+    ) -> Append:
+        """The append of what these commands bring about now, after what was recorded before."""
+        at = self.engine.clock.now_us()
+        events = [*before, *(event for command in commands for event in self.record(command, at))]
+        return self.append(events, durable=durable, blobs=blobs, ends=ends)
+
+    def append(
+        self,
+        events: Sequence[NewEvent],
+        *,
+        durable: bool = True,
+        blobs: Sequence[tuple[str, bytes]] = (),
+        ends: str = "",
+        turn: Turn | None = None,
+    ) -> Append:
+        """`ends` is the call whose outcome it records, `turn` the one that waits for it."""
+        if ends and turn is None:
+            turn = self.delivery.turn(ends)
+        kind = Append if turn is None else OutcomeAppend
+        append = kind(
+            self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate
+        )
+        if turn is not None:
+            append.turn = turn  # type: ignore[attr-defined]
+        return append
+
+    def transact(
+        self,
+        make: Callable[[], Sequence[c.Command]],
+        blobs: Sequence[tuple[str, bytes]] = (),
+        *,
+        obey: bool = False,
+    ) -> None:
+        """Do what `make` says in the store's own transaction, when it has heard what others have written
+        before: a gate and what comes to it, for one, must not miss each other. Waits for the disk.
+
+        What it hears is obeyed when it is on the disk; with `obey`, for a run whose code does nothing any
+        more, at once: `make` sees what stops the run."""
+        store, hearing = self.engine.store, self.hearing
+        written: list[NewEvent] = []
+        doubts: set[str] = set()
+        requests: list[e.Event] = []
+
+        def decide_now(recorded: Sequence[Recorded]) -> Decision:
+            requests[:] = hearing.take_in(recorded, sure=False)
+            if obey:
+                hearing.obey(requests)
+            if any(map(hearing.is_taken, requests)):
+                raise OwnershipLost(self.id)
+            if self.control is not None and self.control.silent:
+                raise self.control.error
+            commands = make()
+            at = self.engine.clock.now_us()  # not before the moment that `make` went by
+            with self.lock:
+                written[:] = [
+                    new_event(event, at)
+                    for command in commands
+                    for event in self._record(command, at, sure=False)
+                ]
+            doubts.update(hearing.doubts())
+            return Decision(written, None, blobs)
+
+        try:
+            if self._riding or self.birth is not None:
+                riding = self.append(())  # goes first
+                store.append(riding)
+                self.engine.tell(riding)
+            after = self.state.version
+            version = store.command(self.id, decide_now, after=after, types=HEARD, fate=self._fate)
+        except Exception as error:
+            raise self.lose(error) from None
+        except BaseException as error:
+            self.interrupted(error)
+            raise
+        hearing.settle(doubts)
+        if not obey:
+            hearing.obey(requests)
+        told = Append(self.id, self.epoch, written)
+        told.version = version
+        self.engine.tell(told)
+
+    def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
+        """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
+        Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
+        caller: if that dies before it, whoever goes on with the run finds the request."""
+        stopped: Control | None = None
+
+        def release() -> Sequence[c.Command]:
+            nonlocal stopped
+            stopped = self.control
+            now = self.engine.clock.now_us()
+            steps = self.state.steps
+            over = [_ending(step, now) for step in steps.values() if _is_due(step, now)]
+            asked = () if stopped is None else stopped.commands
+            others = [one for one in asked if not isinstance(one, c.CancelRun)]
+            decided = any(steps[key].status != "waiting" for key in parked.gates)
+            goes_on = decided or 0 < parked.until <= now or len(others) < len(asked)
+            waits: e.Waits = "pending" if goes_on else parked.waits
+            return (*saved, *over, *others, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
+
+        self.transact(release, obey=True)
+        return stopped or parked
+
+    def forget_lost(self) -> BaseException | None:
+        """Why an append was lost, if one was. Then only a release may follow: it builds on nothing."""
+        error = self._fate.error
+        if error is not None:
+            self._fate = Fate()
+            self._riding, self._last_fired = [], None
+        return error
+
+    def forget_birth(self) -> None:
+        """The run has ended, and nothing of it is to be recorded."""
+        birth = self.birth
+        if birth is not None:
+            self.engine.flusher.unwatch(birth)
+            birth.taken = True
+            self.birth = None
+
+    def seal(self, append: Append) -> None:
+        """Under the queue's lock: everything noted before goes first."""
+        outcome = type(append) is OutcomeAppend
+        if self._riding or outcome:
+            with self.lock:
+                riding, self._riding, self._last_fired = self._riding, [], None
+                if outcome:
+                    self.delivery.place(append.turn)  # type: ignore[attr-defined]
+            append.events = (*riding, *append.events)
+        if self.birth is not None:
+            first = self.birth.append
+            self.forget_birth()
+            append.begins, append.events = first.begins, (*first.events, *append.events)
+            append.blobs = (*first.blobs, *append.blobs)
+
+    def due_checkpoint(self) -> str:
+        """The key of the checkpoint that is due after so many steps, given out once; empty if none is."""
+        with self.lock:
+            number = self._steps_done // self.checkpoint_every
+            key = f"auto@{number * self.checkpoint_every}"
+            if not number or key == self._checkpoint_taken or key in self.state.steps:
+                return ""
+            self._checkpoint_taken = key
+            return key
+
+    # Values
+
+    def value_of(self, step: StepState) -> Any:
+        """The recorded value; one that cannot be read stops the run, whatever its code catches."""
+        return self._read(f"the recorded result of {step.key}", step.result, step.blob, step.key)
+
+    def arguments(self) -> Any:
+        """What the run was started with: (args, kwargs)."""
+        return self._read("what it was started with", self.state.args, self.state.args_blob)
+
+    def _read(self, what: str, inline: msgspec.Raw, blob: str, step: str = "") -> Any:
+        """A value that is damaged, or of a class that is gone, is for a person to look at. A store that
+        cannot be read just now is not: the run is let go as it is."""
+        try:
+            return self.engine.load_value(inline, blob)
+        except HoldfastError as error:
+            if isinstance(error, StoreError) and not isinstance(error, StoreCorrupt):
+                raise self.lose(error) from None
+            reason = f"{what} cannot be read: {error}"
+            attend = c.AttendRun(error.code, reason, step)
+            raise self.stop(Control(NeedsAttention(self.id, reason), [attend])) from None
+
+    # History
+
+    def recall(
+        self,
+        key: str,
+        name: str,
+        ordinal: int,
+        digest: str,
+        kind: str = "step",
+        older: Callable[[], Iterable[str]] = tuple,
+    ) -> StepState | None:
+        """The record of this call, if there is one. A call that does not match it stops the run. `older`
+        gives the other digests that it may have."""
+        if self.control is not None:
+            raise self.control
+        unwinding = sys.exception()
+        if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
+            # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
+            raise self.interrupted(unwinding)
+        if self.over:
+            self.refuse_after_end(key)
+        past = self.state.steps.get(key)
+        if past is None:
+            if not ordinal:
+                self._keys_made.add(key)
+            if self._resumed and ordinal:
+                scope = scope_of(key)
+                other = self.state.order.get((scope, ordinal))
+                if other is not None:
+                    self.diverge(other, f"{key} ({name}) in its place", other)
+            return None
+        if past.kind != kind:
+            self.diverge(f"{key} as a {past.kind}", f"{key} as a {kind}", key)
+        if past.ordinal != ordinal:
+            here = self.state.order.get((scope_of(key), ordinal))
+            self.diverge(
+                f"{here or 'nothing'} as call {ordinal} of its scope",
+                f"{key}, recorded as call {past.ordinal}",
+                key,
+            )
+        if digest and past.digest != digest and past.digest not in older():
+            if key in self._keys_made:
+                raise BadInput(
+                    f"{key} is called again with other arguments: a key names one call in the whole run"
+                )
+            now = f"{key} with arguments of digest {digest[:8]}"
+            hint = "time and chance must come from a step, or from `now` and `random`"
+            self.diverge(f"{key} with other arguments", f"{now} ({hint})", key)
+        if not ordinal:
+            self._keys_made.add(key)
+        delivery = self.delivery
+        if delivery.replaying:
+            if self.unordered:
+                self._refuse_unordered(past)
+            delivery.visit(past)
+        return past
+
+    def _refuse_unordered(self, past: StepState) -> None:
+        """Branches of `asyncio.as_completed` had numbers by chance once: a result that is not told apart by
+        its arguments may be another branch's."""
+        if past.version > self.state.loose:
+            return
+        branch = next((path for path in self.unordered if past.key.startswith(path)), "")
+        family = branch.rpartition("[")[0]
+        for other in self.state.steps.values() if branch else ():
+            same = (other.name, other.digest) == (past.name, past.digest)
+            if same and other.key.startswith(family) and not other.key.startswith(branch):
+                self.diverge(
+                    f"{past.key} and {other.key}, by an older holdfast that numbered them by chance",
+                    past.key,
+                    past.key,
+                )
+
+    def refuse_after_end(self, key: str) -> None:
+        """The function has ended, and a task that it left behind calls this, or still waits for it."""
+        if self.over:
+            why = f"its function has ended, and {key} is called by a task it left behind"
+            raise Control(RunInterrupted(self.id, why), silent=True)
+
+    def refuse_twin(self, key: str, name: str, digest: str) -> None:
+        """A new call that is the same as a recorded one which the code has not made: that one was renamed."""
+        twin = self.delivery.twin(name, digest)
+        if twin:
+            self.diverge(f"{twin}, with the same arguments", f"{key} instead", twin)
+
+    def reach(self, key: str) -> None:
+        """A call that the history has no outcome of is about to do something."""
+
+    async def give_up_again(self, key: str) -> NoReturn:
+        """The code gave up this wait when it was executed before: wait until it does so again."""
+        import asyncio
+
+        from holdfast.engine.execution.task_driver import until_stopped
+
+        try:
+            await until_stopped(self)
+        except asyncio.CancelledError as cancel:
+            if self.tasks_delivery is not None and not self.is_stopping():
+                await self.tasks_delivery.replayed(key)
+                self.deliver_gate(key)
+            raise cancel
+
+    def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:
+        """Record that the code receives what others wrote, unless the log has that. Whether it was new."""
+        step = self.state.steps[key]
+        if step.delivered or step.kind not in GATES:
+            return False
+        self.note(c.DeliverOutcome(key), turn)
+        return True
+
+    def own_key(self, path: str, name: str, chosen: str) -> str:
+        """The identity of a call whose key the user chose: one in the whole run. Older runs have one in each
+        branch: theirs is taken if it is the branch's own, or the only one."""
+        key = f"{name}@{chosen}"
+        if not self.state.loose or key in self.state.steps:
+            return key
+        if self._old_keys is None:
+            self._old_keys = {}
+            for known, step in self.state.steps.items():
+                if not step.ordinal and "/" in known:
+                    self._old_keys.setdefault(known.rpartition("/")[2], []).append(known)
+        old = self._old_keys.get(key, ())
+        if path + key in old or len(old) > 1:
+            return path + key
+        return old[0] if old else key
+
+    def refuse_given_up(self, key: str) -> None:
+        """Code that no longer runs in tasks cannot give up a wait."""
+        if self.state.steps[key].status == "abandoned":
+            self.diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
+
+    def check_all_visited(self, counters: Counters) -> None:
+        """At the end of the function, or of a branch: the history must not hold a call that it never made."""
+        ordinal = counters.ordinal + 1
+        left = self.state.order.get((counters.path, ordinal))
+        if left is not None:
+            what = "branch" if counters.path else "function"
+            self.diverge(f"{left} as call {ordinal}", f"nothing more: the {what} has ended", left)
+        if not counters.path:
+            self.check_history_left()
+
+    def check_history_left(self) -> None:
+        """The function has ended, with an error maybe: it must have asked for all that is recorded."""
+        key = self.delivery.left() if self.delivery.replaying else ""
+        if key:
+            self.diverge(key, "it nowhere: the function has ended", key)
+
+    def diverge(self, recorded: str, called: str, step: str) -> None:
+        error = DivergenceError(self.id, recorded, called)
+        with self.lock:
+            self._riding, self._last_fired = [], None  # noted by code that is not the run's
+        self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
+        raise self.control or error
+
+    # Others
+
+    def is_stopping(self) -> bool:
+        """Whether it stops, or a run above it does, which tells it a moment later."""
+        run = self
+        while run.control is None:
+            above = self.engine.live.get(run.state.parent)
+            if above is None:
+                return False
+            run = above[0]
+        return True
+
+    def stop_with(self, parent: Control) -> None:
+        """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""
+        if isinstance(parent.error, RunCancelled):
+            self.cancel(parent.error.reason, "")
+        elif parent.at_once or isinstance(parent.error, RunInterrupted):
+            self.interrupt("its parent run was stopped")
+
+    def cancel(self, reason: str, by: str) -> Control:
+        """Make the run end, without waiting for what runs in it."""
+        command = c.CancelRun(self.id, reason, by)
+        return self.stop(Control(RunCancelled(self.id, reason), [command], at_once=True))
+
+    def pause(self, reason: str, by: str) -> Control:
+        return self.stop(Control(RunPaused(self.id, reason), [c.PauseRun(self.id, reason, by)]))
+
+    # Stopping
+
+    def stop(self, control: Control) -> Control:
+        """Make the run stop at its next step boundary. The first signal stays, unless one outranks it."""
+        with self.lock:
+            before = self.control
+            if before is None or control.outranks(before):
+                self.control = control
+                if before is not None and not control.silent:
+                    control.remember(before)
+            else:
+                if before.commands:
+                    before.remember(control)
+                control = before
+            urgent = before is None or (control.at_once and not before.at_once)
+        if urgent:
+            self.stopping.set()
+            for wake in list(self.on_stop):
+                wake()
+        return control
+
+    def end_call(self) -> None:
+        """A call of an async run has ended: a function that has ended may wait for the last one."""
+        self.under_way -= 1
+        if self.all_ended is not None and not self.under_way:
+            self.all_ended.finish()
+
+    def task_ended(self, counters: Counters | None, task: Any) -> None:  # noqa: ARG002
+        """A task whose scope has these counters is done. What stops the run ends its tasks with it: asyncio
+        need not tell that nobody has looked at their errors."""
+        if self.tasks_delivery is not None:
+            self.tasks_delivery.tasks.discard(task)
+        if self.control is not None and not task.cancelled():
+            task.exception()
+
+    def lose(self, error: BaseException) -> Control:
+        """An append was refused or failed: nothing may be built on it. Returns the signal that says so, also
+        when something else that stops the run says more."""
+        if isinstance(error, HoldfastError):
+            silent = isinstance(error, OwnershipLost) or not isinstance(error, StoreError)
+            lost = Control(error, silent=silent)
+        else:
+            lost = Control(StoreError(f"the store failed: {error!r}"), silent=True)
+        self.stop(lost)
+        return lost
+
+    def interrupt(self, why: str) -> Control:
+        return self.stop(Control(RunInterrupted(self.id, why)))
+
+    def interrupted(self, by: BaseException) -> Control:
+        """Ctrl-C, `sys.exit` or a cancel came through this run."""
+        error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
+        error.__cause__ = by
+        return self.stop(Control(error))
+
+
+def _is_due(step: StepState, now: int) -> bool:
+    """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
+    would make the run ready as soon as it is released, over and over."""
+    return step.status in ("waiting", "sleeping") and 0 < step.due_at <= now
+
+
+def _ending(step: StepState, now: int) -> c.Command:
+    return c.EndSleep(step.key) if step.status == "sleeping" else c.ExpireGate(step.key, now)
+
+
+def _count_done(state: RunState) -> int:
+    return sum(step.status == "completed" and step.kind in _STEPS for step in state.steps.values())

@@ -1,0 +1,189 @@
+"""Waiting in a run: in place while another branch of it works, and otherwise not at all.
+
+Whatever reaches a gate, a long sleep or a child run that waits, waits here. When every branch of the run
+does, the run is parked: a control signal unwinds its function, its driver releases it, and nothing is left
+of it in this process but an entry of the follower's, which goes on with it once the log says that it can.
+
+    branch ──gate──▶ wait ─┬─ decided, or its time has come ─▶ goes on in place
+                           └─ nobody in the run is busy ─────▶ Parked: unwinds, is released, is replayed
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from holdfast.engine.execution.control import Control
+from holdfast.errors import RunWaiting
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.execution import Execution
+    from holdfast.kernel.events import Waits
+
+IN_PLACE_S = 1.0
+"""What is over so soon is waited for: to replay a run would cost about as much."""
+_GRACE_S = 1.0
+"""How long an async run with several tasks must do nothing that can be seen before it is parked: what its
+tasks do between two steps, nobody sees."""
+_LOOK_S = 60.0
+"""The wall clock may jump: it is asked again."""
+
+
+class Parked(Control):
+    """Every branch waits. `until` is when the first of them need not any more (microseconds, 0 for never);
+    `waits` is what the run is to be called if only child runs keep it; `gates` are those that were open."""
+
+    yields = True
+
+    def __init__(self, run_id: str, until: int, waits: Waits = "", gates: Sequence[str] = ()) -> None:
+        super().__init__(RunWaiting(run_id, "for a decision, a signal or a time"))
+        self.until = until
+        self.waits = waits
+        self.gates = gates
+
+
+class Wait(NamedTuple):
+    """What one branch waits for."""
+
+    until: int
+    """Microseconds of the wall clock; 0 for ever."""
+    is_over: Callable[[], bool]
+    child: Waits = ""
+    """How a child run waits, if this is for one."""
+
+
+class Crew(Protocol):
+    """Threads that work for a run, `parallel`'s."""
+
+    @property
+    def beginnings(self) -> int:
+        """How many items have a thread and have not begun yet."""
+        ...
+
+    @property
+    def caller_is_busy(self) -> bool:
+        """Whether the thread that waits for them counts as busy again."""
+        ...
+
+
+class Waiting:
+    """Who does something in a run and who waits. One per run that waits or has threads."""
+
+    def __init__(self, run: Execution) -> None:
+        self._run = run
+        self._changed = threading.Condition()
+        self._waits: list[Wait] = []
+        self._busy = 1
+        """Threads that do something for this run; of an async one, its loop is not counted."""
+        self._crews: list[Crew] = []
+        run.on_stop.append(self.notify)
+        run.hearing.on_heard.append(self.notify)
+
+    def notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # Threads
+
+    def begin(self) -> None:
+        with self._changed:
+            self._busy += 1
+
+    def end(self) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def for_crew(self, crew: Crew) -> Iterator[None]:
+        """This thread only waits for others, which count themselves."""
+        with self._changed:
+            self._crews.append(crew)
+        self.end()
+        try:
+            yield
+        finally:
+            if not crew.caller_is_busy:
+                self.begin()
+            with self._changed:
+                self._crews.remove(crew)
+
+    def wait(self, wait: Wait) -> None:
+        """Return when it is over or its time has come. Raises what stops the run: that it is parked."""
+        run, clock = self._run, self._run.engine.clock
+        run.engine.follower.ensure()
+        with self._changed:
+            self._waits.append(wait)
+            self._busy -= 1
+            try:
+                while run.control is None and not wait.is_over():
+                    left = clock.wait(wait.until) if wait.until else _LOOK_S
+                    if left <= 0:
+                        break
+                    if self._nobody_is_busy():
+                        self._park_unless_soon()
+                    if run.control is None:
+                        self._changed.wait(min(left, _LOOK_S))
+            finally:
+                self._busy += 1
+                self._waits.remove(wait)
+        if run.control is not None:
+            raise run.control
+
+    def _nobody_is_busy(self) -> bool:
+        return self._busy == 0 and not any(crew.beginnings for crew in self._crews)
+
+    # Tasks
+
+    async def wait_async(self, wait: Wait) -> None:
+        """The same in an event loop."""
+        import asyncio
+
+        from holdfast.engine.execution.wakeup import Bell
+
+        run, clock, tasks = self._run, self._run.engine.clock, self._run.tasks_delivery
+        assert tasks is not None
+        run.engine.follower.ensure()
+        bell = Bell(asyncio.get_running_loop())
+        self._waits.append(wait)
+        run.on_stop.append(bell.ring)
+        run.hearing.on_heard.append(bell.ring)
+        try:
+            while run.control is None and not wait.is_over():
+                left = clock.wait(wait.until) if wait.until else _LOOK_S
+                if left <= 0:
+                    break
+                if not tasks.tasks and not run.under_way:
+                    self._park_unless_soon()
+                if run.stopping.is_set():
+                    break
+                seen = run.steps_begun
+                rung = await bell.wait(min(left, _GRACE_S))
+                if not rung and not run.under_way and run.steps_begun == seen:
+                    self._park_unless_soon()
+        finally:
+            self._waits.remove(wait)
+            run.on_stop.remove(bell.ring)
+            run.hearing.on_heard.remove(bell.ring)
+        if run.control is not None:
+            raise run.control
+
+    # Parking
+
+    def _park_unless_soon(self) -> None:
+        run = self._run
+        if run.over or (run.tasks_delivery is not None and run.tasks_delivery.is_busy()):
+            return
+        gates = run.hearing.open_gates()  # first: what is decided from here on shows when the run is released
+        if any(wait.is_over() for wait in self._waits):
+            return
+        dues = [wait.until for wait in self._waits if wait.until]
+        until = min(dues, default=0)
+        if until and run.engine.clock.wait(until) <= IN_PLACE_S:
+            return
+        own = any(not wait.child for wait in self._waits)
+        waiting = any(wait.child == "waiting" for wait in self._waits)
+        waits: Waits = "" if own else "waiting" if waiting else "sleeping"
+        run.stop(Parked(run.id, until, waits, gates))

@@ -1,0 +1,524 @@
+"""What happens when a step is called: the whole rule, once, without I/O.
+
+`perform` is a generator. It yields what it needs, an `Append` to be committed, `BODY` to run the
+step's function, a `Pause` to wait, and gets the answer sent back; the two drivers (`drive`, `aio`)
+do these things in their own colour. It ends with an `Outcome`.
+
+    recall ──completed──▶ the recorded value        (or the recorded error)
+       │
+       ▼ new, cut off, or due again
+    intent ─▶ BODY ─▶ record ─▶ value               idempotent: the intent rides with the record
+                  └──▶ record ─▶ Pause ─▶ intent …   a failure that Retry wants again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.engine.execution import step_output
+from holdfast.engine.execution.arguments import UNCHANGEABLE
+from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.scope import NEVER, Deadline, InsideStep
+from holdfast.engine.execution.step_options import ONCE, Retry, seconds
+from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.events import Effect, Failure, Isolate, StepKind
+from holdfast.kernel.failure import as_recorded, mark_step, rebuild
+from holdfast.kernel.state import StepState
+from holdfast.store.port import Append, NewEvent
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.arguments import Digested, OwnArguments, Signature
+    from holdfast.engine.execution.delivery import Turn
+    from holdfast.engine.execution.output_buffer import OutputBuffer
+    from holdfast.engine.files.workspace_step import Guard
+
+_NO_KWARGS: dict[str, Any] = {}
+
+NOT_DONE: Any = object()
+"""What a `verify` hook returns, as `holdfast.NOT_DONE`, to say: it did not happen, run it."""
+
+
+class Spec:
+    """What a step promises, whoever calls it."""
+
+    __slots__ = (
+        "body",
+        "child",
+        "effect",
+        "intent_first",
+        "is_async",
+        "isolate",
+        "kind",
+        "name",
+        "older",
+        "retry",
+        "secret",
+        "signature",
+        "straight",
+        "timeout",
+        "verify",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        *,
+        kind: StepKind = "step",
+        effect: Effect = "idempotent",
+        retry: Retry = ONCE,
+        timeout: float | None = None,
+        verify: Callable[..., Any] | None = None,
+        secret: bool = False,
+        child: str = "",
+        intent_first: bool = False,
+        is_async: bool = False,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.is_async = is_async
+        self.kind = kind
+        self.effect = effect
+        self.retry = retry
+        self.timeout = timeout
+        self.verify = verify
+        self.secret = secret
+        self.child = child
+        self.writes = tuple(writes)
+        self.isolate = isolate
+        self.intent_first = intent_first or effect != "idempotent"
+        self.straight = timeout is None and not self.intent_first
+        self.signature: Signature | None = None
+        """Of a step's function, once it was called."""
+        self.older: Callable[[], Iterable[str]] | None = None
+        """Of a child run: the digests that the call may have had before."""
+
+
+class Call(InsideStep):
+    """One call of a step, its identity fixed. While its body runs, it is the scope there.
+
+    An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
+    whatever takes long. Otherwise it goes there as a part of the result. Whoever takes it first, says it.
+    """
+
+    __slots__ = (
+        "args",
+        "at",
+        "deadline",
+        "digested",
+        "guard",
+        "kwargs",
+        "ordinal",
+        "output",
+        "output_closed",
+        "overdue",
+        "since",
+        "spec",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        execution: Execution,
+        spec: Spec,
+        key: str,
+        ordinal: int,
+        digested: Digested,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] = _NO_KWARGS,
+        deadline: Deadline = NEVER,
+    ) -> None:
+        self.execution = execution
+        self.spec = spec
+        self.key = key
+        self.ordinal = ordinal
+        self.digested = digested
+        self.args = args
+        self.kwargs = kwargs
+        self.deadline = deadline
+        self.attempt = 1
+        self.at = 0
+        """When the attempt began, by the wall clock, and `since`, by the monotonic one."""
+        self.since = 0.0
+        self.taken = True
+        """Whether the log has the attempt, or will have it by somebody else's append."""
+        self.overdue: Any = None
+        """The thread of an attempt that took too long and has not returned yet."""
+        self.guard: Guard | None = None
+        """Of a `workspace` step under way: what keeps its files."""
+        self.output: OutputBuffer | None = None
+        """Of a body that has printed something."""
+        self.output_closed = False
+        """Whether its body has ended: what is printed after that is not kept."""
+
+    def begin(self) -> None:
+        """The flusher watches it already: a look at the files that begins now does not miss it."""
+        engine = self.execution.engine
+        if engine.options.capture_output:
+            step_output.wrap()
+        clock = engine.clock
+        self.at = clock.now_us()
+        self.since = clock.monotonic()
+        self.taken = False
+        if self.in_root:
+            self.execution.begun = object()
+
+    @property
+    def in_root(self) -> bool:
+        """Whether its body may change files of the workspace: not if it works in a copy."""
+        return self.spec.isolate != "copy"
+
+    def take(self) -> Sequence[NewEvent]:
+        """The events that say that the attempt began, nothing if that is said. The caller holds
+        `execution.taking`."""
+        if self.taken:
+            return ()
+        self.taken = True
+        spec, digested = self.spec, self.digested
+        return self.execution.record(
+            c.StartStep(
+                self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
+                digested.args, digested.preview, digested.size, spec.child,
+            ),
+            self.at,
+        )  # fmt: skip
+
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Say that it began, without waiting for the disk, if nobody has."""
+        run = self.execution
+        with run.taking:
+            events = self.take() if run.state.owner else ()
+            if events:
+                run.engine.store.append_soon(run.append(events, durable=False), done)
+
+    def own(self) -> Call | OwnArguments:
+        """The arguments for the body: copies of those that it could change."""
+        for arg in self.args:
+            if type(arg) not in UNCHANGEABLE:
+                break
+        else:
+            if not self.kwargs:
+                return self
+        return self if self.spec.signature is None else self.spec.signature.own(self.args, self.kwargs)
+
+    def warn_of_changes(self) -> None:
+        """Nothing that it has can be changed."""
+
+    def older_digests(self) -> Iterable[str]:
+        """Those that this call may have had before, see `arguments`."""
+        spec = self.spec
+        if spec.signature is not None:
+            return spec.signature.older(self.args, self.kwargs)
+        return () if spec.older is None else spec.older()
+
+    def recall(self) -> StepState | None:
+        """What the history has of it; a call that does not match it stops the run."""
+        if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
+            raise self.twice()  # the other one's value may not be on the disk yet
+        spec = self.spec
+        return self.execution.recall(
+            self.key, spec.name, self.ordinal, self.digested.digest, spec.kind, self.older_digests
+        )
+
+    def twice(self) -> BadInput:
+        return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")
+
+    def is_straight(self) -> bool:
+        """Whether nothing stands between this new call and its body, and only a commit behind it."""
+        return self.ordinal > 0 and self.spec.straight and not self.deadline
+
+
+class Outcome(NamedTuple):
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Failed(NamedTuple):
+    """How an attempt failed."""
+
+    failure: Failure
+    deserves_retry: bool
+
+
+class Pause(NamedTuple):
+    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
+
+    until_us: int
+    most_s: float
+
+
+class Body(NamedTuple):
+    """Run the step's function, or `hook` instead of it; `timeout_s` limits it."""
+
+    hook: Callable[..., Any] | None
+    timeout_s: float | None
+
+
+Request = Append | Pause | Body
+RUN = Body(None, None)
+
+
+def perform(
+    call: Call, past: StepState | None, tried: Outcome | None = None
+) -> Generator[Request, Outcome | None, Outcome]:
+    """The outcome of a call that the history does not answer; `tried` is how a first attempt ended that
+    the driver made by itself."""
+    if call.ordinal:
+        return (yield from _perform(call, past, tried))
+    # Only a key of the user's own choice can be called twice at once.
+    keyed = call.execution.keyed
+    if keyed.setdefault(call.key, call) is not call:
+        return Outcome(None, call.twice())
+    try:
+        return (yield from _perform(call, call.recall(), None))
+    finally:
+        keyed.pop(call.key, None)
+
+
+def _perform(
+    call: Call, past: StepState | None, tried: Outcome | None
+) -> Generator[Request, Outcome | None, Outcome]:
+    run = call.execution
+    if past is not None:
+        known = yield from _take_up(call, past)
+        if known is not None:
+            return known
+    failures = past.failures if past is not None else 0
+    while True:
+        if run.control is not None and tried is None:
+            raise run.control
+        try:
+            outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
+            tried = None
+            if failed is None:
+                return outcome
+            failures += 1
+            retry_at = _next_try(call, failures) if failed.deserves_retry else 0
+            if retry_at and call.spec.effect == "once":
+                # It failed, but it may have happened: only its verify hook can tell.
+                not_done = c.FailAttempt(call.key, failed.failure, retry_at)
+                known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
+                if known is not None:
+                    return known
+            else:
+                ends = "" if retry_at else call.key
+                failure = c.FailAttempt(call.key, failed.failure, retry_at)
+                yield run.entry([failure], before=began, ends=ends)
+                if not retry_at:
+                    return outcome
+        finally:
+            if call.guard is not None:
+                call.guard.close()
+        yield _until_due(run.state.steps[call.key])
+
+
+def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, Outcome | None]:
+    """Go on where the history stops: None means that the step is to be started (again)."""
+    if past.status == "completed":
+        if not past.secret:
+            return Outcome(call.execution.value_of(past))
+        return (yield _body(call))
+    if past.status == "failed":
+        assert past.error is not None
+        error = rebuild(past.error)
+        mark_step(error, call.key)
+        return Outcome(None, error)
+    if past.status == "retrying":
+        yield _until_due(past)
+    elif past.status == "in_doubt" or (past.status == "running" and past.effect == "once"):
+        return (yield from _resolve_doubt(call, past.why or "was cut off when its process died"))
+    return None
+
+
+def _attempt(
+    call: Call, new: bool, outcome: Outcome | None
+) -> Generator[Request, Outcome | None, tuple[Outcome, Failed | None, Sequence[NewEvent]]]:
+    """One attempt, recorded if it succeeds: (outcome, how it failed or None, what goes before it)."""
+    run = call.execution
+    spec = call.spec
+    late = False
+    if outcome is None:
+        in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
+        if spec.effect == "workspace" and in_time:
+            from holdfast.engine.files.workspace_step import enter
+
+            yield from enter(call)
+        run.engine.flusher.watch(call)
+        try:
+            with run.taking:
+                call.begin()
+                late = bool(call.deadline) and not call.deadline.left_s(run.engine.clock)
+                events = call.take() if not late and (spec.intent_first or not new) else ()
+            if events:
+                call.attempt = run.state.steps[call.key].attempt
+                yield run.append(events, durable=spec.effect != "idempotent")
+                if call.guard is not None:
+                    call.guard.begun()
+                if run.control is not None and run.control.at_once:
+                    raise run.control
+            if not late:
+                step_output.open_for(call)
+                outcome = yield _body(call)
+        finally:
+            run.engine.flusher.unwatch(call)
+            step_output.close(call)
+        if late:
+            outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+        else:
+            if call.guard is not None and outcome is not None:
+                from holdfast.engine.files.workspace_step import leave
+
+                outcome = yield from leave(call, call.guard, outcome)
+    assert outcome is not None
+    if outcome.error is None:
+        try:
+            yield completion(call, outcome.value)
+            return outcome, None, ()
+        except NotStorable as error:
+            if spec.effect == "once":
+                raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
+            outcome = Outcome(None, error)
+    failed, outcome = _failed(call, outcome, began=not late)
+    with run.taking:
+        began = call.take()
+    return outcome, failed, began
+
+
+def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
+    """The append that records the result, and with it the attempt if the log does not have that yet.
+    `turn` is the one that the caller waits for already, if it does."""
+    run, spec, key = call.execution, call.spec, call.key
+    result, blob = e.NOTHING, ""
+    blobs: Sequence[tuple[str, bytes]] = ()
+    if not spec.secret:
+        result, blob, blobs = run.engine.store_value(value, f"the result of step {key}")
+    with run.taking:
+        known, call.taken = call.taken, True
+    command: c.Command
+    if known:
+        command = c.CompleteStep(key, result, blob, spec.secret)
+    else:
+        of = call.digested
+        command = c.RunStep(
+            e.StepRan(
+                key, spec.name, call.at, of.digest, call.ordinal, of.args, of.preview, of.size,
+                result, blob, run.state.generation, spec.secret,
+            )
+        )  # fmt: skip
+    at = run.engine.clock.now_us()
+    return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
+
+
+def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outcome]:
+    """How the attempt failed, and the outcome to raise: the same class now and in every replay."""
+    run = call.execution
+    error = outcome.error
+    assert error is not None
+    if isinstance(error, Control):
+        raise run.stop(error)
+    cut_off = isinstance(error, StepTimeout) or not isinstance(error, Exception)
+    if call.spec.effect == "once" and began and cut_off:
+        why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
+        raise run.stop(doubt(call, why))
+    if not isinstance(error, Exception):
+        # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
+        run.interrupted(error)
+        raise error
+    deserves_retry = _deserves_retry(call, error)
+    failure, error = as_recorded(error, run.engine.redactor)
+    mark_step(error, call.key)
+    return Failed(failure, deserves_retry), Outcome(None, error)
+
+
+def _deserves_retry(call: Call, error: Exception) -> bool:
+    """Asked with the error itself: what is recorded of it can be less. A filter that fails says no."""
+    retry = call.spec.retry
+    if retry.attempts == 1 or isinstance(error, NotStorable):
+        return False
+    try:
+        return retry.wants(error)
+    except Exception as wrong:
+        error.add_note(f"not tried again: Retry(on=...) of step {call.spec.name} raised {wrong!r}")
+        return False
+
+
+def _next_try(call: Call, failures: int) -> int:
+    """When the next attempt is due, in microseconds; 0 if there is none."""
+    retry = call.spec.retry
+    if failures >= retry.attempts:
+        return 0
+    clock = call.execution.engine.clock
+    delay = retry.delay(failures, clock.random())
+    due = clock.now_us() + int(delay * 1e6)
+    first = call.execution.state.steps[call.key].first_started_at
+    if retry.total is not None and due > first + int(seconds(retry.total) * 1e6):
+        return 0
+    if call.deadline and delay >= call.deadline.left_s(clock):
+        return 0
+    return max(due, 1)
+
+
+def _until_due(step: StepState) -> Pause:
+    """Until the next attempt of a step that has failed."""
+    return Pause(step.due_at, max(0, step.due_at - step.ended_at) / 1e6)
+
+
+def _body(call: Call) -> Body:
+    timeout = call.spec.timeout
+    if call.deadline and call.spec.kind == "step":
+        # A child run and a command keep the deadline themselves, and end in order.
+        left = call.deadline.left_s(call.execution.engine.clock)
+        timeout = left if timeout is None else min(timeout, left)
+    return RUN if timeout is None else Body(None, timeout)
+
+
+# Doubt
+
+
+def doubt(call: Call, why: str) -> Control:
+    run = call.execution
+    error = InDoubt(run.id, call.key, why)
+    return Control(
+        error,
+        [
+            c.DoubtStep(run.id, call.key, why, call.spec.verify is not None),
+            c.AttendRun("in_doubt", error.reason, call.key),
+        ],
+    )
+
+
+def _resolve_doubt(
+    call: Call, why: str, not_done: c.Command | None = None
+) -> Generator[Request, Outcome | None, Outcome | None]:
+    """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
+    what it means that it did not happen, if that is more than that it may run again."""
+    run = call.execution
+    if call.spec.verify is None:
+        raise run.stop(doubt(call, why))
+    call.attempt = run.state.steps[call.key].attempt
+    step_output.open_for(call)
+    try:
+        answer = yield Body(call.spec.verify, None)
+    finally:
+        step_output.close(call)
+    assert answer is not None
+    if answer.error is not None:
+        raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))
+    settled: list[c.Command] = []
+    if run.state.steps[call.key].status == "running":
+        settled.append(c.DoubtStep(run.id, call.key, why, True))
+    if answer.value is NOT_DONE:
+        again = [*settled, c.SettleStep(run.id, call.key, "retry", "verify")]
+        yield run.entry(again if not_done is None else [not_done])
+        return None
+    result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
+    settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
+    yield run.entry([*settled, settle], blobs=blobs, ends=call.key)
+    return answer

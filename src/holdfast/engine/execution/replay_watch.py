@@ -1,0 +1,70 @@
+"""Patience with code that keeps a replay waiting for something which holdfast does not know.
+
+The code is at rest and has not asked for the next recorded outcome, but a task waits for a socket, a
+thread, another program's queue: it may still come to it. After some seconds that is logged; when the
+patience is over it is a divergence.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.engine.execution import delivery as patience
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from holdfast.engine.execution.task_delivery import TaskDelivery
+
+_WARN_S = 5.0
+
+logger = logging.getLogger("holdfast")
+
+
+class ReplayWatch:
+    """One per async run."""
+
+    def __init__(self, delivery: TaskDelivery) -> None:
+        self._delivery = delivery
+        self._timer: TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Nothing if it has begun."""
+        if self._timer is None:
+            delay = min(_WARN_S, self._patience())
+            self._timer = self._delivery.later(delay, self._warn, self._delivery.progress)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _warn(self, progress: int) -> None:
+        self._timer, missing = None, self._missing(progress)
+        if not missing:
+            self._delivery.wake()
+            return
+        places = [wait.place for wait in self._delivery.waits() if wait.kind != "holdfast" and wait.place]
+        logger.warning(
+            "run %s waits in its replay: the history has %s next, and the code waits at %s",
+            self._delivery.run.id, missing, ", ".join(places) or "no place that holdfast knows",
+        )  # fmt: skip
+        left = max(0.0, self._patience() - _WARN_S)
+        self._timer = self._delivery.later(left, self._lose_patience, progress)
+
+    def _lose_patience(self, progress: int) -> None:
+        self._timer = None
+        if self._missing(progress):
+            self._delivery.lose_patience()
+        else:
+            self._delivery.wake()
+
+    def _missing(self, progress: int) -> str:
+        """The call that the code has not made, if nothing has happened since."""
+        return self._delivery.missing() if progress == self._delivery.progress else ""
+
+    def _patience(self) -> float:
+        waits = self._delivery.waits()
+        own = bool(waits) and all(wait.kind != "unknown" for wait in waits)
+        return min(patience.OWN_PATIENCE_S, patience.PATIENCE_S) if own else patience.PATIENCE_S

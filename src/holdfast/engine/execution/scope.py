@@ -1,0 +1,91 @@
+"""Scopes: where a step is called from, so that its identity does not depend on timing.
+
+A run's function is the root scope. Every asyncio task that is created inside a scope is a scope of
+its own, named after its coroutine and numbered by the parent (`task_factory`). So plain
+`asyncio.gather` and `TaskGroup` work. Worker threads of `parallel` get their scopes the same way.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock
+from holdfast.kernel.identity import Counters
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.execution import Execution
+
+
+class Deadline(float):
+    """When no step may go on any more, in microseconds of the wall clock, as it is recorded; 0 for never.
+    `ends` is the same by this process's monotonic clock: a wall clock that is set back puts off nothing."""
+
+    __slots__ = ("ends",)
+    ends: float
+
+    def __new__(cls, at_us: float, ends: float = math.inf) -> Deadline:
+        deadline = super().__new__(cls, at_us)
+        deadline.ends = ends
+        return deadline
+
+    def left_s(self, clock: Clock) -> float:
+        """How many seconds are left, by the clock that says less."""
+        return max(0.0, min((self - clock.now_us()) / 1e6, self.ends - clock.monotonic()))
+
+
+NEVER = Deadline(0.0)
+
+
+class Scope:
+    """One thread of control of a run: a coroutine's task or a thread."""
+
+    __slots__ = ("counters", "deadline", "execution", "thread")
+
+    def __init__(
+        self, execution: Execution, counters: Counters, thread: int, deadline: Deadline = NEVER
+    ) -> None:
+        self.execution = execution
+        self.counters = counters
+        self.thread = thread
+        self.deadline = deadline
+
+    def child(self, name: str, thread: int = 0) -> Scope:
+        """The scope of the next branch that starts here; `thread` 0 means this one's."""
+        return Scope(self.execution, self.counters.child(name), thread or self.thread, self.deadline)
+
+
+class InsideStep:
+    """A step's body: steps called here are plain calls."""
+
+    __slots__ = ("attempt", "execution", "key")
+
+    execution: Execution
+    key: str
+    attempt: int
+
+
+current: ContextVar[Scope | InsideStep | None] = ContextVar("holdfast_scope", default=None)
+later_attempt: ContextVar[tuple[InsideStep, int] | None] = ContextVar("holdfast_later_attempt", default=None)
+"""The attempt of the body here, where it is not the first: what an earlier one left running has another."""
+
+
+@contextmanager
+def in_body(call: InsideStep) -> Iterator[None]:
+    """Inside, the scope is the body of the call's attempt."""
+    token = current.set(call)
+    later = later_attempt.set((call, call.attempt)) if call.attempt > 1 else None
+    try:
+        yield
+    finally:
+        if later is not None:
+            later_attempt.reset(later)
+        current.reset(token)
+
+
+def on_this_thread(scope: Scope) -> bool:
+    return scope.thread == threading.get_ident()

@@ -1,0 +1,1 @@
+"""The files of runs: workspaces, snapshots around steps, rollback of attempts."""

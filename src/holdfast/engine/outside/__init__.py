@@ -1,0 +1,1 @@
+"""Runs as seen from outside: requests to them, their records, events for callbacks."""

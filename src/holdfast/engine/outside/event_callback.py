@@ -1,0 +1,169 @@
+"""Telling a program of the events of its runs: each once, and those of a run in the order of their versions.
+
+Several threads come to know of events: who committed them, the flusher, the follower. Each hands in what it
+knows, and one of them tells everything of that run: what lies between and nobody has handed in is read from
+the log. Nobody waits while another thread calls the program.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.clock import instant
+from holdfast.engine.outside.records import LogEvent
+from holdfast.errors import StoreError
+from holdfast.store.port import Append, NewEvent
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+logger = logging.getLogger("holdfast")
+
+_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
+
+
+class _Story:
+    """What of one run was told, and what is to be."""
+
+    __slots__ = ("after", "ended", "known", "next", "telling", "upto")
+
+    def __init__(self, next_version: int) -> None:
+        self.next = next_version
+        self.upto = next_version - 1
+        self.known: dict[int, NewEvent] = {}
+        self.ended = False
+        self.telling = False
+        self.after: list[Callable[[], None]] = []
+        """To be called when everything was told."""
+
+
+class Teller:
+    """Thread-safe. `on_event` is called with acknowledged events, redacted as for every reader."""
+
+    def __init__(self, engine: Engine, on_event: Callable[[LogEvent], None]) -> None:
+        self._engine = engine
+        self._on_event = on_event
+        self._lock = threading.Lock()
+        self._stories: dict[str, _Story] = {}
+        self.noted: set[str] = set()
+        """Runs of which something was noted and is still to be told."""
+
+    def begin(self, run_id: str, after: int) -> None:
+        """Tell of this run from the event after this version on, unless that has begun before."""
+        with self._lock:
+            self._stories.setdefault(run_id, _Story(after + 1))
+
+    def tell(self, append: Append) -> None:
+        """The append was acknowledged: tell it, and what was before it."""
+        if append.events:
+            self._tell(append.stream, self._take(append))
+
+    def note(self, append: Append) -> None:
+        """The same, by whoever calls `tell_noted` next. Waits for nothing."""
+        if append.events:
+            self._take(append)
+            self.noted.add(append.stream)
+
+    def tell_noted(self) -> None:
+        while self.noted:
+            run_id = self.noted.pop()
+            with self._lock:
+                story = self._stories.get(run_id)
+            if story is not None:
+                self._tell(run_id, story)
+
+    def tell_up_to(self, run_id: str, version: int) -> None:
+        """Somebody else has written to a run that is told of: tell what the log has up to there."""
+        with self._lock:
+            story = self._stories.get(run_id)
+            if story is not None:
+                story.upto = max(story.upto, version)
+        if story is not None:
+            self._tell(run_id, story)
+
+    def when_told(self, run_id: str, call: Callable[[], None]) -> None:
+        """Call it once everything that is known of the run was told: now, or by the thread that tells."""
+        with self._lock:
+            story = self._stories.get(run_id)
+            if story is not None and story.telling:
+                story.after.append(call)
+                return
+        call()
+
+    def _take(self, append: Append) -> _Story:
+        first = append.version - len(append.events) + 1
+        with self._lock:
+            story = self._stories.setdefault(append.stream, _Story(first))
+            for version, event in enumerate(append.events, first):
+                if version >= story.next:
+                    story.known[version] = event
+            story.upto = max(story.upto, append.version)
+        return story
+
+    def _tell(self, run_id: str, story: _Story) -> None:
+        with self._lock:
+            if story.telling:
+                return  # that thread tells these, too
+            story.telling = True
+        after: list[Callable[[], None]] = []
+        try:
+            while (one := self._next(run_id, story, after)) is not None:
+                self._call(run_id, *one)
+        except BaseException:  # Ctrl-C: the next who tells goes on from here
+            with self._lock:
+                self._cease(story, after)
+            raise
+        finally:
+            for call in after:
+                call()
+
+    def _next(
+        self, run_id: str, story: _Story, after: list[Callable[[], None]]
+    ) -> tuple[int, NewEvent] | None:
+        """The next event, and its version; None if all is told: then this thread has ceased to."""
+        while True:
+            with self._lock:
+                version = story.next
+                if version > story.upto:
+                    self._cease(story, after)
+                    if story.ended:
+                        self._stories.pop(run_id, None)
+                    return None
+                event = story.known.pop(version, None)
+                if event is not None:
+                    story.next, story.ended = version + 1, event.type in _ENDS
+                    return version, event
+            self._fill(run_id, story, version)
+
+    @staticmethod
+    def _cease(story: _Story, after: list[Callable[[], None]]) -> None:
+        story.telling = False
+        after += story.after
+        story.after = []
+
+    def _fill(self, run_id: str, story: _Story, version: int) -> None:
+        """Read what nobody has handed in. What cannot be read is left out."""
+        found: dict[int, NewEvent] = {}
+        try:
+            for entry in self._engine.store.entries(run_id, after=version - 1):
+                if entry.version > story.upto:
+                    break
+                found[entry.version] = NewEvent(entry.type, entry.at, entry.payload)
+        except StoreError:
+            logger.warning("events of run %s from version %d on could not be read", run_id, version)
+        with self._lock:
+            story.known = {**found, **story.known}
+            story.next = min(story.known, default=story.upto + 1)
+
+    def _call(self, run_id: str, version: int, event: NewEvent) -> None:
+        data = self._engine.redactor.redact_value(msgspec.json.decode(event.payload))
+        try:
+            self._on_event(LogEvent(run_id, version, event.type, instant(event.at), data))
+        except Exception:
+            # The event is durable: a mistake in the callback is not a failure of the run.
+            logger.exception("on_event raised for %s of run %s", event.type, run_id)

@@ -1,0 +1,254 @@
+"""Runs as people and programs read them. Everything that leaves the store passes the redactor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.clock import instant, microseconds
+from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
+from holdfast.engine.outside.run_input import input_of, title_of
+from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.ownership.owners import is_alive, lock_path
+from holdfast.errors import AmbiguousRunId
+from holdfast.kernel.identity import matches
+from holdfast.store.port import RunFilter, RunRow, StepRow, Store
+
+if TYPE_CHECKING:
+    from holdfast.kernel.events import RunCreated
+    from holdfast.redaction import Redactor
+    from holdfast.store.statistics import Statistics
+
+UNFINISHED = ("pending", "running", "sleeping")
+STOPPED = ("waiting", "paused", "needs_attention", "failed")
+RESUMABLE = (*UNFINISHED, *STOPPED)
+_MANY = 100
+
+
+class Reading:
+    """Reads one store. Knows who is alive, so that an interrupted run shows as such."""
+
+    def __init__(self, store: Store, home: Path, redactor: Callable[[], Redactor]) -> None:
+        """`redactor` is asked for at the first text that needs it: its patterns cost more to load
+        than a list of runs to read."""
+        self._store = store
+        self._home = home
+        self._open_redactor = redactor
+        self._opened_redactor: Redactor | None = None
+        self._alive: dict[str, bool] = {}
+
+    @property
+    def redactor(self) -> Redactor:
+        if self._opened_redactor is None:
+            self._opened_redactor = self._open_redactor()
+        return self._opened_redactor
+
+    def runs(
+        self, *, status: Sequence[str] = (), resumable: bool | None = None, limit: int | None = None
+    ) -> list[RunInfo]:
+        """Runs, the newest first. Resumable: what `resume` would move on, not what a live owner executes."""
+        self._alive.clear()
+        if resumable:
+            return self._find(self._resumable(status), limit)
+        found = self._find(RunFilter(status=tuple(status)), limit if resumable is None else None)
+        if resumable is None:
+            return found
+        return [run for run in found if not self.is_resumable(run)][:limit]
+
+    def page(
+        self,
+        *,
+        status: Sequence[str] = (),
+        resumable: bool = False,
+        workflow: str | None = None,
+        parent: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> RunPage:
+        """The newest runs that fit, and how many fit.
+
+        status        any of these; `interrupted` is no status of the store, and can be asked for too
+        resumable     what `resume` would move on
+        workflow      a pattern with `*`, `?` and `[...]`
+        parent        the children of that run; empty: runs that are no children
+        since, until  runs that changed since, that were created before
+        """
+        self._alive.clear()
+        which = self._resumable(status) if resumable else self._of_status(status)
+        if which is None:
+            return RunPage([], 0)
+        which = msgspec.structs.replace(
+            which,
+            workflow=workflow,
+            parent=parent,
+            changed_since=None if since is None else microseconds(since),
+            created_before=None if until is None else microseconds(until),
+        )
+        found = self._find(which, limit)
+        whole = limit is None or len(found) < limit
+        return RunPage(found, len(found) if whole else self._store.count_runs(which))
+
+    def _find(self, which: RunFilter | None, limit: int | None) -> list[RunInfo]:
+        if which is None:
+            return []
+        found = self._infos(self._store.find_runs(which, limit))
+        # An owner that was born since the living were counted is not among them: its runs are not orphans.
+        return [
+            run for run in found if run.status in which.status or not which.orphaned or run.owner_pid is None
+        ]
+
+    def _of_status(self, status: Sequence[str]) -> RunFilter:
+        stored = tuple(one for one in status if one != "interrupted")
+        if len(stored) == len(status):
+            return RunFilter(status=stored)
+        orphaned = tuple(one for one in UNFINISHED if one not in stored)
+        return RunFilter(status=stored, orphaned=orphaned, live=self._living(orphaned), parked=False)
+
+    def _resumable(self, status: Sequence[str]) -> RunFilter | None:
+        """None where nothing of these statuses can be resumed."""
+        every = not status or "interrupted" in status
+        orphaned = tuple(one for one in UNFINISHED if every or one in status)
+        stopped = tuple(one for one in STOPPED if not status or one in status)
+        if not orphaned and not stopped:
+            return None
+        return RunFilter(status=stopped, orphaned=orphaned, live=self._living(orphaned))
+
+    def _living(self, status: Sequence[str]) -> tuple[str, ...]:
+        """The owners of such runs that live: looked up once each, however many runs they have."""
+        named = self._store.owners_named(status) if status else []
+        if len(named) > _MANY:  # most of them dead: one that has no lock file any more needs no look
+            there = _with_a_lock_file(self._home)
+            named = [owner for owner in named if owner in there]
+        return tuple(owner for owner in named if self._is_alive(owner))
+
+    def wants(self, runs: Sequence[RunInfo]) -> dict[str, str]:
+        """Run → what it waits for, of those that wait at a gate of their own."""
+        waiting = [run.id for run in runs if run.status == "waiting"]
+        found: dict[str, str] = {}
+        for run_id, kind, name in self._store.open_gates(waiting) if waiting else ():
+            what = self._shown(name) if kind == "approval" else f"signal {name}"
+            found[run_id] = f"{found[run_id]}, {what}" if run_id in found else what
+        return found
+
+    @staticmethod
+    def is_resumable(run: RunInfo) -> bool:
+        return run.status in RESUMABLE and (run.status not in UNFINISHED or run.owner_pid is None)
+
+    def find(self, text: str) -> str:
+        """The id that `text` is, or is the only possible beginning of; a child's id begins with its
+        parent's, and is meant only if no other can be. Raises `RunNotFound` with the nearest ids,
+        `RunArchived`, `AmbiguousRunId`."""
+        if self._store.run(text) is not None:
+            return text
+        matches = self._store.run_ids(text, 9, parent="") if text else []
+        if text and not matches:
+            matches = self._store.run_ids(text, 9)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise AmbiguousRunId(text, matches)
+        raise missing(self._store, text)
+
+    def run(self, run_id: str) -> RunInfo | None:
+        self._alive.clear()
+        row = self._store.run(run_id)
+        return None if row is None else self._infos([row])[0]
+
+    def steps(self, run_id: str) -> list[StepInfo]:
+        return [_step_info(row) for row in self._store.steps(run_id)]
+
+    def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
+        for entry in self._store.entries(run_id, after=after):
+            data = self.redactor.redact_value(msgspec.json.decode(entry.payload))
+            yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
+
+    def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[tuple[int, LogLine]]:
+        """(version, piece of output) of the run's commands, in order."""
+        for entry in self._store.entries(run_id, after=after, type="OutputCaptured"):
+            data: dict[str, Any] = msgspec.json.decode(entry.payload)
+            if step is None or matches(data["key"], step):
+                text = self.redactor.redact(data["text"])
+                yield (
+                    entry.version,
+                    LogLine(data["key"], data["attempt"], data["source"], text, instant(entry.at)),
+                )
+
+    def statistics(self, since: datetime | None = None) -> Statistics:
+        """What the runs that changed since then add up to."""
+        found = self._store.statistics(0 if since is None else microseconds(since))
+        replace = msgspec.structs.replace
+        return replace(
+            found,
+            workflows=[replace(one, workflow=self._shown(one.workflow)) for one in found.workflows],
+            failing=[replace(one, workflow=self._shown(one.workflow)) for one in found.failing],
+        )
+
+    def _infos(self, rows: Sequence[RunRow]) -> list[RunInfo]:
+        created = dict(self._store.creations([row.id for row in rows]))
+        return [self._info(row, created.get(row.id)) for row in rows]
+
+    def _info(self, row: RunRow, created: RunCreated | None) -> RunInfo:
+        given = None if created is None else input_of(created, lambda: self.redactor)
+        workflow = self._shown(row.workflow)
+        alive = bool(row.owner) and self._is_alive(row.owner)
+        owner = self._store.owner(row.owner) if alive else None
+        return RunInfo(
+            row.id,
+            workflow,
+            row.status,
+            self._shown(row.reason),
+            row.status in UNFINISHED and not alive and not _is_parked(row),
+            owner.pid if owner else None,
+            row.generation,
+            row.parent,
+            instant(row.created_at),
+            instant(row.updated_at),
+            _at(row.ended_at),
+            title_of(workflow, created is not None and bool(created.code.argv), given),
+            given,
+        )
+
+    def _shown(self, text: str) -> str:
+        # A function's name holds no secret; a command line may.
+        return text if not text or text.replace(".", "").isidentifier() else self.redactor.redact(text)
+
+    def _is_alive(self, owner: str) -> bool:
+        known = self._alive.get(owner)
+        if known is None:
+            known = self._alive[owner] = is_alive(self._home, owner)
+        return known
+
+
+def _is_parked(row: RunRow) -> bool:
+    """Nobody executes it, and nobody was cut off: it waits for its time, or for somebody to go on with it."""
+    return row.status in ("sleeping", "pending") and not row.owner
+
+
+def _with_a_lock_file(home: Path) -> set[str]:
+    """The owners that may be alive."""
+    directory = lock_path(home, "any").parent
+    return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
+
+
+def _step_info(row: StepRow) -> StepInfo:
+    return StepInfo(
+        row.key,
+        row.name,
+        row.kind,
+        row.effect,
+        row.status,
+        row.attempt,
+        _at(row.started_at),
+        _at(row.ended_at),
+        _at(row.due_at),
+        row.child,
+    )
+
+
+def _at(us: int) -> datetime | None:
+    return instant(us) if us else None

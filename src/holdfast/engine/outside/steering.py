@@ -1,0 +1,226 @@
+"""Steering runs from outside: decisions, signals, pause and cancel, from any process.
+
+What a run's owner must do, it is asked for in the log; what nobody owns is done at once. Who owns a run is
+looked at before and checked again in the write transaction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.ownership.dead_owner import seen_alive_us
+from holdfast.engine.ownership.unreleased import is_held
+from holdfast.errors import GateError, Refused
+from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
+from holdfast.kernel.decide import decide
+from holdfast.kernel.evolve import fold
+from holdfast.kernel.identity import check_step_name
+from holdfast.kernel.state import ENDED, RunState
+from holdfast.store.port import Decision, Recorded, Source, new_event
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+_POLL_S = 0.01
+_WITH_PARENT = "its parent run was cancelled"
+
+
+def user() -> str:
+    """Who decides, if nobody says."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return str(os.getuid())
+
+
+Blobs = Sequence[tuple[str, bytes]]
+
+
+def decide_gate(
+    engine: Engine,
+    run_id: str,
+    outcome: Literal["approved", "rejected"],
+    gate: str,
+    digest: str,
+    by: str,
+    comment: str,
+) -> str:
+    """Decide an approval; returns the gate's whole identity. `digest`, or its first characters, is that of
+    what was seen. Raises `GateError` if it does not fit."""
+    _refuse_stray(engine, run_id)
+    command = c.DecideGate(run_id, outcome, gate, digest, by, comment)
+    decided = _command(engine, run_id, lambda *_: command)
+    return next(event.key for event in decided if isinstance(event, e.GateDecided))
+
+
+def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> bool:
+    """Give the run a signal; returns whether a `wait_for` took it. Otherwise it is kept for the next one."""
+    raw, blob, blobs = engine.store_value(value, f"the value of signal {name}")
+    _refuse_stray(engine, run_id)
+    command = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
+    sent = _command(engine, run_id, lambda *_: command, blobs)
+    return any(isinstance(event, e.GateDecided) for event in sent)
+
+
+def _refuse_stray(engine: Engine, run_id: str) -> None:
+    """Whoever decides something means the run that goes on, and nothing waits for this one."""
+    if engine.store.strays([run_id]):
+        row = engine.store.run(run_id)
+        parent = row.parent if row is not None else ""
+        raise GateError(
+            f"run {run_id} is of a generation that was left: no step of run {parent} is this run any more; "
+            f"`holdfast show {parent}` has the runs that are, `holdfast undo` takes the rewind back"
+        )
+
+
+def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
+    """Let the run stop at its next step boundary; returns its status: `paused`, unless its owner has not
+    come so far within `patience_s`."""
+    _command(
+        engine,
+        run_id,
+        lambda state, live: c.PauseRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live)),
+    )
+    return _wait(engine, run_id, ENDED | {"paused", "needs_attention"}, patience_s)
+
+
+def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
+    """End the run, what runs in it, and its child runs; returns its status: `cancelled`, unless its owner
+    has not come so far within `patience_s`.
+
+    A run that nobody executes ends with all that nobody executes beneath it in one transaction: no child
+    is left behind that waits for ever. A live owner sees to its children itself, before it ends the run.
+    """
+    while not _cancel_family(engine, run_id, reason, by):
+        pass  # one of them got another owner in between
+    deadline = time.monotonic() + patience_s
+    status = _wait(engine, run_id, ENDED, patience_s)
+    while status in ENDED and time.monotonic() < deadline and any(_open_beneath(engine, run_id)):
+        time.sleep(_POLL_S)  # their owners were asked, too
+        if _wait(engine, run_id, ENDED, 0.0) not in ENDED:
+            break  # somebody goes on with them all
+    return status
+
+
+def cancel_children(engine: Engine, run_id: str, reason: str, by: str) -> None:
+    """End, or ask to end, what is left of the children of a run that is about to be cancelled."""
+    for child in _open_beneath(engine, run_id):
+        try:
+            cancel(engine, child, reason or _WITH_PARENT, by, 0.0)
+        except Refused:
+            pass  # it has ended meanwhile
+
+
+def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
+    """One try."""
+    head = _Attempt.of(engine, run_id, partial(_cancel_run, engine, run_id, reason, by))
+    tried = {run_id: head}
+    if not head.live:
+        why = reason or _WITH_PARENT
+        for child in _open_beneath(engine, run_id):
+            tried[child] = _Attempt.of(engine, child, partial(_cancel_run, engine, child, why, by))
+
+    def decide_all(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+        decisions = []
+        for attempt, its in zip(tried.values(), recorded, strict=True):
+            try:
+                decisions.append(attempt.decide(its))
+            except Refused:
+                if attempt is head:
+                    raise
+                attempt.events = ()  # it has ended meanwhile
+                decisions.append(Decision())
+        return decisions if is_done() else [Decision()] * len(decisions)
+
+    def is_done() -> bool:
+        return all(attempt.events is not None for attempt in tried.values())
+
+    engine.store.command_all([Source(id, attempt.version) for id, attempt in tried.items()], decide_all)
+    return is_done()
+
+
+def _cancel_run(
+    engine: Engine, run_id: str, reason: str, by: str, state: RunState, live: bool
+) -> c.CancelRun:
+    return c.CancelRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live))
+
+
+def _seen_at(engine: Engine, run_id: str, state: RunState, live: bool) -> int:
+    """When the dead owner of a run that works on files was last seen: what it did to them until then, and
+    nothing later, is the run's. Nobody could find that out when the run no longer names it."""
+    return 0 if live or not state.owner or not state.files else seen_alive_us(engine, run_id, state)
+
+
+def _open_beneath(engine: Engine, run_id: str) -> Iterator[str]:
+    """The descendants of a run that have not ended; those of generations that it left stay what they are."""
+    children = engine.store.runs(parent=run_id)
+    strays = set(engine.store.strays([child.id for child in children]))
+    for child in children:
+        if child.id in strays:
+            continue
+        if child.status not in ENDED:
+            yield child.id
+        yield from _open_beneath(engine, child.id)
+
+
+Make = Callable[[RunState, bool], c.Command]
+"""Told the run's state, and whether a live process executes it."""
+
+
+def _command(engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> Sequence[e.Event]:
+    """Append what the command brings about."""
+    while True:
+        attempt = _Attempt.of(engine, run_id, make, blobs)
+        engine.store.command(run_id, attempt.decide, after=attempt.version)
+        if attempt.events is not None:
+            return attempt.events
+
+
+class _Attempt:
+    """One try, decided inside the write transaction. `events` stays None if the run got another owner in
+    between: then its liveness must be looked at first."""
+
+    def __init__(self, engine: Engine, state: RunState, live: bool, command: c.Command, blobs: Blobs) -> None:
+        self._engine = engine
+        self._state = state
+        self._held_by = (state.owner, state.epoch)
+        self._command = command
+        self._blobs = blobs
+        self.live = live
+        self.version = state.version
+        self.events: Sequence[e.Event] | None = None
+
+    @classmethod
+    def of(cls, engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> _Attempt:
+        state = fold(engine.store.history(run_id))
+        if state is None:
+            raise missing(engine.store, run_id)
+        live = is_held(engine, run_id, state.owner, state.epoch)
+        return cls(engine, state, live, make(state, live), blobs)
+
+    def decide(self, recorded: Sequence[Recorded]) -> Decision:
+        now = fold(recorded, self._state)
+        assert now is not None
+        if (now.owner, now.epoch) != self._held_by:
+            return Decision()
+        at = self._engine.clock.now_us()
+        self.events = decide(now, self._command)
+        return Decision([new_event(event, at) for event in self.events], None, self._blobs)
+
+
+def _wait(engine: Engine, run_id: str, wanted: frozenset[str], patience_s: float) -> str:
+    """The run's status, once it is one of these; the one it has when patience ends."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        row = engine.store.run(run_id)
+        status = row.status if row is not None else ""
+        if status in wanted or time.monotonic() >= deadline:
+            return status
+        time.sleep(_POLL_S)

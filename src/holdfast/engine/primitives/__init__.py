@@ -1,0 +1,1 @@
+"""What workflow code calls: steps, commands, gates, sleeps, fan-outs, checkpoints."""

@@ -1,0 +1,182 @@
+"""What a run says about itself: checkpoints, values for whoever watches, changes in its code."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from holdfast.engine.execution import thread_driver
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.files import file_windows
+from holdfast.errors import WrongColour
+from holdfast.kernel import codec
+from holdfast.kernel import commands as c
+from holdfast.kernel.identity import check_step_name
+from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from asyncio import CancelledError
+
+
+class Checkpoint:
+    """Call it in a `def` workflow; in an async one, `await checkpoint.aio(...)`."""
+
+    def __call__(self, name: str, **data: Any) -> None:
+        """A point with a name, with data that describe it, to which the run can be rewound. Durable when
+        this returns."""
+        scope = _scope("checkpoint")
+        if scope is None:
+            return
+        if scope.execution.is_async:
+            raise WrongColour(
+                "checkpoint() would block this async workflow: write `await checkpoint.aio(...)`"
+            )
+        key, taken = _take(scope, name, data)
+        if taken is None:
+            thread_driver.replayed(scope.execution, key)
+        else:
+            thread_driver.barrier(scope.execution, key, name)
+            with thread_driver.aside(scope.execution):
+                taken.write(key)
+
+    def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
+        """The same for async workflows."""
+        scope = _scope("checkpoint")
+        if scope is None:
+            return _nothing()
+        writing = self._write(scope.execution, *_take(scope, name, data))
+        return scope.execution.unawaited.expect("checkpoint", repr(name), writing)
+
+    @staticmethod
+    async def _write(run: Execution, key: str, taken: _Taken | None) -> None:
+        delivery = run.tasks_delivery
+        assert delivery is not None
+        if taken is None:
+            cancelled = await delivery.replayed(key)
+        else:
+            cancelled = await delivery.barrier(key) if delivery.guarded else None
+            cancelled = await taken.write_soon(key) or cancelled
+        if cancelled is not None:
+            raise cancelled
+
+
+async def _nothing() -> None: ...
+
+
+class _Taken(NamedTuple):
+    """A checkpoint that is not in the log yet. The snapshot of the files goes there with it."""
+
+    run: Execution
+    command: c.TakeCheckpoint
+    blobs: Sequence[tuple[str, bytes]] = ()
+
+    def write(self, key: str = "") -> None:
+        with file_windows.at_checkpoint(self.run, partial(self._append, key)) as append:
+            thread_driver.commit(self.run, append)
+
+    async def write_soon(self, key: str = "") -> CancelledError | None:
+        """Returns a cancel that came meanwhile."""
+        from holdfast.engine.execution import task_driver
+
+        with ExitStack() as held:
+            enter = partial(
+                held.enter_context, file_windows.at_checkpoint(self.run, partial(self._append, key))
+            )
+            append, cancelled = await task_driver.shielded(self.run, enter)
+            return await task_driver.commit(self.run, append) or cancelled
+
+    def _append(self, key: str, seen: file_windows.Seen) -> Append:
+        """`key` is that of a checkpoint which the code waits for."""
+        command = msgspec.structs.replace(self.command, **seen._asdict())
+        return self.run.entry([command], blobs=self.blobs, ends=key)
+
+
+def take_due(run: Execution) -> None:
+    """After a step: the checkpoint that the setting `checkpoint_every` wants, if one is due."""
+    key = run.due_checkpoint()
+    if key:
+        _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write()
+
+
+async def take_due_soon(run: Execution) -> None:
+    key = run.due_checkpoint()
+    if key:
+        await _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
+
+
+def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, _Taken | None]:
+    """The checkpoint's key, and what is to be written; None if the history has it."""
+    run = scope.execution
+    key = scope.counters.key(check_step_name(name))
+    ordinal = scope.counters.ordinal
+    if run.recall(key, name, ordinal, "", "checkpoint") is not None:
+        return key, None
+    value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
+    return key, _Taken(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
+
+
+def emit(name: str, value: object) -> None:
+    """Give a value out to whoever watches the run: progress, tokens. Kept in the log.
+
+    In a workflow it is recorded once, with the run's next commit. In a step's body it goes to the log at
+    once, without waiting for the disk; an attempt that is made again emits again.
+    """
+    check_step_name(name)
+    raw = msgspec.Raw(codec.encode(value, f"what is emitted as {name}"))
+    inside = current.get()
+    if isinstance(inside, InsideStep):
+        run = inside.execution
+        entry = run.entry([c.Emit(name, raw, step=inside.key, attempt=inside.attempt)], durable=False)
+        run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
+        return
+    scope = _scope("emit")
+    if scope is None:
+        return
+    key = scope.counters.key(name)
+    ordinal = scope.counters.ordinal
+    if scope.execution.recall(key, name, ordinal, "", "emit") is None:
+        scope.execution.note(c.Emit(name, raw, key, ordinal))
+
+
+def patched(id: str) -> bool:
+    """Whether the new code counts for this run: True in runs that come here for the first time, False in
+    those that had passed this place before the change.
+
+        if patched("two-drafts"):
+            draft = best(ask(q), ask(q))
+        else:
+            draft = ask(q)
+    """
+    check_step_name(id)
+    scope = _scope("patched")
+    if scope is None:
+        return True
+    run = scope.execution
+    if run.control is not None:
+        raise run.control
+    key = f"patched@{id}"
+    known = run.patches.get(id)
+    if known is None:
+        passed = run.delivery.had_been_here(scope.counters)
+        recorded = key in run.state.steps
+        known = run.patches[id] = recorded or not passed
+        if known and not recorded:
+            run.note(c.SeePatch(key, id))
+    return known
+
+
+def _scope(what: str) -> Scope | None:
+    scope = current.get()
+    if type(scope) is not Scope:
+        return None
+    if not on_this_thread(scope):
+        raise WrongColour(f"{what}() was called on another thread than the one of its scope")
+    return scope
+
+
+checkpoint = Checkpoint()

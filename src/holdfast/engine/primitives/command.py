@@ -1,0 +1,395 @@
+"""`command`: a program as a step, its whole process tree under a supervisor.
+
+Its effect is `workspace`: what a command that was cut off did to the files is taken back, and it runs again.
+Where there is no workspace, or the command runs outside it, it is `once`: nobody knows what it did to the
+world. Say `effect="idempotent"` for one that may run again as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from holdfast.engine.execution.arguments import Digested, Signature
+from holdfast.engine.execution.output_buffer import OutputBuffer
+from holdfast.engine.execution.perform import Call, Spec, doubt
+from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
+from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
+from holdfast.engine.execution.thread_driver import drive, look_for_takeover
+from holdfast.engine.ownership.dead_owner import command_locks
+from holdfast.engine.processes.process import NO_OUTPUT, Exit, Process, SupervisorLost
+from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
+from holdfast.engine.runs.workflow import workflow
+from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
+from holdfast.kernel.events import Effect, Isolate
+from holdfast.kernel.identity import check_step_name, check_text, name_of_program
+from holdfast.project import explained
+from holdfast.redaction import Secret, revealed
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.execution import Execution
+    from holdfast.redaction import Redactor
+    from holdfast.store.port import Append
+
+_GRACE_S = 2.0
+_HURRY_S = 0.4
+"""Between SIGTERM and SIGKILL: when a run stops, and when it is cancelled."""
+_FROM_OUTSIDE = ("signalled", "supervisor_lost")
+
+
+Word = str | Secret
+"""What a program can be given."""
+
+
+class CommandResult(msgspec.Struct, frozen=True):
+    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has all. `argv` is
+    redacted too, with a `Secret` by its name."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_s: float
+
+
+def _parameters(argv: Sequence[Word], cwd: str | None = None, env: Mapping[str, Word] | None = None) -> None:
+    """What counts for the identity of a command."""
+
+
+class _Words(NamedTuple):
+    """What a program is given: its words, directory, added variables, and the text of its standard input."""
+
+    argv: tuple[Word, ...]
+    cwd: str | None
+    env: Mapping[str, Word]
+    stdin: Word | None
+
+    @classmethod
+    def of(
+        cls,
+        argv: Sequence[Word | os.PathLike[str]],
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, Word] | None,
+        stdin: Word | None,
+    ) -> _Words:
+        """Raises `BadInput` for what a program cannot be given, and for a secret where it would show."""
+        words = tuple(_word(word, "command(): a word of the command") for word in argv)
+        check_text(words[0], "command(): the program")
+        variables = {
+            check_text(name, "command(env=...): the name of a variable"): _word(
+                value, f"command(env=...): the variable {name}"
+            )
+            for name, value in (env or {}).items()
+        }
+        where = None if cwd is None else check_text(_plain(cwd), "command(cwd=...)")
+        if stdin is not None and not isinstance(stdin, (str, Secret)):
+            raise BadInput(f"command(stdin=...) must be text or a Secret, not {stdin!r}")
+        return cls(words, where, variables, stdin)
+
+    @property
+    def program(self) -> str:
+        return revealed(self.argv[0])
+
+    def digested(self, redactor: Redactor) -> Digested:
+        """The identity by all words, a secret by its name. What the log shows of them is redacted: plain text
+        may be a secret too."""
+        exact = _SIGNATURE.digest((self.argv, self.cwd, self.env or None), {})
+        hidden = redactor.redact_value({"argv": self.argv, "env": dict(self.env) or None})
+        shown = _SIGNATURE.digest((hidden["argv"], self.cwd, hidden["env"]), {})
+        return Digested(exact.digest, shown.args, shown.preview, shown.size)
+
+    def shown(self, redactor: Redactor) -> tuple[str, ...]:
+        """The words as a result has them."""
+        return tuple(repr(one) if isinstance(one, Secret) else redactor.redact(one) for one in self.argv)
+
+
+def _word(value: object, what: str) -> Word:
+    value = _plain(value)
+    if isinstance(value, (str, Secret)):
+        return value
+    if isinstance(value, (int, float)):
+        return str(value)
+    raise BadInput(f"{what} must be text or a Secret, not {value!r}")
+
+
+def _plain(value: object) -> object:
+    """A path as its text."""
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else value
+
+
+class CommandStep:
+    """Call it in a `def` workflow; in an async one, `await command.aio(...)`."""
+
+    def __call__(
+        self,
+        argv: Sequence[Word],
+        *,
+        name: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, Word] | None = None,
+        stdin: Word | None = None,
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        effect: Effect | None = None,
+        check: bool = True,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
+    ) -> CommandResult:
+        """Run a program and wait for its end.
+
+        name     the step's name (default: the program's)
+        argv     the program and its words; a `Secret` reaches the program, and the log has its name. Other
+                 users can see words of a running program: `env` and `stdin` are better for a secret
+        cwd, env the directory (default: the one the run was started in), and variables to add to
+                 this process's, text or `Secret`
+        stdin    text or a `Secret` for its standard input; without it there is none
+        timeout  seconds; then the whole tree is ended
+        retry    not with effect="once"
+        effect   "workspace" (the default where there is a workspace), "once" or "idempotent"
+        check    raise `CommandFailed` when it ends with a code other than 0
+        writes   patterns of what it writes; what else changes meanwhile is not its own
+        isolate  "copy": it works in a copy of the workspace, beside others
+        """
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
+        if call is None:
+            raise BadInput("command() is a step: call it from a workflow that a run executes")
+        if call.execution.is_async:
+            raise WrongColour("command() would block this async workflow: write `await command.aio(...)`")
+        result: CommandResult = drive(call, call.recall())
+        return result
+
+    def aio(
+        self,
+        argv: Sequence[Word],
+        *,
+        name: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, Word] | None = None,
+        stdin: Word | None = None,
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        effect: Effect | None = None,
+        check: bool = True,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
+    ) -> Coroutine[Any, Any, CommandResult]:
+        """The same for async workflows."""
+        from holdfast.engine.execution import task_driver
+
+        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
+        if call is None:
+            raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
+        return call.execution.unawaited.expect("command", call.spec.name, task_driver.perform_call(call))
+
+    def _call(
+        self,
+        argv: Sequence[Word],
+        name: str | None,
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, Word] | None,
+        stdin: Word | None,
+        timeout: Seconds | None,
+        retry: Retry | None,
+        effect: Effect | None,
+        check: bool,
+        writes: Sequence[str],
+        isolate: Isolate | None,
+    ) -> Call | None:
+        if isinstance(argv, str) or not argv:
+            raise BadInput("command() takes a list: the program and its arguments, ['git', 'status']")
+        check_files("command()", effect or "workspace", writes, isolate)
+        scope = current.get()
+        if isinstance(scope, InsideStep) or scope is None:
+            return None
+        if not on_this_thread(scope):
+            raise WrongColour("command() was called on another thread than the one of its scope")
+        words = _Words.of(argv, cwd, env, stdin)
+        effect = effect or _effect(scope.execution, words.cwd, bool(writes or isolate))
+        if effect == "once" and retry is not None:
+            raise BadInput(
+                'command(retry=...): a command that failed may have happened; say effect="idempotent"'
+            )
+        digested = words.digested(scope.execution.engine.redactor)
+        title = check_step_name(name) if name else name_of_program(words.program)
+        key = scope.counters.key(title)
+        limit = None if timeout is None else seconds(timeout)
+        spec = Spec(
+            title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True,
+            writes=writes, isolate=isolate,
+        )  # fmt: skip
+        call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+        spec.body = lambda: _run(call, words, limit, check)
+        return call
+
+
+_SIGNATURE = Signature(_parameters, "command")
+
+
+def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
+    """What a command promises that says nothing: its files can be taken back if it works in the workspace.
+    Raises `BadWorkspace` if it is `needed`."""
+    files = run.engine.files
+    where = cwd or run.state.code.cwd or os.getcwd()
+    why = files.why_none
+    if files.root is not None or run.state.files:
+        root = files.of_run(run.state).root
+        if Path(where).resolve().is_relative_to(root):
+            return "workspace"
+        why = f"{where} is not in the workspace {root}"
+    if needed:
+        raise BadWorkspace(f"command(writes=..., isolate=...): {why}")
+    files.say_once(f"commands have the effect `once`: {why}")
+    return "once"
+
+
+def _run(
+    call: Call,
+    words: _Words,
+    timeout_s: float | None,
+    check: bool,
+) -> CommandResult:
+    """The body of a command step: start it, keep its output, wait for its whole tree."""
+    run = call.execution
+    argv = tuple(map(revealed, words.argv))
+    added = {name: revealed(value) for name, value in words.env.items()}
+    locks = command_locks(run.engine.home, run.id)
+    # The epoch: what a stale owner still has to clear away is never the lock of the next one.
+    lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
+    output = OutputBuffer(call, _append)
+
+    def take(source: str, text: str) -> None:
+        output.take(source, text)
+        if run.engine.on_output is not None:
+            run.engine.on_output(run.id, call.key, source, text)
+        output.tick()
+
+    started: list[Process] = []
+    try:
+        with explained(locks):
+            locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        process = Process.start(
+            argv,
+            cwd=_directory(call, words.cwd),
+            env={**os.environ, **({} if call.guard is None else call.guard.environment), **added},
+            lock_path=lock,
+            stdin=None if words.stdin is None else revealed(words.stdin).encode(),
+            on_output=take,
+            on_quiet=output.flush,
+            on_start=started.append,
+            redactor=run.engine.redactor,
+        )
+        end = _wait(call, process, timeout_s)
+    except SupervisorLost:
+        end = Exit(-signal.SIGKILL, "supervisor_lost", 0.0, NO_OUTPUT, NO_OUTPUT)
+    except BaseException as error:
+        if started:
+            _end(started[0])
+        if isinstance(error, StoreError):  # its lock cannot be had: no failure of the command
+            raise run.lose(error) from None
+        raise
+    finally:
+        if all(process.ended for process in started):
+            output.flush()
+        _clear(lock)
+    from_outside = end.reason in _FROM_OUTSIDE
+    if from_outside:  # who takes a run over ends its commands: then that is what stops this run
+        look_for_takeover(run)
+    if run.control is not None:
+        # It was ended because the run stops: what it had done by then is not known.
+        raise run.stop(doubt(call, "was cancelled while it ran")) if _is_once(call) else run.control
+    if from_outside and _is_once(call):
+        raise run.stop(doubt(call, "was ended from outside"))
+    if check and end.code != 0:
+        raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
+    shown = words.shown(run.engine.redactor)
+    return CommandResult(shown, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+
+
+def _directory(call: Call, cwd: str | None) -> str:
+    """Where it runs; an isolated one in the same place of its copy."""
+    run = call.execution
+    where = cwd or run.state.code.cwd or os.getcwd()
+    return where if call.guard is None else call.guard.inside(where)
+
+
+def _clear(lock: Path) -> None:
+    """Remove the lock if its tree is dead; where nobody can tell, whoever claims the run next looks again."""
+    try:
+        if tree_is_dead(lock):
+            drop_lock(lock)
+    except StoreError:
+        pass
+
+
+def _wait(call: Call, process: Process, timeout_s: float | None) -> Exit:
+    run = call.execution
+    limit = _limit(call, timeout_s)
+
+    def end() -> None:
+        hurry = run.control is not None and run.control.at_once
+        process.terminate(_HURRY_S if hurry else _GRACE_S)
+
+    run.on_stop.append(end)
+    try:
+        if run.control is not None:
+            end()
+        return process.wait(limit)
+    except TimeoutError:
+        if process.ended:
+            raise  # it is the program's own, from `on_output`
+        raise StepTimeout(call.key, limit or 0.0) from None
+    finally:
+        run.on_stop.remove(end)
+
+
+def _end(process: Process) -> None:
+    """End the whole tree and wait for it. An interrupt of that kills the tree, and waits too."""
+    process.terminate()
+    try:
+        process.join()
+    except BaseException:
+        process.kill()
+        process.join()
+        raise
+
+
+def _is_once(call: Call) -> bool:
+    return call.spec.effect == "once"
+
+
+def _limit(call: Call, timeout_s: float | None) -> float | None:
+    """Seconds that the command has, by its own timeout and the deadline of the block it is in."""
+    if not call.deadline:
+        return timeout_s
+    left = call.deadline.left_s(call.execution.engine.clock)
+    return left if timeout_s is None else min(timeout_s, left)
+
+
+def _append(run: Execution, entry: Append) -> None:
+    """A command that writes faster than the store waits for it; nothing waits for the disk."""
+    run.engine.store.append(entry)
+    run.engine.tell(entry)
+
+
+@workflow
+def run_command(
+    argv: tuple[str, ...],
+    cwd: str,
+    timeout_s: float | None = None,
+    effect: Effect | None = None,
+    writes: tuple[str, ...] = (),
+    isolate: Isolate | None = None,
+) -> int:
+    """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
+    was started, counts for its identity."""
+    result = command(argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate)
+    return result.exit_code
+
+
+command = CommandStep()

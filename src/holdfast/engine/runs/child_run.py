@@ -1,0 +1,252 @@
+"""Child runs: a workflow called inside a run is a run of its own, recorded in the parent as a step."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.execution.arguments import own_copies
+from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.parking import Parked, Wait
+from holdfast.engine.execution.perform import Call, Spec
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.execution.thread_driver import drive
+from holdfast.engine.runs import code as codes
+from holdfast.engine.runs import lifecycle
+from holdfast.engine.runs.claim import Claimed, claim, give_back
+from holdfast.engine.runs.follower import Parking
+from holdfast.engine.runs.run import Run
+from holdfast.errors import (
+    HoldfastError,
+    NeedsAttention,
+    OwnershipLost,
+    RunCancelled,
+    RunHeld,
+    RunInterrupted,
+    RunPaused,
+    StoreError,
+)
+from holdfast.kernel import commands as c
+from holdfast.kernel.events import Waits
+
+
+def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = own_copies(args, kwargs)
+    call = _call(scope, workflow, args, kwargs)
+    make_claim = _claimer(call, workflow, args, kwargs)
+    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, make_claim)
+    return drive(call, call.recall())
+
+
+def run_async(
+    scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Coroutine[Any, Any, Any]:
+    from holdfast.engine.execution import task_driver
+
+    args, kwargs = own_copies(args, kwargs)
+    call = _call(scope, workflow, args, kwargs)
+    make_claim = _claimer(call, workflow, args, kwargs)
+
+    async def body() -> Any:
+        return await _run_child_async(call, workflow, args, kwargs, make_claim)
+
+    call.spec.body, call.spec.is_async = body, True
+    return scope.execution.unawaited.expect("workflow", workflow.name, task_driver.perform_call(call))
+
+
+def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    digested = workflow.signature.digest(args, kwargs)
+    key = scope.counters.key(workflow.name)
+    execution = scope.execution
+    past = execution.state.steps.get(key)
+    # One that a rewind has kept is the run that it was, whatever the generation is called now.
+    child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
+    spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
+    spec.older = partial(workflow.signature.older, args, kwargs)
+    return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+
+
+def child_id(parent: str, generation: int, key: str) -> str:
+    """The child's id: readable, stable, and never longer than an id may be."""
+    tail = re.sub(r"[^A-Za-z0-9._-]+", "-", key)
+    if generation:
+        tail = f"g{generation}-{tail}"
+    whole = f"{parent}.{tail}"
+    if len(whole) <= 100 and re.sub(r"[#\[\]/]", "-", key) == tail:
+        return whole
+    mark = hashlib.sha256(f"{parent}\0{generation}\0{key}".encode()).hexdigest()[:12]
+    return f"{whole[:100]}-{mark}"
+
+
+Claimer = Callable[[], Claimed]
+_STOPPED = (NeedsAttention, RunHeld, RunInterrupted, RunPaused, OwnershipLost, StoreError)
+"""What stops a child without an end."""
+
+
+def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimer:
+    """How to claim the child, decided on what the history has of it when it is called.
+
+    Only if the parent was resumed to try this child again does a failed one go on; a replay after a
+    crash takes its error. And who took the parent over by force takes its children from that owner.
+    """
+    execution = call.execution
+    engine = execution.engine
+    past = execution.state.steps.get(call.key)
+    reopen = past is not None and past.status == "reopened"
+    force = past is not None and execution.forced
+
+    def make_claim() -> Claimed:
+        where = f"an argument of workflow {workflow.name}"
+        value, blob, blobs = engine.store_value((tuple(args), kwargs), where)
+        code = engine.location.record(codes.code_of(workflow))
+        # One directory per family: a child that is begun by another process is not begun elsewhere.
+        code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
+        create = c.CreateRun(
+            call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key,
+            tuple(call.older_digests()),
+        )  # fmt: skip
+        claimed = claim(
+            engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
+        )
+        return claimed._replace(keeps=execution.keeps_until > 0)
+
+    return make_claim
+
+
+@contextmanager
+def _stopped_with_parent(call: Call) -> Iterator[None]:
+    """While the child runs: what takes the parent away or interrupts it interrupts the child too."""
+    run = call.execution
+
+    def stop() -> None:
+        live = run.engine.live.get(call.spec.child)
+        if live is not None and run.control is not None:
+            live[0].stop_with(run.control)
+
+    run.on_stop.append(stop)
+    try:
+        yield
+    finally:
+        run.on_stop.remove(stop)
+
+
+@contextmanager
+def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
+    """What the parent waits for while its child is parked: that the child can go on."""
+    engine = call.execution.engine
+    ready = threading.Event()
+
+    def go() -> None:
+        ready.set()
+        call.execution.hearing.wake()
+
+    row = engine.store.run(call.spec.child)
+    waits: Waits = "sleeping" if row is not None and row.status == "sleeping" else "waiting"
+    parking = Parking(parked.until, go)
+    engine.follower.park(call.spec.child, parking)
+    try:
+        yield Wait(parked.until, ready.is_set, waits)
+    finally:
+        engine.follower.forget(call.spec.child, parking)
+
+
+def _claim_again(call: Call) -> Claimed:
+    """Claim a child that was parked. One that somebody paused or rewound meanwhile waits for a person."""
+    engine, child = call.execution.engine, call.spec.child
+    row = engine.store.run(child)
+    if row is not None and row.status == "paused":
+        raise RunPaused(child, row.reason)
+    return claim(engine, child)
+
+
+def _run_child(
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
+) -> Any:
+    token = current.set(None)
+    try:
+        engine = call.execution.engine
+        handle: Run[Any] = Run(engine, call.spec.child)
+        parks: list[Parked] = []
+        with lifecycle.in_one_piece(engine, handle), _stopped_with_parent(call):
+            claimed = make_claim()
+            lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline)
+            while parks:
+                with _parked(call, parks.pop()) as wait:
+                    call.execution.waiting.wait(wait)
+                claimed = _claim_again(call)
+                lifecycle.execute(engine, handle, workflow, None, claimed, parks.append, call.deadline)
+            handle._ended.wait()  # at once, unless another thread of this process executes it
+        return handle._take()
+    except _STOPPED as error:
+        raise _stop_parent(call, error) from None
+    except RunCancelled:
+        if call.execution.control is not None:  # they end together: no failure of the parent's step
+            raise call.execution.control from None
+        raise
+    finally:
+        current.reset(token)
+
+
+async def _run_child_async(
+    call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
+) -> Any:
+    token = current.set(None)
+    try:
+        engine = call.execution.engine
+        handle: Run[Any] = Run(engine, call.spec.child)
+        parks: list[Parked] = []
+        claimed = await _claim_soon(call, make_claim)
+        with _stopped_with_parent(call):
+            await lifecycle.execute_async(
+                engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
+            )
+            while parks:
+                call.execution.under_way -= 1
+                try:
+                    with _parked(call, parks.pop()) as wait:
+                        await call.execution.waiting.wait_async(wait)
+                finally:
+                    call.execution.under_way += 1
+                claimed = await _claim_soon(call, partial(_claim_again, call))
+                await lifecycle.execute_async(
+                    engine, handle, workflow, None, claimed, parks.append, call.deadline
+                )
+        return handle._take() if handle.done() else await handle
+    except _STOPPED as error:
+        raise _stop_parent(call, error) from None
+    except RunCancelled:
+        if call.execution.control is not None:  # they end together: no failure of the parent's step
+            raise call.execution.control from None
+        raise
+    finally:
+        current.reset(token)
+
+
+async def _claim_soon(call: Call, make_claim: Claimer) -> Claimed:
+    """Without blocking the loop. A cancel that comes meanwhile gives the child back: the parent must not end
+    while somebody still claims it."""
+    from holdfast.engine.execution.task_driver import shielded
+
+    claimed, cancelled = await shielded(call.execution, make_claim)
+    if cancelled is not None:
+        give_back(call.execution.engine, call.spec.child, claimed)
+        raise cancelled
+    return claimed
+
+
+def _stop_parent(call: Call, error: HoldfastError) -> Control:
+    """What stops a child without an end stops its parent too, and says where to look."""
+    run = call.execution
+    if isinstance(error, NeedsAttention):
+        reason = f"its child run {call.spec.child} does: {error.reason}"
+        return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
+    if isinstance(error, RunPaused):
+        return run.pause(f"its child run {call.spec.child} is paused", "")
+    return run.stop(Control(error))

@@ -1,0 +1,153 @@
+"""`Run`: a handle on a run, to wait for its end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from holdfast.engine.execution.perform import Outcome
+from holdfast.engine.runs.gate_notice import say_what_it_waits_for
+from holdfast.errors import RunNotFound, RunWaiting, WrongColour
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+R = TypeVar("R")
+
+logger = logging.getLogger("holdfast")
+
+_NOTICE_S = 1.0
+"""A caller that blocks for longer gets a notice if the run waits at a gate."""
+
+
+class Run(Generic[R]):
+    """A run that was started or resumed here. `result()` blocks; in async code, `await run`."""
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self._engine = engine
+        self.id = run_id
+        self._ended = threading.Event()
+        self.rested = threading.Event()
+        """Set once the run has ended here, or was parked: nobody works on it at that moment."""
+        self.asked = False
+        """Whether `result()` or `await` was called."""
+        self._outcome = Outcome()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], object]] = []
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    @property
+    def status(self) -> str:
+        """The status in the store now, which is one short read. A run that was started in an event loop is
+        pending until it is there."""
+        row = self._engine.store.run(self.id)
+        if row is not None:
+            return row.status
+        if self.done():
+            raise RunNotFound(self.id)
+        return "pending"
+
+    def result(self, timeout: float | None = None) -> R:
+        """The workflow's result, or its error. Raises `RunWaiting` if `timeout` seconds are over first."""
+        return self._wait(timeout, notices=timeout is None)
+
+    def quiet_result(self) -> R:
+        """The same for a caller that shows itself what the run waits for."""
+        return self._wait(None, notices=False)
+
+    def _wait(self, timeout: float | None, *, notices: bool) -> R:
+        refuse_in_loop("run.result() blocks", "await run")
+        self.asked = True
+        try:
+            while notices and not self._ended.wait(_NOTICE_S):
+                notices = not say_what_it_waits_for(self._engine, self.id)
+            ended = self._ended.wait(timeout)
+        except KeyboardInterrupt as error:
+            raise resumable(error, self.id) from None
+        if not ended:
+            raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
+        return self._take()
+
+    def done(self) -> bool:
+        """Whether this process has nothing more to do for it."""
+        return self._ended.is_set()
+
+    def __await__(self) -> Generator[Any, None, R]:
+        import asyncio
+
+        self.asked = True
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        self._when_ended(lambda: loop.call_soon_threadsafe(wake))
+        yield from future
+        return self._take()
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended; nothing before it has."""
+        return self._outcome
+
+    def finish(self, outcome: Outcome) -> None:
+        """Called by the driver, once."""
+        with self._lock:
+            self._outcome = outcome
+            self._ended.set()
+            if outcome.error is None or self.asked:
+                self._engine.unasked.discard(self)
+            self.rested.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except RuntimeError:
+                pass  # the waiter's loop is closed
+
+    def _when_ended(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _take(self) -> R:
+        if self._outcome.error is not None:
+            raise self._outcome.error
+        return cast(R, self._outcome.value)
+
+
+def warn_if_unasked(run: Run[Any]) -> None:
+    """Warn of an error that was never read: the run was not awaited before its Holdfast was closed."""
+    if not run.asked and run.outcome.error is not None:
+        logger.warning(
+            "run %s was started and never awaited; it ended with %s: %s (write `await hf.start(...)`)",
+            run.id, type(run.outcome.error).__name__, run.outcome.error,
+        )  # fmt: skip
+
+
+def resumable(error: BaseException, run_id: str) -> BaseException:
+    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run."""
+    if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
+        error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
+        error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
+    return error
+
+
+def in_loop() -> bool:
+    """Whether an event loop runs in this thread, without importing asyncio to find out."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def refuse_in_loop(what: str, instead: str) -> None:
+    if in_loop():
+        raise WrongColour(f"{what}, and an event loop runs in this thread: write `{instead}`")

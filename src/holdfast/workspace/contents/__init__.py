@@ -1,0 +1,1 @@
+"""The content store: packs, large contents, refs by SHA-256."""

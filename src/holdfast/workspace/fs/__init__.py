@@ -1,0 +1,1 @@
+"""File-system primitives: descriptors instead of paths, atomic exchange, identity of directories."""

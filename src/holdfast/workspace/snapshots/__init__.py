@@ -1,0 +1,1 @@
+"""Snapshots: scanning a tree, listings of directories, differences."""

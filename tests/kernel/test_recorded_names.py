@@ -1,0 +1,24 @@
+"""Classes of holdfast's own are recorded under names that do not change when their modules move."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast import CommandResult, Decision
+from holdfast.kernel import codec
+
+RECORDED = {
+    "holdfast.engine.command:CommandResult": CommandResult(("true",), 0, "", "", 0.5),
+    "holdfast.engine.gates:Decision": Decision("approved", "ann", "", datetime(2026, 1, 2, tzinfo=UTC)),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_class_keeps_its_recorded_name(name: str) -> None:
+    """A history that an older holdfast wrote is read, and digests of such arguments stay equal."""
+    value = RECORDED[name]
+    data = codec.encode(value)
+    assert f'"{name}"'.encode() in data
+    assert codec.decode(data) == value
