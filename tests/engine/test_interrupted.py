@@ -12,7 +12,7 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import NOT_DONE, Retry, RunPaused, StoreError, approval, now, parallel, sleep, step
-from holdfast.engine.primitives.step import live_runs
+from holdfast.engine.execution.scope import live_runs
 from holdfast.errors import InDoubt, NeedsAttention, RunInterrupted, StoreCorrupt, StoreFull
 from holdfast.kernel import codec
 

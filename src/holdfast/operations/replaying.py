@@ -16,8 +16,7 @@ import msgspec
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.perform import Outcome
-from holdfast.engine.execution.scope import Scope, current
-from holdfast.engine.primitives import step as steps
+from holdfast.engine.execution.scope import Scope, current, live_runs
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.recovery import load_code
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
@@ -191,13 +190,13 @@ def _play(
     playback = _Playback(engine, run_id, state, is_async=False)
     scope = Scope(playback, Counters(), threading.get_ident())
     token = current.set(scope)
-    steps.live_runs.add(playback)
+    live_runs.add(playback)
     try:
         workflow.fn(*args, **kwargs)
     except BaseException as error:
         _end(playback, error)
     finally:
-        steps.live_runs.discard(playback)
+        live_runs.discard(playback)
         current.reset(token)
     playback.look_for_more(scope.counters)
     return playback
@@ -211,12 +210,12 @@ async def _play_async(
     install_task_factory(asyncio.get_running_loop())
     playback = _Playback(engine, run_id, state, is_async=True)
     scope = Scope(playback, Counters(), threading.get_ident())
-    steps.live_runs.add(playback)
+    live_runs.add(playback)
     playing = asyncio.create_task(_play_function(playback, scope, workflow, args, kwargs))
     try:
         await _until_over(playback, playing)
     finally:
-        steps.live_runs.discard(playback)
+        live_runs.discard(playback)
     playback.look_for_more(scope.counters)
     return playback
 

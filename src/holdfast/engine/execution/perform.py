@@ -347,9 +347,7 @@ def _attempt(
     if outcome is None:
         in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
         if spec.effect == "workspace" and in_time:
-            from holdfast.engine.files.workspace_step import enter
-
-            yield from enter(call)
+            yield from run.engine.files.enter(call)
         run.engine.flusher.watch(call)
         try:
             with run.taking:
@@ -373,9 +371,7 @@ def _attempt(
             outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
         else:
             if call.guard is not None and outcome is not None:
-                from holdfast.engine.files.workspace_step import leave
-
-                outcome = yield from leave(call, call.guard, outcome)
+                outcome = yield from run.engine.files.leave(call, outcome)
     assert outcome is not None
     if outcome.error is None:
         try:

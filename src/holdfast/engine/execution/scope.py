@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
 
 
+live_runs: set[Execution] = set()
+"""The runs that this process executes now: a step called outside all of them has lost its way."""
+
+
 class Deadline(float):
     """When no step may go on any more, in microseconds of the wall clock, as it is recorded; 0 for never.
     `ends` is the same by this process's monotonic clock: a wall clock that is set back puts off nothing."""

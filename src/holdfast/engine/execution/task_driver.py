@@ -205,14 +205,12 @@ async def _commit_outcome(
     turn = append.turn
     assert isinstance(turn, TaskTurn)
     if run.checkpoint_every:
-        from holdfast.engine.primitives.checkpoint import take_due_soon
-
         cancelled = await submit(run.engine, mailbox, append)
         if append.error is not None:
             turn.delivery.withdraw(turn)
             return cancelled
         try:
-            await take_due_soon(run)
+            await run.engine.files.take_due_checkpoint_soon(run)
         except BaseException:
             turn.delivery.withdraw(turn)
             raise

@@ -87,14 +87,8 @@ def _perform(call: Call, past: StepState | None) -> Any:
     value = _go_straight(call) if straight else _drive(call, perform(call, past))
     run = call.execution
     if run.checkpoint_every and not (run.threads_delivery is not None and run.threads_delivery.crews):
-        _take_due(run)
+        run.engine.files.take_due_checkpoint(run)
     return value
-
-
-def _take_due(run: Execution) -> None:
-    from holdfast.engine.primitives.checkpoint import take_due
-
-    take_due(run)
 
 
 def _go_straight(call: Call) -> Any:
@@ -168,7 +162,7 @@ def commit(run: Execution, append: Append) -> None:
     if isinstance(append, OutcomeAppend):
         assert run.threads_delivery is not None
         if run.checkpoint_every:
-            _take_due(run)  # before the turn is taken: it waits for the disk
+            run.engine.files.take_due_checkpoint(run)  # before the turn is taken: it waits for the disk
         assert isinstance(append.turn, ThreadTurn)
         run.threads_delivery.receive(append.turn)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from holdfast.kernel.file_history import last
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 
 if TYPE_CHECKING:
+    from holdfast.engine.execution.execution import Execution
+    from holdfast.engine.execution.perform import Call, Outcome, Request
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Workspace
 
@@ -125,6 +127,31 @@ class Files:
         if text not in self._said:
             self._said.add(text)
             logging.getLogger("holdfast").warning(text)
+
+    def enter(self, call: Call) -> Generator[Request, Outcome | None, None]:
+        """Before the body of a `workspace` step."""
+        from holdfast.engine.files import workspace_step
+
+        yield from workspace_step.enter(call)
+
+    def leave(self, call: Call, outcome: Outcome) -> Generator[Request, Outcome | None, Outcome]:
+        """After it, however it ended."""
+        from holdfast.engine.files import workspace_step
+
+        assert call.guard is not None
+        return (yield from workspace_step.leave(call, call.guard, outcome))
+
+    def take_due_checkpoint(self, run: Execution) -> None:
+        """The checkpoint that the setting `checkpoint_every` asks for, if one is due."""
+        from holdfast.engine.files.checkpoint_append import take_due
+
+        take_due(run)
+
+    async def take_due_checkpoint_soon(self, run: Execution) -> None:
+        """The same, without blocking the event loop."""
+        from holdfast.engine.files.checkpoint_append import take_due_soon
+
+        await take_due_soon(run)
 
     @property
     def copies(self) -> Path:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
-from holdfast.engine.files import file_windows
+from holdfast.engine.files.checkpoint_append import CheckpointAppend
 from holdfast.errors import WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel.identity import check_step_name
-from holdfast.store.port import Append
 
 if TYPE_CHECKING:
-    from asyncio import CancelledError
+    pass
 
 
 class Checkpoint:
@@ -53,7 +50,7 @@ class Checkpoint:
         return scope.execution.unawaited.expect("checkpoint", repr(name), writing)
 
     @staticmethod
-    async def _write(run: Execution, key: str, taken: _Taken | None) -> None:
+    async def _write(run: Execution, key: str, taken: CheckpointAppend | None) -> None:
         delivery = run.tasks_delivery
         assert delivery is not None
         if taken is None:
@@ -68,48 +65,7 @@ class Checkpoint:
 async def _nothing() -> None: ...
 
 
-class _Taken(NamedTuple):
-    """A checkpoint that is not in the log yet. The snapshot of the files goes there with it."""
-
-    run: Execution
-    command: c.TakeCheckpoint
-    blobs: Sequence[tuple[str, bytes]] = ()
-
-    def write(self, key: str = "") -> None:
-        with file_windows.at_checkpoint(self.run, partial(self._append, key)) as append:
-            thread_driver.commit(self.run, append)
-
-    async def write_soon(self, key: str = "") -> CancelledError | None:
-        """Returns a cancel that came meanwhile."""
-        from holdfast.engine.execution import task_driver
-
-        with ExitStack() as held:
-            enter = partial(
-                held.enter_context, file_windows.at_checkpoint(self.run, partial(self._append, key))
-            )
-            append, cancelled = await task_driver.shielded(self.run, enter)
-            return await task_driver.commit(self.run, append) or cancelled
-
-    def _append(self, key: str, seen: file_windows.Seen) -> Append:
-        """`key` is that of a checkpoint which the code waits for."""
-        command = msgspec.structs.replace(self.command, **seen._asdict())
-        return self.run.entry([command], blobs=self.blobs, ends=key)
-
-
-def take_due(run: Execution) -> None:
-    """After a step: the checkpoint that the setting `checkpoint_every` wants, if one is due."""
-    key = run.due_checkpoint()
-    if key:
-        _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write()
-
-
-async def take_due_soon(run: Execution) -> None:
-    key = run.due_checkpoint()
-    if key:
-        await _Taken(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
-
-
-def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, _Taken | None]:
+def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, CheckpointAppend | None]:
     """The checkpoint's key, and what is to be written; None if the history has it."""
     run = scope.execution
     key = scope.counters.key(check_step_name(name))
@@ -117,7 +73,7 @@ def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, _Taken | 
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
         return key, None
     value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return key, _Taken(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
+    return key, CheckpointAppend(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
 
 
 def emit(name: str, value: object) -> None:

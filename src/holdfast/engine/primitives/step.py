@@ -16,9 +16,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from holdfast.engine.execution.arguments import Signature
-from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.perform import Call, Spec
-from holdfast.engine.execution.scope import InsideStep, Scope, current
+from holdfast.engine.execution.scope import InsideStep, Scope, current, live_runs
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, replayed
 from holdfast.errors import BadInput, DetachedStep, WrongColour
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
-
-live_runs: set[Execution] = set()
-"""The runs that this process executes now: a step called outside all of them has lost its way."""
 
 
 class StepBase(Generic[P, R]):

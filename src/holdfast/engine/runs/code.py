@@ -69,14 +69,14 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
     """The workflow again. Raises CodeNotFound with the reason."""
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
 
-    if code.argv:
-        from holdfast.engine.primitives.command import run_command
-
-        return run_command
     where = f"{code.script or code.module}:{code.name}"
-    module = load_script(code.script, where) if code.script else _import(code, where)
+    if code.argv:
+        module, name = importlib.import_module(_COMMANDS), "run_command"
+    else:
+        name = code.name
+        module = load_script(code.script, where) if code.script else _import(code, where)
     found: Any = module
-    for part in code.name.split("."):
+    for part in name.split("."):
         found = getattr(found, part, None)
         if found is None:
             raise CodeNotFound(where, f"there is no {code.name} in it; was it renamed or removed?")
@@ -264,3 +264,5 @@ _modules: dict[str, str] = {}
 _one_at_a_time = threading.RLock()
 
 _SCRIPT = "holdfast_script_"
+_COMMANDS = "holdfast.engine.primitives.command"
+"""The module of the workflow that runs one command: found by its name, as every workflow is."""

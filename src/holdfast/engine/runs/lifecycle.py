@@ -18,10 +18,9 @@ from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import Parked
 from holdfast.engine.execution.perform import Outcome
-from holdfast.engine.execution.scope import NEVER, Deadline, Scope, current
+from holdfast.engine.execution.scope import NEVER, Deadline, Scope, current, live_runs
 from holdfast.engine.files import file_windows
 from holdfast.engine.outside import steering
-from holdfast.engine.primitives import step as steps
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.claim import Claimed, give_back, release_quietly
 from holdfast.engine.runs.run import Run
@@ -169,7 +168,7 @@ def _enlist(
         execution.interrupt(closing)
     if parent is not None and parent[0].control is not None:
         execution.stop_with(parent[0].control)
-    steps.live_runs.add(execution)
+    live_runs.add(execution)
     engine.turns.leave(run.id)
     if engine.teller is not None:
         engine.teller.begin(run.id, claimed.state.version if birth is None else 0)
@@ -192,7 +191,7 @@ def _dismiss(engine: Engine, run_id: str, *, released: bool) -> None:
         if not released:
             engine.unreleased.add(run_id, live[0].epoch)
         live[0].forget_birth()
-        steps.live_runs.discard(live[0])
+        live_runs.discard(live[0])
     with engine.lock:
         engine.live.pop(run_id, None)
 

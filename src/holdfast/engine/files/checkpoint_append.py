@@ -1,0 +1,60 @@
+"""A checkpoint on its way into the log, with the snapshot of the files that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from holdfast.engine.execution import thread_driver
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.files import file_windows
+from holdfast.kernel import commands as c
+from holdfast.store.port import Append
+
+if TYPE_CHECKING:
+    from asyncio import CancelledError
+
+
+class CheckpointAppend(NamedTuple):
+    """`blobs` are the large values among its data."""
+
+    run: Execution
+    command: c.TakeCheckpoint
+    blobs: Sequence[tuple[str, bytes]] = ()
+
+    def write(self, key: str = "") -> None:
+        with file_windows.at_checkpoint(self.run, partial(self._append, key)) as append:
+            thread_driver.commit(self.run, append)
+
+    async def write_soon(self, key: str = "") -> CancelledError | None:
+        """Returns a cancel that came meanwhile."""
+        from holdfast.engine.execution import task_driver
+
+        with ExitStack() as held:
+            enter = partial(
+                held.enter_context, file_windows.at_checkpoint(self.run, partial(self._append, key))
+            )
+            append, cancelled = await task_driver.shielded(self.run, enter)
+            return await task_driver.commit(self.run, append) or cancelled
+
+    def _append(self, key: str, seen: file_windows.Seen) -> Append:
+        """`key` is that of a checkpoint which the code waits for."""
+        command = msgspec.structs.replace(self.command, **seen._asdict())
+        return self.run.entry([command], blobs=self.blobs, ends=key)
+
+
+def take_due(run: Execution) -> None:
+    """After a step: the checkpoint that the setting `checkpoint_every` wants, if one is due."""
+    key = run.due_checkpoint()
+    if key:
+        CheckpointAppend(run, c.TakeCheckpoint(key, 0, "auto")).write()
+
+
+async def take_due_soon(run: Execution) -> None:
+    key = run.due_checkpoint()
+    if key:
+        await CheckpointAppend(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
