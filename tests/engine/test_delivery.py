@@ -296,12 +296,12 @@ def test_secrets_alone_in_parallel_are_resumed(lives):
 
 def test_an_automatic_checkpoint_that_fails_does_not_keep_the_run_waiting(tmp_path, act, monkeypatch):
     """The step's outcome is withdrawn, and the error raised."""
-    from holdfast.engine.primitives import checkpoint
+    from holdfast.engine.files import checkpoint_append
 
     async def broken(run):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "take_due_soon", broken)
+    monkeypatch.setattr(checkpoint_append, "take_due_soon", broken)
 
     @step
     async def work(n: int) -> int:

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from tests.engine.test_gates import parked, until
@@ -346,7 +345,7 @@ def test_a_callback_may_use_the_store(open_hf, act, ran):
 
 # Ctrl-C between any two lines
 
-CLAIMS = ("claim.py", "turns.py", "launching.py", "lifecycle.py")
+CLAIMS = ("runs/claim.py", "ownership/claim_locks.py", "runs/launching.py", "runs/lifecycle.py")
 
 
 class CtrlC:
@@ -364,8 +363,7 @@ class CtrlC:
         sys.settrace(self._before)
 
     def _call(self, frame, event, arg):
-        path = Path(frame.f_code.co_filename)
-        return self._line if path.parent.name == "engine" and path.name in CLAIMS else None
+        return self._line if frame.f_code.co_filename.endswith(CLAIMS) else None
 
     def _line(self, frame, event, arg):
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()

@@ -1004,7 +1004,8 @@ import os, sys
 from pathlib import Path
 import msgspec
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace import Contents, Repository, git_program
+from holdfast.workspace import Contents, Repository
+from holdfast.workspace.git import program
 root, store, to, left, stop = sys.argv[1:]
 count = 0
 
@@ -1027,8 +1028,8 @@ decode = lambda text: msgspec.json.decode(text, type=GitPosition)
 repository = Repository(Path(root), Contents(Path(store)))
 plan = repository.plan(decode(to), decode(left))
 acting = {"update-ref", "symbolic-ref", "stash"}
-run = git_program.subprocess.run
-git_program.subprocess.run = counted(run, lambda words: acting & set(map(str, words[0])))
+run = program.subprocess.run
+program.subprocess.run = counted(run, lambda words: acting & set(map(str, words[0])))
 for name in ("link", "rename", "unlink", "rmdir"):
     here = lambda words: b".git" in os.fsencode(words[0])
     setattr(os, name, counted(getattr(os, name), here))
