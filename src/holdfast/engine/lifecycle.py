@@ -134,6 +134,12 @@ def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
         return _ended(engine, run_id, state)
 
 
+def failed_at(state: RunState) -> int:
+    """When a run failed whose error is noted as a recorded one; 0 for every other run. The error of a child run
+    is raised inside its parent."""
+    return state.ended_at if state.status == "failed" and not state.parent else 0
+
+
 def _names_classes(state: RunState) -> bool:
     """Whether the outcome may be of a class that a module of the run's code has."""
     if state.error is not None:
@@ -242,7 +248,7 @@ def execute(
         follow_handle(run, claimed.attached)
         return
     if state.ended:
-        run.finish(ended(engine, run.id, state))
+        run.finish(ended(engine, run.id, state), failed_at(state))
         return
     outcome, released, alias = _DIED, False, None
     try:
@@ -359,7 +365,7 @@ async def execute_async(
         follow_handle(run, claimed.attached)
         return
     if state.ended:
-        run.finish(await asyncio.to_thread(ended, engine, run.id, state))
+        run.finish(await asyncio.to_thread(ended, engine, run.id, state), failed_at(state))
         return
     install_task_factory(asyncio.get_running_loop())
     outcome, released, alias = _DIED, False, None

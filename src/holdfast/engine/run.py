@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from holdfast.engine.notice import say_what_it_waits_for
+from holdfast.engine.notice import note_recorded, say_what_it_waits_for
 from holdfast.engine.perform import Outcome
+from holdfast.engine.scope import current
 from holdfast.errors import RunNotFound, RunWaiting, WrongColour
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Run(Generic[R]):
         self.asked = False
         """Whether `result()` or `await` was called."""
         self._outcome = Outcome()
+        self._failed_at = 0
+        """When the run failed, if its error was read from the log and has no note yet."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
 
@@ -97,10 +100,11 @@ class Run(Generic[R]):
         """How it ended; nothing before it has."""
         return self._outcome
 
-    def finish(self, outcome: Outcome) -> None:
-        """Called by the driver, once."""
+    def finish(self, outcome: Outcome, failed_at: int = 0) -> None:
+        """Called by the driver, once. `failed_at` is the time of an error that was read from the log."""
         with self._lock:
             self._outcome = outcome
+            self._failed_at = failed_at
             self._ended.set()
             if outcome.error is None or self.asked:
                 self._engine.unasked.discard(self)
@@ -120,9 +124,20 @@ class Run(Generic[R]):
         callback()
 
     def _take(self) -> R:
-        if self._outcome.error is not None:
-            raise self._outcome.error
+        error = self._outcome.error
+        if error is not None:
+            if self._failed_at and current.get() is None:
+                self._note_recorded(error)
+            raise error
         return cast(R, self._outcome.value)
+
+    def _note_recorded(self, error: BaseException) -> None:
+        """Note once that the error is a recorded one. Never inside a workflow or a step: what leaves it is
+        recorded with its notes, and every replay must see the same error."""
+        with self._lock:
+            failed_at, self._failed_at = self._failed_at, 0
+        if failed_at:
+            note_recorded(error, self.id, (self._engine.clock.now_us() - failed_at) / 1_000_000)
 
 
 def warn_if_unasked(run: Run[Any]) -> None:
