@@ -12,8 +12,8 @@ import pytest
 
 
 def _isolate(home: Path) -> None:
-    """Give this process, and all that it starts, an empty home directory and no settings. Caches stay: they are
-    rebuilt slowly, and hold no results."""
+    """Give this process, and all that it starts, an empty home directory and no settings. Caches stay: they
+    are slow to build, and hold no results."""
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     for name in list(os.environ):
         if name.startswith("HOLDFAST_") or name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):

@@ -335,7 +335,7 @@ def plain(name: str, text: str) -> None:
 def test_a_command_that_fails_outside_the_workspaces_root_says_where_it_ran(
     files: Holdfast, act: Any, root: Path, tmp_path: Path
 ) -> None:
-    """A step writes to the root, a command looks in its own directory. The note is recorded with the error."""
+    """A step writes to the root, a command looks in its own directory. The note is recorded, too."""
     inner = root / "inner"
     inner.mkdir()
 
