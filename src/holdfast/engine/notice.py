@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -48,6 +49,16 @@ def _lines(engine: Engine, run_id: str) -> Iterator[str]:
         else:
             answer = f"`holdfast signal {run_id} {shlex.quote(gate.name)} VALUE`"
             yield f"run {run_id} waits for the signal {name!r}: {answer}"
+
+
+def say_stopping() -> None:
+    """Print at once what the first Ctrl-C does: a program that waits for its running steps looks hung."""
+    with suppress(Exception):
+        if sys.stderr is not None:
+            after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+            text = "Ctrl-C: stopping at the next step boundary; again stops at once"
+            sys.stderr.write(f"{after_echo}{text}\n")
+            sys.stderr.flush()
 
 
 def note_recorded(error: BaseException, run_id: str, age_s: float) -> None:

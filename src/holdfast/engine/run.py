@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Generator
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.engine.notice import note_recorded, say_what_it_waits_for
@@ -20,6 +23,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger("holdfast")
 
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _NOTICE_S = 1.0
 """A caller that blocks for longer gets a notice if the run waits at a gate."""
 
@@ -150,11 +154,30 @@ def warn_if_unasked(run: Run[Any]) -> None:
 
 
 def resumable(error: BaseException, run_id: str) -> BaseException:
-    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run."""
+    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run. It
+    shows the frames of the program's own code."""
+    if isinstance(error, KeyboardInterrupt):
+        error.__traceback__ = _own_frames(error.__traceback__)
     if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
         error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
     return error
+
+
+def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of holdfast, and those of `threading` that it waits in."""
+    kept: list[TracebackType] = []
+    inside = False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        inside = file.startswith(_PACKAGE) or (inside and file == threading.__file__)
+        if not inside:
+            kept.append(trace)
+        trace = trace.tb_next
+    own: TracebackType | None = None
+    for one in reversed(kept):
+        own = TracebackType(own, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return own
 
 
 def in_loop() -> bool:
