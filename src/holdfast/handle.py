@@ -368,7 +368,8 @@ class Holdfast:
     def close(self) -> None:
         """Stop the live runs at their next step boundary, release them, and close the store."""
         self._engine.close()
-        self._store.close()
+        if not self._engine.left_open:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self

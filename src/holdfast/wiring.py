@@ -44,19 +44,26 @@ class Place(msgspec.Struct, frozen=True):
     """The directory whose files runs work on; None if there is none."""
 
 
+_MAKE_ONE = "`holdfast run` makes one"
+_ELSEWHERE = "change to the directory of the project that has the run, or name its store with --home"
+_ANOTHER_HOME = "name the store that has the run with --home"
+
+
 def find_place(
     flags: Mapping[str, Any] | None = None,
     *,
     create: bool = True,
     needs_store: bool = True,
     project_files: bool = True,
+    names_run: bool = False,
 ) -> Place:
     """As the CLI and `Holdfast()` both resolve it, so that both see the same store.
 
     With `create=False` nothing is written; raises `NotFound` if there is no store yet, and without
     `needs_store` only if nothing says where it would be. With `project_files` the project's root is the
-    workspace, unless a setting says otherwise. Raises `NotTrusted` for settings and stores that are not the
-    user's own (decision 0012).
+    workspace, unless a setting says otherwise. With `names_run`, which says that a
+    run is looked for, `NotFound` does not advise to make a store. Raises `NotTrusted` for settings and stores
+    that are not the user's own (decision 0012).
     """
     environ = os.environ
     cwd = Path.cwd()
@@ -68,11 +75,16 @@ def find_place(
         home = project.expand(chosen, environ=environ, cwd=cwd)
     else:
         home = project.open_project(
-            root, project.data_home(environ), mint=lambda: os.urandom(4).hex(), create=create
+            root,
+            project.data_home(environ),
+            mint=lambda: os.urandom(4).hex(),
+            create=create,
+            advice=_ELSEWHERE if names_run else _MAKE_ONE,
         ).home
     _refuse_shared(home)
     if not create and needs_store and not may_have_store(home):
-        raise NotFound(f"there is no store in {chosen or home} yet; `holdfast run` makes one")
+        advice = _MAKE_ONE if not names_run else _ELSEWHERE if chosen is None else _ANOTHER_HOME
+        raise NotFound(f"there is no store in {chosen or home} yet; {advice}")
     if chosen is not None and (create or needs_store):
         home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     _check_text(home)

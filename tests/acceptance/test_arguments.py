@@ -42,12 +42,44 @@ def test_a_word_fits_its_annotation(annotation, text, given):
     takes = Parameters(names["f"])
     if given is None:
         with pytest.raises(BadInput, match="it takes "):
-            takes.value_at(0, text)
+            takes.positional([text])
         with pytest.raises(BadInput):
             takes.value_as("it", text)
     else:
         wanted = None if given is None.__class__ else given
-        assert (takes.value_at(0, text), takes.value_as("it", text)) == (wanted, wanted)
+        assert (takes.positional([text]), takes.value_as("it", text)) == ([wanted], wanted)
+
+
+MISFITS = [
+    ("list[str]", ["['a']"], """"['a']" is not JSON, which needs double quotes; write '["a"]'"""),
+    ("list[str]", ["[a, b]"], """'[a, b]' is not JSON; write '["a", "b"]'"""),
+    ("list[str]", ["[1, 2]"], """item [0] of '[1, 2]' is an integer; write '["1", "2"]'"""),
+    ("list[int]", ['[1, "b"]'], """item [1] of '[1, "b"]' is text"""),
+    ("list[int]", ["1", "2", "3"], "'1' is an integer; write '[1, 2, 3]'"),
+    ("list[str]", ["a", "2"], """'a' is text; write '["a", "2"]'"""),
+    ("list[str]", ['{"a": 1}'], """'{"a": 1}' is an object"""),
+    ("dict[str, int]", ['{"a": "x"}'], """item ['a'] of '{"a": "x"}' is text"""),
+    ("dict[str, int]", ["kelp"], "'kelp' is text; write it as JSON"),
+    ("tuple[int, str]", ["[1, 2]"], "item [1] of '[1, 2]' is an integer"),
+    ("tuple[int, str]", ["[1]"], "'[1]' is a list"),
+    ("int", ["it=2"], "'it=2' is text; an argument by name is `--arg it=2`"),
+    ("int", ["three"], "'three' is text"),
+    ("int", ["1.5"], "'1.5' is a decimal number"),
+    ("int | None", ["None"], "'None' is not JSON; write null"),
+    ("bool", ["yes"], "'yes' is text; write true or false"),
+    ("Literal['a', 'b']", ["c"], "'c' is not one of them"),
+    ("Literal['a', 'b']", ["3"], "'3' is not one of them"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "words", "told"), MISFITS)
+def test_a_word_that_does_not_fit_is_explained(annotation, words, told):
+    """What it is, and what to write instead."""
+    names: dict[str, object] = {}
+    exec(f"from typing import Literal\ndef f(it: {annotation}): ...", names)
+    with pytest.raises(BadInput) as refused:
+        Parameters(names["f"]).positional(words)
+    assert str(refused.value) == f"it takes {annotation}, and {told}"
 
 
 def test_the_form_to_copy(cli):
@@ -65,7 +97,7 @@ def test_the_form_to_copy(cli):
         """
     )
     refused = cli("run", "--id", "x", "flow.py:report", "kelp", code=2)
-    assert "topics takes list[str], and 'kelp' is none; write '[\"kelp\"]'" in refused.err
+    assert "topics takes list[str], and 'kelp' is text; write '[\"kelp\"]'" in refused.err
     assert not cli.notes()
     cli("run", "--id", "x", "flow.py:report", '["kelp"]')
     assert cli.notes() == {"kelp": 1}

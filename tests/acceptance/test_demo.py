@@ -14,6 +14,8 @@ def test_demo_proves_it(cli):
     shown = cli("demo", TMPDIR=str(cli.directory))
     assert time.monotonic() - began < 15
     assert "kill -9" in shown.out
+    assert "$ holdfast run --id demo demo_workflow.py:story side.txt\n" in shown.out
+    assert "$ holdfast run --id agent ../demo_workflow.py:revise\n" in shown.out
     assert "none ran again" in shown.out
     assert "✗" not in shown.out
     assert "\x1b" not in shown.out

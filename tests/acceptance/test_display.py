@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.cli import showing, stats, step_showing
+from holdfast.cli.picture import put_back
 from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.terminal import folded
 from holdfast.cli.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
 from holdfast.engine.outside.records import LogEvent
@@ -111,6 +113,82 @@ def test_a_cut_off_step_is_not_counted_as_running(cli):
     assert "running" not in told and "goes on where it stopped" not in told
     assert re.search(r"next +holdfast resume r +email#1 may have happened: .*settle", told)
     cli("resume", "r", code=6)
+
+
+def test_the_cursor_stays_visible(cli):
+    """After `kill -9` of a live display nothing would show it again."""
+    cli.script(FLOW)
+    _, told = cli.on_a_terminal("run", "--id", "r", "flow.py:mails")
+    assert "email#1" in told and "\x1b[?25l" not in told
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_sentence_is_not_broken_inside_a_word(cli, columns):
+    """Nor inside a command to copy, on a terminal of any width."""
+    cli.script(FLOW)
+    cli("run", "--id", "r", "flow.py:stops", code=9)
+    for words in (("list",), ("checkpoints", "r"), ("resume", "r"), ("show", "nothing-has-this-id")):
+        _, told = cli.on_a_terminal(*words, columns=columns, NO_COLOR="1")
+        for line in told.splitlines():
+            assert len(line) <= columns or re.fullmatch(r"(?:holdfast:)? *`[^`]+`\S*", line), line
+
+
+def test_rows_of_a_line():
+    """They keep styles and indentation; a command is one word."""
+    assert folded("  one two three four five", 20) == [["", "  one two three four"], ["  ", "five"]]
+    assert folded([("one two ", "red"), "three four five six"], 20) == [
+        ["", ("one two ", "red"), "three four"],
+        ["", "five six"],
+    ]
+    assert folded("one `holdfast show run --all` shows", 20) == [
+        ["", "one"],
+        ["", "`holdfast show run --all`"],
+        ["", "shows"],
+    ]
+    assert folded(["do ", ("holdfast show run --all", "cyan")], 20) == [
+        ["", "do"],
+        ["", ("holdfast show run --all", "cyan")],
+    ]
+    assert folded("as\nit is", 20) == ["as\nit is"]
+
+
+def test_changes_that_were_taken_back():
+    """Without any, only what was kept is told."""
+    saved = {"place": "taken_back", "key": "sh#1", "instead_of": "f" * 64, "changes": 0, "kept": ("a", "b")}
+    assert list(put_back(saved)) == ["sh#1: kept, because somebody else changed them: a, b"]
+    back = "sh#1: 1 change of the earlier attempt taken back; "
+    (told,) = put_back(saved | {"changes": 1})
+    assert told.startswith(f"{back}`holdfast workspace restore ffffffffffff` brings it back; kept, because")
+    (told,) = put_back(saved | {"changes": 1, "kept": ()})
+    assert told == f"{back}`holdfast workspace restore ffffffffffff` brings it back"
+
+
+def test_a_command_that_failed(cli):
+    """No traceback without frames; and a way to roll its files back only if it has changed some."""
+    cli("run", "--id", "r", "false", code=1)
+    told = cli("show", "r").out
+    assert "CommandFailed: false ended" in told
+    assert "Traceback" not in told and "--to start" not in told
+    cli("run", "--id", "s", "--", "sh", "-c", "echo 1 > made; false", code=1)
+    assert "holdfast rewind s --to start" in cli("show", "s").out
+    cli.script(FLOW)
+    cli("run", "--id", "f", "flow.py:fails", code=1)
+    told = cli("show", "f").out
+    assert re.search(r'Traceback \(most.*\n +File ".*flow\.py"', told)
+
+
+def test_the_time_in_which_a_run_waited_is_told(cli):
+    """A run that waited for a person was not executed meanwhile."""
+    cli.script('@workflow\ndef main():\n    approval("go", show="the letter")\n    return 1\n')
+    parked = cli("run", "--id", "r", "flow.py:main", code=5).err
+    assert "\nrun r waits for a decision: go\n    the letter\n  holdfast approve r " in parked
+    created = datetime.fromisoformat(cli("show", "r", "--json").json()["created_at"])
+    while datetime.now(UTC) < created + timedelta(seconds=1.5):
+        pass
+    cli("approve", "r")
+    assert re.search(r"completed r in \d+\.\d s, executed for \d", cli("resume", "r").err)
+    cli("run", "--id", "s", "true")
+    assert "executed for" not in cli("run", "--id", "t", "true").err
 
 
 def test_a_run_that_exists_does_not_look_like_a_new_one(cli):

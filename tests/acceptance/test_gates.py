@@ -173,7 +173,7 @@ def test_settle_and_resume(cli):
 def test_a_run_at_a_gate_is_left(flow):
     """Exit code 5, and each command that moves it on; each of them works as it is printed."""
     left = at_the_gate(flow)
-    assert "run x waits for a decision: send the letter" in left.err
+    assert "\nrun x waits for a decision: send the letter\n    " in left.err
     (gate,) = gates(flow, "x")
     approve = next(line.split("  ")[1] for line in left.err.splitlines() if "approve x" in line)
     assert approve == f"holdfast approve x 'send-the-letter#1@{gate['digest'][:6]}'"

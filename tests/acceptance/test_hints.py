@@ -38,6 +38,32 @@ def test_the_home_of_the_command_line_is_repeated(cli):
     assert "--home" not in cli("show", "r").out
 
 
+def test_a_run_is_not_looked_for_where_no_project_is(cli):
+    """A command that names a run does not advise to make a project; one that names none does."""
+    del cli.env["HOLDFAST_HOME"]
+    elsewhere = (
+        "yet; change to the directory of the project that has the run, or name its store with --home\n"
+    )
+    for words in ("approve r", "show r", "resume r", "signal r paid 1", "logs r", "op log r", "undo 01"):
+        assert cli(*words.split(), code=3).err.endswith(elsewhere)
+    assert cli("resume", code=3).err.endswith("yet; `holdfast run` makes one\n")
+    assert cli("list").err.endswith("yet; `holdfast run` makes one\n")
+    missing = cli("--home", cli.home, "show", "r", code=3).err
+    assert missing.endswith("yet; name the store that has the run with --home\n")
+
+
+def test_a_shell_line_keeps_its_options(cli):
+    """The line to copy is the user's own, with all of its options: without --isolate it would do harm."""
+    line = "echo 1 > made; cat made"
+    options = ["--id", "r", "--isolate", "--writes", "made", "--timeout", "9.5"]
+    told = cli("run", *options, line, code=2).err
+    copied = named(told, "holdfast run")
+    assert copied == ["run", *options, "--", "sh", "-c", line]
+    assert "to pass these characters to the program as they are" in told
+    cli(*copied)
+    assert (cli.directory / "made").read_text() == "1\n"
+
+
 def test_a_run_that_is_held_names_pause(cli):
     """What stops it in good order, so that it can be rewound then."""
     cli.script(

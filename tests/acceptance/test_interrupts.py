@@ -89,6 +89,61 @@ def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
     assert cli("resume", "s").json() == [1, 2, 3]
 
 
+BRANCHES_HANG = """
+    import signal
+    @step
+    def hang(n):
+        note(f"hang {n}")
+        while not Path("go").exists(): time.sleep(0.01)
+        return n
+    @workflow
+    def main(): return parallel(hang, [1, 2])
+    @workflow
+    def outer(): return main()
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "hf.with_id('s').run(main)",
+        "hf.with_id('s').run(outer)",
+        "hf.with_id('s').start(main).result()",
+    ],
+)
+def test_a_script_tells_of_the_first_ctrl_c_and_stops_at_the_second(cli, call):
+    """The first one waits for the running steps, and says so at once; the second one waits for nothing. The
+    traceback shows the program's own lines, and the run can be resumed."""
+    listens = "    import signal\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    runs = f"    if __name__ == '__main__':\n        with Holdfast() as hf: print({call})\n"
+    script = cli.script(listens + BRANCHES_HANG + runs)
+    process = subprocess.Popen(
+        [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        cli.wait_for_note("hang 1")
+        cli.wait_for_note("hang 2")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line == "Ctrl-C: stopping at the next step boundary; again stops at once\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGINT
+    assert "Exception ignored" not in err
+    assert err.count("Traceback") == 1
+    assert "crew.py" not in err and "threading.py" not in err
+    assert err.splitlines()[-2:] == [
+        "holdfast: run s is interrupted; what it has recorded is kept",
+        "`holdfast resume s` goes on, and so does this program, started again",
+    ]
+    (cli.directory / "go").touch()
+    assert cli("resume", "s").json() == [1, 2]
+
+
 def test_second_signal_stops_at_once(cli):
     """Twice: the process does not wait for the step, and the run can be resumed."""
     cli.script(HANGS)

@@ -87,6 +87,19 @@ def test_watch_at_a_terminal(flow):
     assert (code, '"said"' in text, "Traceback" in text) == (0, True, False)
 
 
+def test_ctrl_c_ends_the_watching(flow):
+    """Only that: nothing is said of the run that reads like one of its states."""
+    flow.start("run", "--id", "x", "flow.py:talks")
+    flow.wait_for_note("said")
+    terminal = flow.at_a_terminal("watch", "x", NO_COLOR="1")
+    terminal.expect("talk#1")
+    terminal.type("\x03")
+    code, text = terminal.end()
+    assert (code, "interrupted" in text) == (130, False)
+    assert text.endswith("stopped watching; run x continues\r\n")
+    go(flow, "one", "two", "three")
+
+
 def test_watch_ends_where_nobody_goes_on(flow, wait_until):
     """With the exit code that `resume` would have: at a gate, when paused, when its process is dead."""
     flow("run", "--id", "x", "flow.py:asks", code=5)

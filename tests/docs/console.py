@@ -1,8 +1,10 @@
-"""The console blocks of a page, and a directory in which one is played line by line.
+"""The console blocks of a page, and a reader who types them line by line.
 
-A console block is a fence marked `console`, or indented lines of which the first is a command. Its commands
-are run by a shell, as they stand, in a new directory with a new home. Each must have its effect asserted:
-`Console.next` refuses to run one for which nothing is expected.
+A console block is a fence marked `console`, or indented lines of which the first is a command. The blocks of
+a page are played in their order by one reader, who begins with an empty home in an empty directory outside
+any project, and has only the files that the page says to save. The shell runs each command as it stands; the
+working directory and the `PATH` are kept from one command to the next. Each command must have its effect
+asserted: `Console.next` refuses to run one for which nothing is expected.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 GENERATED = ("cli.md", "errors.md", "settings.md", "states.md")
 PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in GENERATED)]
 _BLOCK = re.compile(
-    r"^```(?P<language>\w*)\n(?P<fenced>.*?)^```|(?<=\n\n)(?P<indented>(?:    [^\n]*\n)+)",
+    r"^```(?P<language>\w*)[^\n]*\n(?P<fenced>.*?)^```|(?<=\n\n)(?P<indented>(?:    [^\n]*\n)+)",
     re.MULTILINE | re.DOTALL,
 )
-_PROGRAM = re.compile(r"\$ |(?:holdfast|python|make|pip) ")
+_PROGRAM = re.compile(r"\$ |(?:holdfast|python|make|pip|mkdir|cd|echo) ")
 _VARIES = re.compile(r"\\\.\\\.\\\.|[0-9a-f]{12,}|\d{8}T\d{6}Z|\d+(?:\\\.\d+)?")
 """What differs from one time to the next in what is printed: `...`, ids, times, numbers."""
 
@@ -71,21 +73,34 @@ def _commands(body: str) -> list[Command]:
     return found
 
 
-def python_blocks(page: str) -> list[str]:
+def saved_as(page: str, name: str) -> list[str]:
+    """The Python blocks of a page that it says to save as `name`, in the paragraph before them."""
     path = ROOT / page if page == "README.md" else ROOT / "docs" / page
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    text = path.read_text()
+    fences = re.finditer(r"^```python[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    before = [(text[: found.start()].rstrip().rpartition("\n\n")[2], found[1]) for found in fences]
+    blocks = [code for paragraph, code in before if f"`{name}`" in paragraph]
+    assert blocks, f"{page} does not say what to save as {name}"
+    return blocks
 
 
 class Console:
-    """A person at a shell who types what the block says."""
+    """A person at a shell who reads a page from its beginning, and types what its blocks say.
 
-    def __init__(self, block: Block, place: Path) -> None:
-        self.block = block
-        self.directory = place / "project"
-        self.directory.mkdir()
+    `/tmp/` of a page is a directory of this reader's own.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        for above in (place, *place.parents):
+            assert not (above / ".git").exists() and not (above / ".holdfast").exists(), above
+        self.directory = place / "begin"
         self._home = place / "home"
-        self._home.mkdir()
-        self._left = list(block.commands)
+        self._tmp = place / "tmp"
+        for made in (self.directory, self._home, self._tmp):
+            made.mkdir()
+        self.page = ""
+        self._left: list[Command] = []
         self._words: dict[str, str] = {}
         self.env = {
             name: text
@@ -95,12 +110,20 @@ class Console:
         self.env |= {
             "HOME": str(self._home),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",  # as at a terminal: what was printed before a kill is seen
         }
 
-    def save(self, name: str, text: str) -> Path:
-        path = self.directory / name
-        path.write_text(text)
-        return path
+    def read(self, block: Block) -> None:
+        """Come to the next block of the page."""
+        self.close()
+        self.page, self._left, self._words = block.page, list(block.commands), {}
+
+    def saves(self, name: str) -> None:
+        """Save the file that the page says to save here."""
+        self.write(name, saved_as(self.page, name)[0])
+
+    def write(self, name: str, text: str) -> None:
+        (self.directory / name).write_text(text)
 
     def text(self, name: str) -> str:
         return (self.directory / name).read_text()
@@ -114,9 +137,11 @@ class Console:
         self._words[word] = means
 
     def shell(self, line: str, code: int | None = 0) -> str:
-        """What it prints, to both streams. For what comes before the block, or looks at its effect."""
+        """What it prints, to both streams. For what looks at the effect of a block, or makes a situation that
+        the page only speaks of."""
+        after = self.place / "after"
         done = subprocess.run(
-            ["sh", "-c", line],
+            ["sh", "-c", f'{line}\ncode=$?\n{{ pwd; echo "$PATH"; }} > "{after}"\nexit $code'],
             cwd=self.directory,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -127,6 +152,8 @@ class Console:
         )
         assert "Traceback" not in done.stdout, done.stdout
         assert code is None or done.returncode == code, (line, done.returncode, done.stdout)
+        directory, self.env["PATH"] = after.read_text().splitlines()
+        self.directory = Path(directory)
         return done.stdout
 
     def next(
@@ -137,7 +164,7 @@ class Console:
         assert shows or then is not None, "the effect of a command must be asserted"
         command = self._left.pop(0)
         assert command.line.startswith(beginning), command.line
-        line = command.line
+        line = command.line.replace("/tmp/", f"{self._tmp}/")
         for word, means in self._words.items():
             line = line.replace(word, means)
         printed = self.shell(line, code)

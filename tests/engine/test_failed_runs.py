@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from holdfast.engine.notice import note_recorded
 
 from holdfast import StoreError, gather, parallel, step
+from holdfast.testing import FakeClock
 
 
 class Trouble(Exception):
@@ -45,6 +47,76 @@ def test_a_failed_run_keeps_its_error(hf, open_hf, act, work, ran):
         (Trouble, (7,), "b")
     ] * 2
     assert (hf.get("x").status, ran) == ("failed", ["a", "b"])
+
+
+def notes(error):
+    return getattr(error, "__notes__", [])
+
+
+@pytest.mark.parametrize("way", ["run", "result", "await"])
+def test_a_recorded_error_says_that_it_is_one(open_hf, act, work, way):
+    """A script that is started again raises the old error: a note names the command that tries again."""
+    clock = FakeClock()
+    work.fails.add("b")
+    flow = act(lambda: work("b"))
+
+    async def awaited(run_id):
+        return await hf.with_id(run_id).start(flow)
+
+    hf = open_hf(clock=clock)
+    with pytest.raises(Trouble) as live:
+        hf.with_id("x").run(flow)
+    clock.advance(20)
+    if way == "run":
+        with pytest.raises(Trouble) as again:
+            hf.with_id("x").run(flow)
+    elif way == "result":
+        handle = hf.with_id("x").start(flow)
+        for _ in range(2):
+            with pytest.raises(Trouble) as again:
+                handle.result(30)
+    else:
+        with pytest.raises(Trouble) as again:
+            asyncio.run(awaited("x"))
+    assert notes(live.value) == []
+    assert notes(again.value) == [
+        "run x failed 20 s ago: this is its recorded error; `holdfast resume x` tries it again"
+    ]
+    with pytest.raises(Trouble) as resumed:
+        hf.resume("x").result(30)
+    assert notes(resumed.value) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "just now"), (59, "59 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")],
+)
+def test_a_note_tells_the_age_of_an_error(seconds, text):
+    error = ValueError("bad")
+    note_recorded(error, "x", seconds)
+    assert f"run x failed {text}: " in notes(error)[0]
+
+
+def test_a_recorded_error_has_no_note_inside_a_run(hf, act, twice):
+    """What leaves a workflow is recorded with its notes: a replay must see the same error."""
+    inner = act(lambda: ["kelp"].pop(1), "child")
+
+    @step
+    def call() -> None:
+        hf.with_id("inner").run(inner)
+
+    def plot():
+        found = []
+        for work in (call, lambda: hf.with_id("inner").run(inner), inner):
+            try:
+                work()
+            except IndexError as error:
+                found.append(notes(error))
+        return found
+
+    with pytest.raises(IndexError):
+        hf.with_id("inner").run(inner)
+    assert twice(plot) == ([[], [], []], [[], [], []])
 
 
 def test_resume_tries_only_the_failed_step_again(hf, act, work, ran):

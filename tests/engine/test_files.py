@@ -22,7 +22,7 @@ from holdfast import (
     step,
     workspace_path,
 )
-from holdfast.errors import BadInput, BadWorkspace, NeedsAttention
+from holdfast.errors import BadInput, BadWorkspace, CommandFailed, NeedsAttention
 
 
 @pytest.fixture
@@ -330,3 +330,40 @@ def copied(name: str, text: str) -> None:
 @step
 def plain(name: str, text: str) -> None:
     Path(name).write_text(text)
+
+
+def test_a_command_that_fails_outside_the_workspaces_root_says_where_it_ran(
+    files: Holdfast, act: Any, root: Path, tmp_path: Path
+) -> None:
+    """A step writes to the root, a command looks in its own directory. The note is recorded, too."""
+    inner = root / "inner"
+    inner.mkdir()
+
+    def notes(cwd: Path, **options: Any) -> list[str]:
+        try:
+            command(["rm", "VERSION"], cwd=cwd, **options)
+        except CommandFailed as error:
+            return list(getattr(error, "__notes__", []))
+        return ["it did not fail"]
+
+    def plot() -> list[list[str]]:
+        write("VERSION", "1")
+        found = [notes(inner), notes(inner, isolate="copy"), notes(tmp_path, effect="idempotent")]
+        (root / "VERSION").unlink()
+        return [*found, notes(root)]
+
+    def said(directory: Path) -> list[str]:
+        return [f"it ran in {directory}; the workspace is {root}"]
+
+    assert files.with_id("r").run(act(plot)) == [said(inner), said(inner), said(tmp_path), []]
+    with pytest.raises(CommandFailed) as live:
+        files.with_id("failed").run(act(lambda: command(["rm", "VERSION"], cwd=inner)))
+    with pytest.raises(CommandFailed) as recorded:
+        files.with_id("failed").run(act(lambda: None))
+    assert (live.value.__notes__, recorded.value.__notes__[:1]) == (said(inner), said(inner))
+
+
+def test_a_command_without_a_workspace_has_no_note(hf: Holdfast, act: Any, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        hf.run(act(lambda: command(["false"], cwd=tmp_path, effect="idempotent")))
+    assert not hasattr(failed.value, "__notes__")

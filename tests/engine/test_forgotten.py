@@ -195,9 +195,12 @@ def test_a_caller_that_waits_for_a_person_is_told_how(hf, act, caplog, colour):
     with caplog.at_level(logging.WARNING, "holdfast"):
         threading.Thread(target=decide, daemon=True).start()
         assert hf.with_id("x").run(act(aplot if colour == "async" else plot)) == "approved"
+    opened = next(event for event in hf.events("x") if event.type == "GateOpened")
+    place = f"'send#1@{opened.data['digest'][:6]}'"
     assert (
-        "run x waits for the approval of 'send': `holdfast approve x` or `holdfast reject x`" in caplog.text
-    )
+        "run x waits for the approval of 'send': `holdfast show x` shows what is asked; "
+        f"`holdfast approve x {place}` or `holdfast reject x {place}`"
+    ) in caplog.text
 
 
 SCRIPT = """

@@ -144,6 +144,59 @@ def test_an_interrupt_of_parallel_begins_no_more_items(lab, open_hf, taken_by):
     assert again.bodies() == {f"work#{n}": 1 for n in range(1, 61)}
 
 
+LEFT_BEHIND = """
+    import os, signal, threading
+    from holdfast import Holdfast, RunHeld, parallel, step, workflow
+    from holdfast.testing import mark
+
+    begun, go = threading.Barrier(2), threading.Event()
+
+    def press():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    @step
+    def work(n: int) -> int:
+        if begun.wait(30) == 0:
+            press()
+            assert hf._engine.live["job"][0].stopping.wait(30)
+            press()
+        assert go.wait(30)
+        mark(f"ended {n}")
+        return n
+
+    @workflow
+    def job() -> list[int]:
+        return parallel(work, range(2))
+
+    if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        hf, other = Holdfast(), Holdfast()
+        try:
+            hf.with_id("job").run(job)
+        except KeyboardInterrupt:
+            print("interrupted", hf._engine.live["job"][0].left_behind != [])
+        try:
+            other.resume("job")
+        except RunHeld as error:
+            print("held", error.pid == os.getpid())
+        go.set()
+        while hf._engine.live: threading.Event().wait(0.01)
+        print(other.resume("job").result(30), [event.type for event in hf.events("job")].count("RunReleased"))
+        hf.close()
+        other.close()
+"""
+
+
+def test_a_second_interrupt_of_parallel_keeps_the_run_while_its_steps_run(lab):
+    """The caller has the interrupt at once. In a process that lives on, nobody runs the steps beside the ones
+    that were left behind: these end and are recorded, and then the run is released."""
+    left = lab(LEFT_BEHIND)
+    done = left.run()
+    assert (done.exit_code, done.stdout) == (0, "interrupted True\nheld True\n[0, 1] 1\n"), done
+    assert left.bodies() == {"work#1": 1, "work#2": 1}
+    assert sorted(left.marks()) == ["ended 0", "ended 1"]
+
+
 def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
     """A value that rode in a failed append must not be missing under a sibling's recorded step."""
     hf = open_hf()

@@ -732,8 +732,8 @@ MUTANTS = (
         ENGINE + "test_replay.py::test_a_secret_step_does_not_run",
         (
             "engine/execution/thread_driver.py",
-            "        if past.secret:\n            run.reach(call.key)\n",
-            "",
+            "            run.reach(call.key)\n            return _perform_again(call, past)\n",
+            "            return _perform_again(call, past)\n",
         ),
     ),
 )

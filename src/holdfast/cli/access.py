@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import msgspec
 
 from holdfast import wiring
@@ -40,7 +41,16 @@ class Opened(msgspec.Struct, frozen=True):
 def find_place(*, create: bool = False, home: Path | None = None) -> wiring.Place:
     """Where the store is. Without `create` nothing is written, and NotFound is raised if there is none. With
     `home`, the store is there, whatever project the working directory is of."""
-    return wiring.find_place({"home": app.home() if home is None else str(home)}, create=create)
+    return wiring.find_place(
+        {"home": app.home() if home is None else str(home)}, create=create, names_run=_names_run()
+    )
+
+
+def _names_run() -> bool:
+    """Whether this command line names a run, or an operation on one."""
+    context = click.get_current_context(silent=True)
+    given = context.params if context else {}
+    return any(given.get(name) for name in ("run", "operation", "parent"))
 
 
 @contextmanager

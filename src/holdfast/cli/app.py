@@ -262,7 +262,7 @@ def run_program(args: list[str] | None = None) -> int:
             terminal.err.offer(traceback.format_exc())
         return _explain(error)
     except KeyboardInterrupt:
-        terminal.complain("interrupted")
+        terminal.complain("stopped by Ctrl-C")
         return INTERRUPTED
     return result if isinstance(result, int) else 0
 
@@ -289,7 +289,7 @@ def _explain(error: Exception) -> int:
         terminal.complain(error.format_message())
         return error.exit_code
     if isinstance(error, click.Abort):
-        terminal.complain("interrupted")
+        terminal.complain("stopped by Ctrl-C")
         return INTERRUPTED
     if isinstance(error, terminal.OutputLost):
         terminal.complain(str(error))

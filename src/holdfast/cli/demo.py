@@ -32,6 +32,7 @@ AGENT = "agent"
 SCRIPT = "demo_workflow.py"
 MIDDLE = "write_report"
 _PATIENCE_S = 20.0
+_ACT_COLUMNS = 14  # before the command of an act
 
 BODIES = {
     # what a body writes: (the step it belongs to, how often it has to run in all, why)
@@ -96,7 +97,7 @@ class Demo:
     # The acts
 
     def _kill_in_the_middle(self) -> bool:
-        self._act(1, "start", f"holdfast run {SCRIPT}:story side.txt")
+        self._act(1, "start", f"holdfast run --id {RUN} {SCRIPT}:story side.txt")
         child = self._holdfast("run", "--id", RUN, f"{SCRIPT}:story", str(self._side))
         try:
             reached = self._wait_for_middle(child)
@@ -184,7 +185,7 @@ class Demo:
         files = {name: self._project / name for name in ("report.md", "sources.md", "diary.md")}
         for name, path in files.items():
             path.write_text(f"# {name}, as it was\n")
-        self._act(7, "edit", f"holdfast run {SCRIPT}:revise")
+        self._act(7, "edit", f"holdfast run --id {AGENT} ../{SCRIPT}:revise")
         if not self._done("run", "--id", AGENT, f"../{SCRIPT}:revise"):
             return False
         files["diary.md"].write_text("# written by you, after the agent\n")
@@ -247,7 +248,12 @@ class Demo:
     @staticmethod
     def _act(number: int, name: str, what: str, *, command: bool = True) -> None:
         title: Piece = (f"$ {what}", "cyan") if command else what
-        out.line([("\n" if number > 1 else "") + f"{number}. ", (name.ljust(9), "bold"), title])
+        begin = "\n" if number > 1 else ""
+        if _ACT_COLUMNS + len(what) <= out.width:
+            out.line([f"{begin}{number}. ", (name.ljust(9), "bold"), title])
+        else:  # a narrow terminal: the command has a line of its own
+            out.line([f"{begin}{number}. ", (name, "bold")])
+            out.line(["    ", title])
 
     @staticmethod
     def _tell(text: str) -> None:

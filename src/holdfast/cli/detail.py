@@ -63,6 +63,19 @@ class Detail:
                 found.append(event.key)
         return found[::-1]
 
+    def executed_s(self) -> float:
+        """How long it was executed: from each claim to its release, or to the last event before a crash."""
+        total, since, last = 0, None, 0
+        for event, _, at in self.recorded:
+            if type(event) is e.RunClaimed:
+                total += last - since if since is not None else 0
+                since = at
+            elif type(event) is e.RunReleased and since is not None:
+                total += at - since
+                since = None
+            last = at
+        return (total + (last - since if since is not None else 0)) / 1e6
+
     def is_stray(self) -> bool:
         """Whether it is a child of a generation that was left: nothing waits for it."""
         return bool(self._opened.store.strays([self.info.id]))
@@ -186,8 +199,16 @@ class Detail:
 
     def ways_back(self) -> Iterator[tuple[str, str]]:
         """The same for what a command that has ended did to the files: it has no checkpoint to go back to."""
-        if self.state.ended and self.state.code.argv and self.state.files:
+        if self.state.ended and self.state.code.argv and self._changed_files():
             yield f"holdfast rewind {self.info.id} --to start", "takes back what it did to the files"
+
+    def _changed_files(self) -> bool:
+        """Whether the files or the git repository are other than the run first found them."""
+        found = [
+            (saved.snapshot, saved.git and (saved.git.refs, saved.git.head, saved.git.branch))
+            for saved in self.state.files
+        ]
+        return bool(found) and found[0] != found[-1]
 
     def view(self, step: StepState) -> StepView:
         note = self.redact(step.why) if step.why else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.detail import Detail
-from holdfast.cli.moments import ago, between, stamp
+from holdfast.cli.gates import heading, shown_lines
+from holdfast.cli.moments import ago, between, duration, stamp
 from holdfast.cli.stopping import INTERRUPTED
-from holdfast.cli.terminal import cells, clean, complain, json_text, out, say, typed
+from holdfast.cli.terminal import cells, clean, complain, err, json_text, out, say, typed
 from holdfast.cli.values import data_text
 from holdfast.errors import (
     HoldfastError,
@@ -22,14 +23,24 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
 
+_PARKED = ("waiting", "sleeping", "paused")
+_IDLE_S = 1.0  # so long a run must have been left alone for that to be said
+_GATES = 3  # so many approvals are shown
+_SHOWN_LINES = 12  # of what each of them shows
 _CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "waiting": 5, "paused": 7}
 
 
 def tell(
-    opened: Opened, run_id: str, error: BaseException | None, *, interrupted: bool = False, as_json: bool
+    opened: Opened,
+    run_id: str,
+    error: BaseException | None,
+    *,
+    interrupted: bool = False,
+    asked: bool = False,
+    as_json: bool,
 ) -> int:
     """Say how the run stands now that nobody follows it any more. `error` is what ended the following,
-    `interrupted` that a signal did."""
+    `interrupted` that a signal did. `asked` says that the person has seen what the gates show."""
     if isinstance(error, StoreError):
         raise error
     detail = Detail(opened, run_id)
@@ -39,15 +50,41 @@ def tell(
 
         out.json(fields(detail))
     if status == "completed":
-        took = between(detail.info.created_at, detail.info.completed_at)
-        say([("completed", "green"), f" {run_id} in {took}"])
+        say([("completed", "green"), f" {run_id} in {_took(detail)}"])
         if not as_json and not detail.state.code.argv:
             print_result(detail)
         return 0
-    complain(sentence(detail, error))
+    if status in _PARKED:  # as it was asked to: that is no error
+        say([(typed(sentence(detail, error)), "yellow")])
+    else:
+        complain(sentence(detail, error))
     if status == "waiting":
+        if not asked:
+            _show_gates(detail)
         _name_ways(detail)
     return exit_code(status, error, interrupted=interrupted)
+
+
+def _took(detail: Detail) -> str:
+    """How long the run took; if it was not executed all the time, for how long it was."""
+    info = detail.info
+    took = between(info.created_at, info.completed_at)
+    if info.completed_at is None:
+        return took
+    executed = detail.executed_s()
+    idle = (info.completed_at - info.created_at).total_seconds() - executed
+    return took if idle < _IDLE_S else f"{took}, executed for {duration(executed)}"
+
+
+def _show_gates(detail: Detail) -> None:
+    """What the open approvals show."""
+    gates = [gate for gate in detail.open_gates() if gate.kind == "approval"]
+    for gate in gates[:_GATES]:
+        if len(gates) > 1:
+            say(f"  {heading(gate)}")
+        hint = typed(f"`holdfast show {gate.run_id} --all` shows all")
+        for line in shown_lines(gate, max(min(err.width, 160) - 4, 20), _SHOWN_LINES, hint):
+            say(["    ", *([line] if isinstance(line, str) else line)])
 
 
 def tell_again(opened: Opened, run_id: str, *, as_json: bool) -> int:
@@ -96,7 +133,11 @@ def _name_ways(detail: Detail) -> None:
     ways = [(typed(command), what) for command, what in detail.ways_on()]
     widest = max(cells(command) for command, _ in ways)
     for command, what in ways:
-        say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])
+        if widest + 4 + cells(what) <= err.width:
+            say(["  ", (command.ljust(widest), "cyan"), (f"  {what}", "dim")])
+        else:  # a narrow terminal: the command stays whole, to be copied
+            say(["  ", (command, "cyan")])
+            say([(f"    {what}", "dim")])
 
 
 def sentence(detail: Detail, error: BaseException | None) -> str:

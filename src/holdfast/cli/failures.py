@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.cli.terminal import Line, clean, fit, out, split
 
 _FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
 _PACKAGE = str(Path(__file__).parent.parent)
+_HEADER = re.compile(r"[\s|+]*(?:Exception Group )?Traceback \(most recent call last\):")
 _PLUMBING = ("/concurrent/futures/", "/asyncio/", "/threading.py")
 _MEMBERS = 5  # so many errors of a group
 _TRACEBACK_LINES = 40
@@ -24,7 +26,7 @@ def error_rows(sentence: str, error: dict[str, Any], *, whole: bool) -> Iterator
     for member in error["members"][:most]:
         yield from rows("", clean(member), "red")
     yield from _cut("errors", len(error["members"]), most)
-    lines = list(_own_frames(error["traceback"]))
+    lines = list(_without_bare_headers(_own_frames(error["traceback"])))
     most = None if whole else _TRACEBACK_LINES
     room = max(out.width - INDENT, 20)  # a line that wraps is no longer where it belongs
     for text in lines[:most]:
@@ -35,6 +37,17 @@ def error_rows(sentence: str, error: dict[str, Any], *, whole: bool) -> Iterator
 def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
     if most is not None and count > most:
         yield row("", [(f"... {count - most:,} more {what}; --all shows all", "dim")])
+
+
+def _without_bare_headers(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without the first line of a traceback that has no frames left. If none has any, there is
+    nothing beside the error's own sentence."""
+    kept = list(lines)
+    if not any(map(_FRAME.match, kept)):
+        return
+    for line, following in zip_longest(kept, kept[1:], fillvalue=""):
+        if not _HEADER.fullmatch(line) or _FRAME.match(following):
+            yield line
 
 
 def _own_frames(traceback: str) -> Iterator[str]:

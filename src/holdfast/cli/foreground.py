@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from holdfast.cli.ending import tell
 from holdfast.cli.gatekeeper import Gatekeeper
 from holdfast.cli.stopping import INTERRUPTED, SIGNALS
-from holdfast.cli.terminal import err, say
+from holdfast.cli.terminal import say
 
 if TYPE_CHECKING:
     from typing import Self
@@ -116,9 +116,8 @@ class Foreground:
 
     def _stop_at_once(self) -> NoReturn:
         """Like a crash: the lock falls, commands die with their owner, `resume` sorts it out."""
-        cursor_on = "\x1b[?25h" if err.is_live else ""
         go_on = f"; `holdfast resume {self._run_id}` goes on" if self._run_id else ""
-        os.write(2, f"{cursor_on}\nholdfast: stopped at once{go_on}\n".encode())
+        os.write(2, f"\nholdfast: stopped at once{go_on}\n".encode())
         os._exit(INTERRUPTED)
 
 
@@ -144,4 +143,6 @@ def execute(
         finally:
             keeper.close()
             progress.close(stopped=outcome.error is not None)
-    return tell(opened, run.id, outcome.error, interrupted=foreground.signalled, as_json=as_json)
+    return tell(
+        opened, run.id, outcome.error, interrupted=foreground.signalled, asked=keeper.asks, as_json=as_json
+    )

@@ -34,7 +34,7 @@ class Gatekeeper:
         self._engine = engine
         self._progress = progress
         self._run_id = run_id
-        self._asks = _at_a_terminal()
+        self.asks = _at_a_terminal()
         self._question: Question | None = None
         self._told: set[tuple[str, str]] = set()
         self._pulse: int | None = None
@@ -59,7 +59,7 @@ class Gatekeeper:
         self.is_parked = row is not None and row.status in ("waiting", "sleeping") and not row.owner
         gates = []
         if row is not None and row.status == "waiting" and self.is_parked:
-            if not self._asks:
+            if not self.asks:
                 self._leave()
                 return
             gates = Detail(self._opened, self._run_id).open_gates()

@@ -101,12 +101,15 @@ def put_back(data: dict[str, Any]) -> Iterator[str]:
     changed, kept, rescued = data.get("changes", 0), data.get("kept", ()), data.get("rescued", "")
     refs, tips = data.get("refs", ()), data.get("tips", "")
     if data["place"] == "taken_back" and (changed or kept):
-        text = (
-            f"{data['key']}: {counted(changed, 'change')} of the earlier attempt taken back; "
-            f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
-        )
-        whose = f"; kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}"
-        yield text + (whose if kept else "")
+        texts = []
+        if changed:
+            texts.append(f"{counted(changed, 'change')} of the earlier attempt taken back")
+            texts.append(
+                f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
+            )
+        if kept:
+            texts.append(f"kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}")
+        yield f"{data['key']}: {'; '.join(texts)}"
     if refs:
         where = f"; `git for-each-ref {tips}` lists what they were" if tips else ""
         yield f"{data['key']}: the earlier attempt's changes to git rolled back: {', '.join(refs)}{where}"

@@ -17,7 +17,7 @@ from holdfast.cli import inert
 from holdfast.cli.moments import between, duration, stamp
 from holdfast.cli.picture import Picture, put_back
 from holdfast.cli.steps import Look, StepView, tree
-from holdfast.cli.terminal import Line, Piece, clean, err, fit, out, say, split, wrap
+from holdfast.cli.terminal import Line, Piece, clean, err, fit, folded, out, say, split, text_of, typed, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,14 +119,12 @@ class LiveProgress(Progress):
     """None before `begin`: a run may print before it has a title."""
 
     def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
-        from rich.console import Console
-
         self._told: set[str] = set()
         self._told_streams: dict[str, Any] = {}
         """Steps and streams that are above a question as they will stay: not drawn again below it."""
         super().begin(run_id, title, steps)
         self._unicode = err.has_unicode  # asked now: while the tree is live, rich stands in for stderr
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = _make_console()
         self.go_on()
 
     def go_on(self) -> None:
@@ -170,7 +168,8 @@ class LiveProgress(Progress):
         if self._console is None:
             super().note(text)
             return
-        self._console.print(f"  {inert.lines(text)}", soft_wrap=True)
+        for row in folded(f"  {typed(text)}", self._console.width):
+            self._console.print(inert.lines(text_of(row)), soft_wrap=True)
 
     def close(self, *, stopped: bool = True) -> None:
         self._live.stop()
@@ -205,6 +204,17 @@ class LiveProgress(Progress):
         if left_out:
             lines.insert(0, [(f"  ... {left_out} more completed", "dim")])
         return [*lines, *_streams(emitted, width)]
+
+
+def _make_console() -> Any:
+    """A console that leaves the cursor visible: after `kill -9` nothing would show it again."""
+    from rich.console import Console
+
+    class VisibleCursor(Console):
+        def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
+            return False
+
+    return VisibleCursor(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def _inert(piece: Piece) -> Piece:

@@ -9,7 +9,7 @@ from typing import Literal
 from holdfast.cli import pager
 from holdfast.cli.gates import GateView, heading, shown_text
 from holdfast.cli.rows import broken
-from holdfast.cli.terminal import clean, err, say, split
+from holdfast.cli.terminal import clean, err, folded, say, split, text_of
 
 _ROWS = 30  # so many rows of what is to be decided, or what fits on the terminal
 _AROUND = 6  # rows for the heading and the question
@@ -54,7 +54,7 @@ class Question:
                 f"{count:,} of {total:,} lines {'is' if count == 1 else 'are'}" if total > 1 else "A part is"
             )
             ways = f"{many} not shown: show all (s), {ways}"
-        err.offer(ways)
+        err.offer("\n".join(map(text_of, folded(ways.rstrip(), err.width))) + " ")
 
     def hear(self, data: bytes, pipe: int) -> Literal["approved", "rejected", "later"] | None:
         """The answer, once a line has one. The end of the input decides nothing. While all of it is shown,

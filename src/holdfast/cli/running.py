@@ -108,7 +108,7 @@ def run_command(
     An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
     else text. One that does not fit its annotation (a text for `list[str]`) is refused.
     """
-    found, rest = target.parse(words, ctx.meta.get(_DASHES, ()))
+    found, rest = target.parse(words, ctx.meta.get(_DASHES, ()), _options_given(ctx))
     if isinstance(found, target.Command):
         if named:
             raise BadInput("--arg is for functions; a command takes its arguments as words")
@@ -123,6 +123,21 @@ def run_command(
     workflow = target.load(found)
     args, kwargs = target.arguments(workflow.fn, rest, named)
     return _run_function(workflow, args, kwargs, run_id, quiet, as_json)
+
+
+def _options_given(ctx: click.Context) -> list[str]:
+    """The options of this command line, as words; without `--home`, which every command to copy gets."""
+    words: list[str] = []
+    for option in ctx.command.params:
+        given = ctx.params.get(option.name or "")
+        if not isinstance(option, click.Option) or not given:
+            continue
+        name = option.opts[-1]
+        if option.is_flag:
+            words.append(name)
+        for value in given if option.multiple else () if option.is_flag else (given,):
+            words += [name, f"{value:.15g}" if isinstance(value, float) else str(value)]
+    return words
 
 
 def _run_function(

@@ -32,9 +32,11 @@ class Command(NamedTuple):
     line: str
 
 
-def parse(words: Sequence[str], after_dashes: Sequence[str]) -> tuple[Function | Command, list[str]]:
+def parse(
+    words: Sequence[str], after_dashes: Sequence[str], options: Sequence[str] = ()
+) -> tuple[Function | Command, list[str]]:
     """The target and the arguments for it. What comes after `--` without a target before it is a
-    command, word for word."""
+    command, word for word. `options` are those of the command line, for a command to copy."""
     if not words:
         if not after_dashes:
             raise BadInput("nothing to run; `holdfast run --help` shows how")
@@ -48,7 +50,7 @@ def parse(words: Sequence[str], after_dashes: Sequence[str]) -> tuple[Function |
     module = _MODULE.fullmatch(target)
     if module:
         return Function(_code(name=module[2], module=module[1])), rest
-    return _command(target, rest), []
+    return _command(target, rest, options), []
 
 
 def is_function(word: str) -> bool:
@@ -60,7 +62,7 @@ def _code(**fields: Any) -> Code:
     return Code(cwd=str(Path.cwd()), interpreter=sys.executable, **fields)
 
 
-def _command(target: str, rest: list[str]) -> Command:
+def _command(target: str, rest: list[str], options: Sequence[str]) -> Command:
     if rest and re.search(r"\s", target):
         raise BadInput(
             f"{target!r} is a whole command line; put the other words into it, or write `-- CMD ARGS`"
@@ -76,9 +78,10 @@ def _command(target: str, rest: list[str]) -> Command:
         raise BadInput("nothing to run; `holdfast run --help` shows how")
     sign = shell_syntax(target)
     if sign is not None:
+        line = shlex.join(["holdfast", "run", *options, "--", "sh", "-c", target.strip()])
         raise BadInput(
-            f"no shell reads a command line here, and {sign!r} needs one: "
-            f"`holdfast run -- sh -c {shlex.quote(target.strip())}`; to pass it as it is, put it into quotes"
+            f"no shell reads a command line here, and {sign!r} needs one: `{line}`; to pass these characters "
+            "to the program as they are, put them into single quotes inside the command line"
         )
     return Command(argv, target.strip())
 
@@ -175,4 +178,4 @@ def arguments(function: Any, words: Sequence[str], named: Sequence[str]) -> tupl
         if name in keywords:
             raise BadInput(f"--arg {name} was given twice")
         keywords[name] = takes.value_as(name, text)
-    return [takes.value_at(n, word) for n, word in enumerate(words)], keywords
+    return takes.positional(words), keywords

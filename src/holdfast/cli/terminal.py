@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from holdfast.cli import inert
@@ -30,6 +30,7 @@ _CODES = {
     "cyan": "36",
 }
 _COMPLAINT = "holdfast: "
+_NARROWEST = 20
 _COMMAND = re.compile(r"`[^`]+`")
 _OURS = re.compile(r"(?:^|(?<=`))holdfast (?=[a-z])")
 
@@ -123,8 +124,9 @@ class Stream:
         self._offer(inert.lines(text) if self.is_terminal else text)
 
     def say(self, line: Line) -> None:
-        """As `line`, for what may be lost."""
-        self._offer(self.paint(line) + "\n")
+        """As `line`, for what may be lost. A terminal does not break it inside a word."""
+        rows = folded(line, self.width) if self.is_terminal else [line]
+        self._offer("".join(self.paint(row) + "\n" for row in rows))
 
     def _offer(self, text: str) -> None:
         if not self._closed:
@@ -181,12 +183,9 @@ def say(line: Line) -> None:
 def complain(message: str) -> None:
     """One sentence about what is wrong; on a terminal it is not broken inside a word or a command."""
     message = typed(message)
-    lines = [message]
-    if err.is_terminal:
-        whole = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), message)
-        lines = [line.replace("\0", " ") for line in wrap(whole, max(err.width - len(_COMPLAINT), 20))]
+    lines = folded(message, err.width - len(_COMPLAINT)) if err.is_terminal else [message]
     for n, line in enumerate(lines):
-        say([(_COMPLAINT if n == 0 else " " * len(_COMPLAINT), "red"), line])
+        say([(_COMPLAINT if n == 0 else " " * len(_COMPLAINT), "red"), *_pieces(line)])
 
 
 def hear_warnings() -> None:
@@ -300,6 +299,65 @@ def wrap(text: str, width: int) -> list[str]:
                 line = f"{line} {word}" if line else word
         lines.append(line)
     return lines
+
+
+def folded(line: Line, width: int) -> list[Line]:
+    """The line in rows of at most `width` columns, broken between words; all of them have its indentation. A
+    command to copy is not broken: it is in backticks, or a piece in cyan."""
+    pieces = _pieces(line)
+    text = text_of(line)
+    width = max(width, _NARROWEST)
+    if all(cells(part) <= width for part in text.split("\n")):
+        return [line]
+    whole = {at for found in _COMMAND.finditer(text) for at in range(*found.span())}
+    begin = 0
+    for piece in pieces:
+        end = begin + len(piece if isinstance(piece, str) else piece[0])
+        if not isinstance(piece, str) and "cyan" in piece[1]:
+            whole.update(range(begin, end))
+        begin = end
+    rows: list[Line] = []
+    begin = 0
+    for part in text.split("\n"):
+        indent = part[: len(part) - len(part.lstrip(" "))]
+        for n, (start, end) in enumerate(_row_spans(part, len(indent), width, {at - begin for at in whole})):
+            rows.append([indent if n else "", *_cut_out(pieces, begin + start, begin + end)])
+        begin += len(part) + 1
+    return rows
+
+
+def _row_spans(text: str, indent: int, width: int, whole: set[int]) -> Iterator[tuple[int, int]]:
+    """Where the rows of the text begin and end; it is not broken at the places in `whole`."""
+    begin, used, space = 0, 0, 0
+    for at, char in enumerate(text):
+        used += cells(char)
+        if char == " " and at > indent and at not in whole:
+            space = at
+        if used > width and space > begin:
+            yield begin, space
+            begin = space + 1
+            used = indent + cells(text[begin : at + 1])
+    yield begin, len(text)
+
+
+def text_of(line: Line) -> str:
+    """The line without its styles."""
+    return "".join(piece if isinstance(piece, str) else piece[0] for piece in _pieces(line))
+
+
+def _pieces(line: Line) -> Sequence[Piece]:
+    return [line] if isinstance(line, str) else line
+
+
+def _cut_out(pieces: Sequence[Piece], begin: int, end: int) -> Iterator[Piece]:
+    """The pieces between two places of their text."""
+    for piece in pieces:
+        text = piece if isinstance(piece, str) else piece[0]
+        found = text[max(begin, 0) : max(end, 0)]
+        if found:
+            yield found if isinstance(piece, str) else (found, piece[1])
+        begin -= len(text)
+        end -= len(text)
 
 
 def _painted(piece: Piece, colour: bool) -> str:

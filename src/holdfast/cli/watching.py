@@ -17,7 +17,8 @@ from holdfast.cli import access
 from holdfast.cli.detail import Detail
 from holdfast.cli.ending import exit_code, tell
 from holdfast.cli.progress import make_progress
-from holdfast.cli.terminal import out
+from holdfast.cli.stopping import INTERRUPTED
+from holdfast.cli.terminal import out, say
 from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
@@ -43,12 +44,16 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
     with access.open_to_read() as opened:
         detail = Detail(opened, run)
         if as_json:
-            for event in Following(opened, detail, whole=True).events():
-                out.json_text(msgspec.json.encode(_fields(event)).decode() + "\n")
+            try:
+                for event in Following(opened, detail, whole=True).events():
+                    out.json_text(msgspec.json.encode(_fields(event)).decode() + "\n")
+            except KeyboardInterrupt:
+                return _left(opened, detail.info.id)
             return exit_code(opened.run(detail.info.id).status)
         following = Following(opened, detail)
         progress = make_progress(whole=False)
         progress.begin(detail.info.id, _title(detail), detail.steps)
+        interrupted = False
         try:
             for event in following.events():
                 if event.type == "OutputCaptured" and with_logs:
@@ -56,9 +61,20 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
                     progress.on_output(event.run_id, data["key"], data["source"], data["text"])
                 else:
                     progress.on_event(event)
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             progress.close(stopped=opened.run(detail.info.id).owner_pid is None)
+        if interrupted:
+            return _left(opened, detail.info.id)
         return tell(opened, detail.info.id, None, as_json=False)
+
+
+def _left(opened: Opened, run_id: str) -> int:
+    """Ctrl-C ends the watching, not the run."""
+    goes_on = f"; run {run_id} continues" if opened.run(run_id).owner_pid else ""
+    say(f"stopped watching{goes_on}")
+    return INTERRUPTED
 
 
 class Following:

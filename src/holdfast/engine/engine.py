@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from holdfast.engine.execution import step_output
 from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.flusher import Flusher
+from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.files.workspaces import Files
 from holdfast.engine.outside.event_callback import Teller
 from holdfast.engine.outside.records import LogEvent
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
+
+
+_LOOK_EVERY_S = 0.1
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -112,6 +117,8 @@ class Engine:
         self._mailboxes: dict[int, Mailbox] = {}
         self._loop_thread: LoopThread | None = None
         self._closed = False
+        self.left_open = False
+        """A second Ctrl-C did not wait for steps that were running: the process still holds their runs."""
         self.closing = ""
         """Why runs may not go on, once they may not."""
         self._pid = os.getpid()
@@ -343,15 +350,34 @@ class Engine:
             return  # in a forked child there is nothing of its own to close
         self._refuse_to_block_own_runs()
         self._closed = True
-        for run in self.stop("its Holdfast was closed"):
-            run._ended.wait()
-        self.release()
+        self._wait_for_runs(self.stop("its Holdfast was closed"))
+        if not self.left_open:
+            self.release()
+
+    def _wait_for_runs(self, runs: Sequence[Run[Any]]) -> None:
+        """Wait until they have ended here. If Ctrl-C closes this engine, a second one does not wait: then all
+        stays open, and the lock of this owner is held, until the process ends."""
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        try:
+            if interrupted and not all(run.done() for run in runs):
+                say_stopping()
+            for run in runs:
+                while not run._ended.wait(_LOOK_EVERY_S):
+                    pass  # Ctrl-C wakes no thread that waits for ever
+        except KeyboardInterrupt:
+            if not interrupted:
+                raise
+            self.left_open = True
+        with self.lock:
+            self.left_open |= any(execution.left_behind for execution, _ in self.live.values())
 
     def _refuse_to_block_own_runs(self) -> None:
         mine = self.mailbox() if in_loop() else None
         with self.lock:
             live = [execution for execution, _ in self.live.values()]
         for execution in live:
+            if execution.left_behind:
+                continue
             if mine is not None and execution.mailbox is mine:
                 raise WrongColour(
                     f"closing waits for run {execution.id}, which runs in this very event loop: "

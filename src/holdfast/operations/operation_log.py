@@ -95,7 +95,20 @@ def last_undo_of(store: Store, person: str) -> OperationRow:
             depth += 1
         if depth % 2 and stands(store, row):
             return row
-    raise NotFound(f"no undo of {person} stands; `holdfast op log` lists all operations")
+    raise NotFound(
+        f"there is nothing to redo: {_why_none(store, person)}; `holdfast op log` lists all operations"
+    )
+
+
+def _why_none(store: Store, person: str) -> str:
+    """Why no undo of a person can be redone."""
+    undone = {row.undoes: row for row in store.operations()}
+    for row in store.operations(by=person):
+        if row.undoes and row.id in undone and stands(store, undone[row.id]):
+            return f"the last undo of user {person} was itself undone"
+        if row.undoes and not stands(store, row):
+            return f"the last undo of user {person} no longer stands"
+    return f"user {person} has undone nothing"
 
 
 def last_of(store: Store, person: str) -> OperationRow:
@@ -103,6 +116,6 @@ def last_of(store: Store, person: str) -> OperationRow:
     found = store.operations(by=person, limit=1)
     if not found:
         raise NotFound(
-            f"{person} has done nothing that can be taken back; `holdfast op log` lists all operations"
+            f"user {person} has done nothing that can be undone; `holdfast op log` lists all operations"
         )
     return found[0]

@@ -14,6 +14,12 @@ HARMLESS = frozenset({"patched", "limit"})
 SEQUENCES = ("seq", "helper", "timeout", "child")
 """Blocks whose body is executed one after the other."""
 
+CANCELS = (
+    "race", "wait_each", "wait_all", "wait_time", "completed", "group", "wait_for", "timeout", "cancel",
+    "cancel_later", "give_up", "beside", "gather", "pool", "feed", "joined",
+)  # fmt: skip
+"""Blocks that may cancel what is in them."""
+
 Change = Callable[[Program, random.Random], Node | None]
 
 
@@ -90,8 +96,14 @@ def _without(node: Node, gone: Node) -> list[Node]:
 
 
 def _limit(program: Program, chance: random.Random) -> Node | None:
-    """Fewer or more branches of a fan-out at a time."""
-    chosen = _pick(program, chance, lambda one: one.kind in ("limited", "parallel", "each"))
+    """Fewer or more branches of a fan-out at a time. Not where branches are cancelled: with another limit,
+    others have begun by then."""
+    cancelled = [inner for one in program.top.walk() if one.kind in CANCELS for inner in one.walk()]
+    chosen = _pick(
+        program,
+        chance,
+        lambda one: one.kind in ("limited", "parallel", "each") and not any(one is two for two in cancelled),
+    )
     if chosen is None:
         return None
     others = [limit for limit in (1, 2, 3, 4) if limit != chosen["limit"]]

@@ -8,12 +8,14 @@ the steps; or in turns (`run_in_turns`), where each piece is a branch with code 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.thread_delivery import ThreadDelivery, ThreadTurn
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Work = Callable[[], Any]
 
 _LOOK_EVERY_S = 0.1
+_STOP_LOOK_S = 0.01
 
 
 def attempt(work: Work) -> Outcome:
@@ -66,7 +69,7 @@ class Crew:
         self._waiting = None if run is None else run.waiting
         self._context = copy_context()
         self._outcomes: list[Outcome] = [Outcome()] * len(works)
-        self._pool: ThreadPoolExecutor
+        self._threads_begun: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._started = 0
         """Works that have a thread, or will have one at once."""
@@ -85,23 +88,47 @@ class Crew:
         return self._started - self._begun
 
     def run(self) -> list[Outcome]:
-        with ThreadPoolExecutor(len(self._works), "holdfast-parallel") as self._pool:
-            try:
-                with nullcontext() if self._waiting is None else self._waiting.for_crew(self):
-                    self._start()
-                    self._wait()
-            except BaseException as error:  # Ctrl-C: what runs ends, what has not begun does not begin
-                if self._run is not None:
-                    self._run.interrupted(error)
-                self.stop()
-                raise
+        try:
+            with nullcontext() if self._waiting is None else self._waiting.for_crew(self):
+                self._start()
+                self._wait()
+        except BaseException as error:
+            self._stop(error)
+            raise
+        self._join()
         return self._outcomes
 
-    def stop(self) -> None:
-        """Let nothing more begin, and wait for what has begun."""
-        with self._changed:
+    def _stop(self, error: BaseException) -> None:
+        """Ctrl-C: what runs ends, what has not begun does not begin. A second Ctrl-C does not wait for what
+        runs: its threads are left behind, and the run is not released before they have ended."""
+        try:
+            if self._run is not None:
+                self._run.interrupted(error)
+            with self._changed:
+                self._stopped = True
+            if self._busy and isinstance(error, KeyboardInterrupt):
+                say_stopping()
+            self.wait_idle()
+            self._join()
+        except BaseException as second:
             self._stopped = True
-            self._changed.wait_for(lambda: not self._busy)
+            if self._run is not None:
+                self._run.leave_behind(self, second)
+            raise
+
+    def wait_idle(self) -> None:
+        """Wait for what has begun. It looks again and again: a wait without an end may sleep through
+        Ctrl-C."""
+        while self._is_busy():
+            time.sleep(_STOP_LOOK_S)
+
+    def _is_busy(self) -> bool:
+        with self._changed:
+            return self._busy > 0
+
+    def _join(self) -> None:
+        for thread in self._threads_begun:
+            thread.join()
 
     def _start(self) -> None:
         for _ in range(self._limit):
@@ -112,8 +139,15 @@ class Crew:
         number = self._next()
         if number is None:
             return False
-        self._pool.submit(self._serve, number)
+        self._begin_thread(number)
         return True
+
+    def _begin_thread(self, number: int) -> None:
+        """A daemon: an interpreter that ends does not wait for threads that a second Ctrl-C left behind."""
+        serve = partial(attempt, partial(self._serve, number))
+        thread = threading.Thread(target=serve, name=f"holdfast-parallel_{number}", daemon=True)
+        thread.start()
+        self._threads_begun.append(thread)
 
     def _next(self) -> int | None:
         """The number of the next work, which is to begin now."""
@@ -211,7 +245,7 @@ class TurnCrew(Crew):
         if number is None:
             return False
         self._over += 1
-        self._pool.submit(self._serve, number)
+        self._begin_thread(number)
         return True
 
     def _next(self) -> int | None:

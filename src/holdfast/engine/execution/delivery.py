@@ -102,7 +102,7 @@ class Delivery:
             for number in range(fired.first, fired.last + 1):
                 self._fired_at[timer_key(fired.scope, number)] = fired.at
         for step in state.steps.values():
-            if step.status == "abandoned" or not is_awaited(step):
+            if not is_awaited(step):
                 continue
             if step.version > state.loose:
                 self.unvisited[step.key] = None

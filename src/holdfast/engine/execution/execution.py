@@ -43,6 +43,7 @@ from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.crew import Crew
     from holdfast.engine.execution.mailbox import Waiter
     from holdfast.engine.execution.task_delivery import TaskDelivery
     from holdfast.engine.execution.thread_delivery import ThreadDelivery
@@ -122,6 +123,10 @@ class Execution:
         self.stopping = threading.Event()
         """Set with `control`: whoever waits inside this run wakes up."""
         self.on_stop: list[Callable[[], None]] = []
+        self.left_behind: list[Crew] = []
+        """Threads of `parallel` that a second Ctrl-C did not wait for. Until they have ended, this process
+        keeps the run: a process that resumed it would run the same steps beside them."""
+        self.left_by: BaseException | None = None
         self.unordered: list[str] = []
         """Branches of `asyncio.as_completed`, in a run that an older holdfast has begun."""
         self._resumed = bool(state.steps)
@@ -635,6 +640,12 @@ class Execution:
 
     def interrupt(self, why: str) -> Control:
         return self.stop(Control(RunInterrupted(self.id, why)))
+
+    def leave_behind(self, crew: Crew, by: BaseException) -> None:
+        """A second Ctrl-C came while these threads ran to their ends."""
+        self.left_behind.append(crew)
+        self.left_by = by
+        self.interrupted(by)
 
     def interrupted(self, by: BaseException) -> Control:
         """Ctrl-C, `sys.exit` or a cancel came through this run."""

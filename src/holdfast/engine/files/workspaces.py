@@ -108,6 +108,11 @@ class Files:
                 self._contents = Contents(self.directory)
             return self._contents
 
+    def root_of(self, state: RunState) -> Path | None:
+        """The root that `of_run` would open; None if there is no workspace."""
+        known = last(state.files)
+        return self.root if known is None else self._path(known.root, known.mark)
+
     def of_run(self, state: RunState) -> Workspace:
         """Where a run works: where it began, or the root that is permitted now. Raises `BadWorkspace`."""
         self._worked = True

@@ -235,7 +235,7 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
     """What a command promises that says nothing: its files can be taken back if it works in the workspace.
     Raises `BadWorkspace` if it is `needed`."""
     files = run.engine.files
-    where = cwd or run.state.code.cwd or os.getcwd()
+    where = _where(run, cwd)
     why = files.why_none
     if files.root is not None or run.state.files:
         root = files.of_run(run.state).root
@@ -306,16 +306,29 @@ def _run(
     if from_outside and _is_once(call):
         raise run.stop(doubt(call, "was ended from outside"))
     if check and end.code != 0:
-        raise CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
+        failed = CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
+        _note_directory(failed, run, _where(run, words.cwd))
+        raise failed
     shown = words.shown(run.engine.redactor)
     return CommandResult(shown, end.code, end.stdout.text, end.stderr.text, end.duration_s)
 
 
 def _directory(call: Call, cwd: str | None) -> str:
     """Where it runs; an isolated one in the same place of its copy."""
-    run = call.execution
-    where = cwd or run.state.code.cwd or os.getcwd()
+    where = _where(call.execution, cwd)
     return where if call.guard is None else call.guard.inside(where)
+
+
+def _where(run: Execution, cwd: str | None) -> str:
+    return cwd or run.state.code.cwd or os.getcwd()
+
+
+def _note_directory(failed: CommandFailed, run: Execution, where: str) -> None:
+    """Name both directories if they differ: a `workspace` step that wrote to `workspace_path()` and a command
+    that reads from its own directory miss each other."""
+    root = run.engine.files.root_of(run.state)
+    if root is not None and Path(where).resolve() != root.resolve():
+        failed.add_note(f"it ran in {where}; the workspace is {root}")
 
 
 def _clear(lock: Path) -> None:

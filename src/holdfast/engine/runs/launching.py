@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.execution.notices import say_what_it_waits_for
 from holdfast.engine.execution.parking import Parked
 from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
 from holdfast.engine.runs.claim import Claimed, claim, give_back, release_quietly
 from holdfast.engine.runs.follower import Parking
-from holdfast.engine.runs.gate_notice import say_what_it_waits_for
 from holdfast.engine.runs.lifecycle import (
     Arguments,
     OnPark,
     ended,
     execute,
     execute_async,
+    failed_at,
     follow_handle,
     in_one_piece,
 )
@@ -63,7 +64,7 @@ def launch(
         if claimed.attached is not None:
             return claimed.attached
         if claimed.state.ended:
-            run.finish(ended(engine, run.id, claimed.state))
+            run.finish(ended(engine, run.id, claimed.state), failed_at(claimed.state))
             return run
         found = workflow[0] if isinstance(workflow, list) else workflow
         if found.is_async:
@@ -290,7 +291,8 @@ async def _claim_and_go(
         elif claimed.attached is not None:
             follow_handle(run, claimed.attached)
         elif claimed.state.ended:
-            run.finish(await asyncio.to_thread(ended, engine, run.id, claimed.state))
+            outcome = await asyncio.to_thread(ended, engine, run.id, claimed.state)
+            run.finish(outcome, failed_at(claimed.state))
         elif found.is_async:
             await execute_async(engine, run, found, arguments, claimed, _park_async(engine, run, found))
         else:

@@ -134,6 +134,12 @@ def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
         return _ended(engine, run_id, state)
 
 
+def failed_at(state: RunState) -> int:
+    """When a run failed whose error is noted as a recorded one; 0 for every other run. The error of a child
+    run is raised inside its parent."""
+    return state.ended_at if state.status == "failed" and not state.parent else 0
+
+
 def _names_classes(state: RunState) -> bool:
     """Whether the outcome may be of a class that a module of the run's code has."""
     if state.error is not None:
@@ -215,6 +221,8 @@ def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
     except BaseException as error:
         live = engine.live.get(run.id)
         executes = live is not None and live[0].mailbox is None and live[0].thread == threading.get_ident()
+        if executes and live is not None and live[0].left_behind:
+            raise  # it is released when its threads have ended
         if engine.turns.cut_off(run.id) or executes:
             _dismiss(engine, run.id, released=release_quietly(engine, run.id))
             if not run.done():
@@ -242,20 +250,41 @@ def execute(
         follow_handle(run, claimed.attached)
         return
     if state.ended:
-        run.finish(ended(engine, run.id, state))
+        run.finish(ended(engine, run.id, state), failed_at(state))
         return
     outcome, released, alias = _DIED, False, None
+    execution: Execution | None = None
     try:
         execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
         alias = codes.enter(state.code)
         outcome, released = _execute(execution, workflow, arguments, deadline)
     except BaseException as error:
         outcome = _cut_off(run.id, error)
-        released = release_quietly(engine, run.id)
+        released = not _has_left_behind(execution) and release_quietly(engine, run.id)
     finally:
         codes.leave(alias)
-        _dismiss(engine, run.id, released=released)
+        if execution is not None and _has_left_behind(execution):
+            _release_when_idle(execution)
+        else:
+            _dismiss(engine, run.id, released=released)
         _finish(engine, run, outcome, on_park)
+
+
+def _has_left_behind(execution: Execution | None) -> bool:
+    return execution is not None and bool(execution.left_behind)
+
+
+def _release_when_idle(execution: Execution) -> None:
+    """Release the run when the last thread that a second Ctrl-C left behind has ended. If the process ends
+    before, its lock falls, and the run can be resumed as after a crash."""
+    engine = execution.engine
+
+    def wait() -> None:
+        for crew in execution.left_behind:
+            crew.wait_idle()
+        _dismiss(engine, execution.id, released=release_quietly(engine, execution.id))
+
+    threading.Thread(target=wait, name=f"holdfast-left-{execution.id}", daemon=True).start()
 
 
 def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:
@@ -276,6 +305,8 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
         outcome = Outcome(copy_context().run(_play, scope, workflow, arguments))
     except BaseException as error:
         outcome = Outcome(None, error)
+    if execution.left_by is not None:
+        return Ended(_cut_off(execution.id, execution.left_by), False)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
     with file_windows.stopping(execution) if execution.state.files else nullcontext(()) as saved:
@@ -359,7 +390,7 @@ async def execute_async(
         follow_handle(run, claimed.attached)
         return
     if state.ended:
-        run.finish(await asyncio.to_thread(ended, engine, run.id, state))
+        run.finish(await asyncio.to_thread(ended, engine, run.id, state), failed_at(state))
         return
     install_task_factory(asyncio.get_running_loop())
     outcome, released, alias = _DIED, False, None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Generator
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
 from holdfast.engine.execution.perform import Outcome
-from holdfast.engine.runs.gate_notice import say_what_it_waits_for
+from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting, WrongColour
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger("holdfast")
 
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _NOTICE_S = 1.0
 """A caller that blocks for longer gets a notice if the run waits at a gate."""
 
@@ -35,6 +40,8 @@ class Run(Generic[R]):
         self.asked = False
         """Whether `result()` or `await` was called."""
         self._outcome = Outcome()
+        self._failed_at = 0
+        """When the run failed, if its error was read from the log and has no note yet."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
 
@@ -97,10 +104,11 @@ class Run(Generic[R]):
         """How it ended; nothing before it has."""
         return self._outcome
 
-    def finish(self, outcome: Outcome) -> None:
-        """Called by the driver, once."""
+    def finish(self, outcome: Outcome, failed_at: int = 0) -> None:
+        """Called by the driver, once. `failed_at` is the time of an error that was read from the log."""
         with self._lock:
             self._outcome = outcome
+            self._failed_at = failed_at
             self._ended.set()
             if outcome.error is None or self.asked:
                 self._engine.unasked.discard(self)
@@ -120,9 +128,20 @@ class Run(Generic[R]):
         callback()
 
     def _take(self) -> R:
-        if self._outcome.error is not None:
-            raise self._outcome.error
+        error = self._outcome.error
+        if error is not None:
+            if self._failed_at and current.get() is None:
+                self._note_recorded(error)
+            raise error
         return cast(R, self._outcome.value)
+
+    def _note_recorded(self, error: BaseException) -> None:
+        """Note once that the error is a recorded one. Never inside a workflow or a step: what leaves it is
+        recorded with its notes, and every replay must see the same error."""
+        with self._lock:
+            failed_at, self._failed_at = self._failed_at, 0
+        if failed_at:
+            note_recorded(error, self.id, (self._engine.clock.now_us() - failed_at) / 1_000_000)
 
 
 def warn_if_unasked(run: Run[Any]) -> None:
@@ -135,11 +154,30 @@ def warn_if_unasked(run: Run[Any]) -> None:
 
 
 def resumable(error: BaseException, run_id: str) -> BaseException:
-    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run."""
+    """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run. It
+    shows the frames of the program's own code."""
+    if isinstance(error, KeyboardInterrupt):
+        error.__traceback__ = _own_frames(error.__traceback__)
     if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
         error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
     return error
+
+
+def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of holdfast, and those of `threading` that it waits in."""
+    kept: list[TracebackType] = []
+    inside = False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        inside = file.startswith(_PACKAGE) or (inside and file == threading.__file__)
+        if not inside:
+            kept.append(trace)
+        trace = trace.tb_next
+    own: TracebackType | None = None
+    for one in reversed(kept):
+        own = TracebackType(own, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return own
 
 
 def in_loop() -> bool:

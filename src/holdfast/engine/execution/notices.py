@@ -1,0 +1,75 @@
+"""Notices for the caller of a run: what it waits for, and that an error is a recorded one."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.kernel.evolve import fold
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+logger = logging.getLogger("holdfast")
+
+_DIGEST_CHARS = 6
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def say_what_it_waits_for(engine: Engine, run_id: str) -> bool:
+    """Log the open gates of the run and the commands that answer them: a script that blocks there looks hung.
+    The log record goes to stderr unless the program has configured logging. Returns whether there was an open
+    gate."""
+    try:
+        row = engine.store.run(run_id)
+        lines = list(_lines(engine, run_id)) if row is not None and row.status == "waiting" else []
+    except HoldfastError:
+        return False  # the caller gets this error from the run itself
+    for line in lines:
+        logger.warning(line)
+    return bool(lines)
+
+
+def _lines(engine: Engine, run_id: str) -> Iterator[str]:
+    state = fold(engine.store.history(run_id))
+    for gate in state.open_gates() if state is not None else ():
+        name = engine.redactor.redact(gate.name)
+        if gate.kind == "approval":
+            place = shlex.quote(f"{gate.key}@{gate.digest[:_DIGEST_CHARS]}")
+            how = f"`holdfast approve {run_id} {place}` or `holdfast reject {run_id} {place}`"
+            yield (
+                f"run {run_id} waits for the approval of {name!r}: "
+                f"`holdfast show {run_id}` shows what is asked; {how}"
+            )
+        else:
+            answer = f"`holdfast signal {run_id} {shlex.quote(gate.name)} VALUE`"
+            yield f"run {run_id} waits for the signal {name!r}: {answer}"
+
+
+def say_stopping() -> None:
+    """Print at once what the first Ctrl-C does: a program that waits for its running steps looks hung."""
+    with suppress(Exception):
+        if sys.stderr is not None:
+            after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+            text = "Ctrl-C: stopping at the next step boundary; again stops at once"
+            sys.stderr.write(f"{after_echo}{text}\n")
+            sys.stderr.flush()
+
+
+def note_recorded(error: BaseException, run_id: str, age_s: float) -> None:
+    """Note on an error that was read from the log that nothing was executed, and which command does that."""
+    with suppress(Exception):  # a class may refuse attributes: its error is raised without the note
+        error.add_note(
+            f"run {run_id} failed {_ago(age_s)}: this is its recorded error; "
+            f"`holdfast resume {run_id}` tries it again"
+        )
+
+
+def _ago(seconds: float) -> str:
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return "just now" if seconds < 2 else f"{seconds // size:.0f} {unit} ago"
