@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from holdfast.engine.notice import note_recorded
+from holdfast.engine.execution.notices import note_recorded
 
 from holdfast import StoreError, gather, parallel, step
 from holdfast.testing import FakeClock
