@@ -410,7 +410,7 @@ def wait_until_parked(hf):
 
 def test_operations_are_found_by_the_beginning_of_their_id(hf, act):
     """Nothing to take back, none of that name, and one that is not the last on its run are told apart."""
-    with pytest.raises(NotFound, match="nothing that can be taken back"):
+    with pytest.raises(NotFound, match="nothing that can be undone"):
         hf.undo()
     for run in ("r", "s"):
         hf.with_id(run).run(act(three))
