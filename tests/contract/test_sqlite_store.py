@@ -34,7 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, Source, new_event
+from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, Source, new_event
 from holdfast.store.sqlite import SqliteStore, projections, sql
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
@@ -727,7 +727,7 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
         def wait(recorded):
             committing.set()
             assert go.wait(20)
-            return Decision()
+            return NO_EVENTS
         leader = threading.Thread(target=store.command, args=("r", wait))
         leader.start()
         assert committing.wait(20)
@@ -919,7 +919,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
 def test_a_name_that_cannot_be_written_fails_alone(store):
     """Half a character in a stream's name does not fail the others of the batch."""
     store.append(step_append("r", "a#1"))
-    odd = Command([Source("\udcff")], lambda recorded: [Decision()], True)
+    odd = Command([Source("\udcff")], lambda recorded: [NO_EVENTS], True)
     batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
     store._commit(batch)
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]
@@ -983,3 +983,24 @@ def test_a_large_value_that_became_a_text_is_damaged(tmp_path: Path, monkeypatch
     with pytest.raises(StoreCorrupt, match="was changed"):
         store.blob("0" * 64)
     store.close()
+
+
+def test_a_failed_companion_leaves_no_remembered_head(tmp_path):
+    """The version of a head that was rolled back can come again with another hash: no append is chained
+    to the old one."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    store.append(step_append("r", "a#1"))
+
+    def no(_):
+        raise LookupError("no")
+
+    lost = step_append("r", "b#1")
+    lost.also = [Companion(Source("@task/1"), no)]
+    with pytest.raises(StoreError):
+        store.append(lost)
+    other.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    store.append(step_append("r", "b#1"))
+    assert (len(store.load("r")), list(store.verify())) == (5, [])
+    store.close()
+    other.close()

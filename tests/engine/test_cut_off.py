@@ -87,7 +87,7 @@ def cut_off(hf: Holdfast, disk: Disk, *fates: str) -> str:
 
 
 def record_something(hf: Holdfast) -> None:
-    hf._store.command("r", lambda _: Decision([new_event(e.SignalReceived("note"), 0)]))
+    hf._store.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 0)]))
 
 
 def at(hf: Holdfast, root: Path) -> tuple[str, int, str, list[str]]:

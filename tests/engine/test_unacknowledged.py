@@ -14,7 +14,7 @@ from holdfast.engine.execution.inbox import Hearing
 from holdfast.engine.ownership import claim_locks
 from holdfast.errors import BadInput, RunHeld, StoreFull
 from holdfast.kernel import commands as c
-from holdfast.store.port import Decision
+from holdfast.store.port import NO_EVENTS
 from holdfast.store.sqlite.commit import Committer
 
 
@@ -27,7 +27,7 @@ def one_commit(store, *submit):
         for n, thread in enumerate(threads, 1):
             thread.start()
             until(lambda n=n: len(store._group._queue) == n)
-        return Decision()
+        return NO_EVENTS
 
     store.command("", hold)
     yield
@@ -227,7 +227,7 @@ def test_the_value_of_a_keyed_step_is_not_given_before_it_is_on_the_disk(hf, act
         begun.wait(20)
         going.set()
         written.wait(20)
-        return Decision()
+        return NO_EVENTS
 
     hf._store.command("", hold)
     assert run.result(20) == 1 and written.is_set()

@@ -404,8 +404,8 @@ MUTANTS = (
         ENGINE + "test_rewind.py::test_undo_brings_the_old_generation_back_and_can_be_undone",
         (
             "operations/performing.py",
-            "Decision(events, epoch), Decision([new_event(one, at) for one in ends], kind=KIND)\n",
-            "Decision(events, epoch), Decision()\n",
+            'Decision("run", events, epoch), Decision(KIND, [new_event(one, at) for one in ends])\n',
+            'Decision("run", events, epoch), NO_EVENTS\n',
         ),
     ),
     mutant(

@@ -25,7 +25,7 @@ from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
 from holdfast.operations.repeats import once_steps
-from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
+from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -153,7 +153,7 @@ def _make(
             raise RunExists(new_id, "a history of its own")
         if not origin:  # archived meanwhile, and its large values with it
             raise missing(engine.store, run_id)
-        return Decision(), Decision(events)
+        return NO_EVENTS, Decision("run", events)
 
     engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)
     return forked

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -25,6 +26,7 @@ from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
     Append,
+    Companion,
     Decide,
     DecideAll,
     Decision,
@@ -42,6 +44,7 @@ from holdfast.store.port import (
     Source,
     StepRow,
     chain,
+    companion_failed,
     new_event,
 )
 from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
@@ -95,11 +98,43 @@ class OracleStore:
             if append.begins:
                 if stream is not None:
                     raise OwnershipLost(append.stream)
-            elif append.events and (stream is None or stream.epoch != append.epoch):
+            elif (append.events or append.also) and (stream is None or stream.epoch != append.epoch):
                 raise OwnershipLost(append.stream)
-            decision = Decision(append.events, append.epoch, append.blobs, append.begins)
+            decision = Decision(append.begins, append.events, append.epoch, append.blobs)
             self._refuse_archived(append.stream, decision)
-            append.version = self._write(append.stream, decision, append.durable)
+            with self._restored_on_error(append):
+                append.version = self._write(append.stream, decision, append.durable)
+                for companion in append.also:
+                    self._write_companion(append, companion)
+
+    def _write_companion(self, append: Append, companion: Companion) -> None:
+        stream = companion.source.stream
+        if stream in self._archived:
+            return
+        try:
+            if stream == append.stream:
+                raise ValueError("a companion cannot write to its owner's own stream")
+            decision = companion.decide(self._read(companion.source))
+        except Exception as error:
+            raise companion_failed(append, companion, error) from error
+        self._write(stream, decision, append.durable)
+
+    @contextmanager
+    def _restored_on_error(self, append: Append) -> Iterator[None]:
+        """Restore what the block has written if it raises."""
+        if not append.also:
+            yield
+            return
+        names = (append.stream, STORE_STREAM, *(companion.source.stream for companion in append.also))
+        touched = {name: deepcopy(self.streams[name]) for name in names if name in self.streams}
+        before = {name: touched.get(name, stream) for name, stream in self.streams.items()}
+        rest = dict(self.blobs), self._position, self._synced
+        try:
+            yield
+        except BaseException:
+            self.streams = before
+            self.blobs, self._position, self._synced = rest
+            raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
         try:
@@ -144,7 +179,7 @@ class OracleStore:
         with self._lock:
             there = [one for family in families if all(map(self._is_head, family)) for one in family]
             for one in there:
-                self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
+                self._write(STORE_STREAM, Decision("store", [new_event(one, at)]), durable=True)
                 self._archived[one.stream] = one
                 del self.streams[one.stream]
             return [one.stream for one in there]

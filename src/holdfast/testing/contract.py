@@ -28,6 +28,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
+    NO_EVENTS,
     STORE_STREAM,
     Append,
     Decision,
@@ -39,6 +40,7 @@ from holdfast.store.port import (
     Store,
     new_event,
 )
+from holdfast.testing.companion_contract import CompanionContract
 from holdfast.testing.histories import (
     CODE,
     archived,
@@ -56,7 +58,7 @@ from holdfast.testing.reader_contract import ReadingContract
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(ReadingContract):
+class StoreContract(CompanionContract, ReadingContract):
     """What every store promises. See the module's docstring for how a backend joins."""
 
     # Appending
@@ -179,7 +181,7 @@ class StoreContract(ReadingContract):
         """Eight threads that each append how many events they saw never see the same number."""
 
         def count(recorded: Sequence[Recorded]) -> Decision:
-            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", str(len(recorded))), 1)])
+            return Decision("run", [new_event(e.OutputCaptured("a#1", 1, "stdout", str(len(recorded))), 1)])
 
         own(store, "r")
         in_threads(*[lambda: [store.command("r", count) for _ in range(10)]] * 8)
@@ -193,7 +195,7 @@ class StoreContract(ReadingContract):
 
         def look(recorded: Sequence[Recorded]) -> Decision:
             seen.extend(one.version for one in recorded)
-            return Decision()
+            return NO_EVENTS
 
         assert (store.command("r", look, after=1), seen) == (2, [2])
 
@@ -220,7 +222,7 @@ class StoreContract(ReadingContract):
 
         def yes(_: Sequence[Recorded]) -> Decision:
             asked.append("yes")
-            return Decision([new_event(e.StepStarted("a#1", "a"), 1)])
+            return Decision("run", [new_event(e.StepStarted("a#1", "a"), 1)])
 
         with pytest.raises(LookupError):
             store.command("r", no, fate=fate)
@@ -236,7 +238,7 @@ class StoreContract(ReadingContract):
 
     def test_a_command_without_events_writes_nothing(self, store: Store) -> None:
         """No events: no stream, no epoch, no blob; the version is the one that was there."""
-        nothing = Decision((), 5, [("hash", b"data")])
+        nothing = Decision("run", (), 5, [("hash", b"data")])
         assert store.command("new", lambda _: nothing) == 0
         own(store, "r")
         assert store.command("r", lambda _: nothing) == 2
@@ -247,7 +249,7 @@ class StoreContract(ReadingContract):
 
     def test_streams_that_are_not_runs_have_no_row(self, store: Store) -> None:
         """A stream of another kind is kept and fed, and is no run to anybody."""
-        store.command("memo", lambda _: Decision([NewEvent("Noted", 1, "{}")], kind="memory"))
+        store.command("memo", lambda _: Decision("memory", [NewEvent("Noted", 1, "{}")]))
         assert (store.run("memo"), store.runs(), store.run_ids("", 9)) == (None, [], [])
         assert store.load("memo") == [Recorded(e.Unknown("Noted", "{}"), 1, 1)]
         assert list(store.verify()) == []
@@ -257,12 +259,12 @@ class StoreContract(ReadingContract):
     def test_a_command_over_several_streams_writes_all_or_nothing(self, store: Store) -> None:
         """Each stream gets what is decided for it, on what all of them have; an error writes nothing."""
         own(store, "r")
-        noted = Decision([NewEvent("Noted", 5, "{}")], kind="memory")
+        noted = Decision("memory", [NewEvent("Noted", 5, "{}")])
         seen: list[list[int]] = []
 
         def both(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
             seen.append([len(one) for one in recorded])
-            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 5)]), noted
+            return Decision("run", [new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 5)]), noted
 
         assert store.command_all([Source("r", 1), Source("memo")], both) == [3, 1]
         assert store.command_all([Source("r"), Source("memo", types=["Other"])], both) == [4, 2]
@@ -274,13 +276,13 @@ class StoreContract(ReadingContract):
 
         with pytest.raises(LookupError):
             store.command_all([Source("r"), Source("new")], no)
-        assert store.command_all([Source("r"), Source("new")], lambda _: [Decision(), Decision()]) == [4, 0]
+        assert store.command_all([Source("r"), Source("new")], lambda _: [NO_EVENTS, NO_EVENTS]) == [4, 0]
         assert (whole_feed(store), list(store.verify())) == (before, [])
 
     def test_two_new_streams_begin_in_one_command(self, store: Store) -> None:
         """Each with its record in the store's own stream, in the order of the command."""
         create = [new_event(e.RunCreated(CODE, "d"), 1)]
-        both = [Decision(create), Decision(create)]
+        both = [Decision("run", create), Decision("run", create)]
         versions = store.command_all([Source("r"), Source("s")], lambda _: both)
         assert (versions, [row.id for row in store.runs()]) == ([1, 1], ["s", "r"])
         own(store, "t")
@@ -293,10 +295,10 @@ class StoreContract(ReadingContract):
         """By the beginning of their id, by run, by person; rebuilt as they were."""
         for n, (name, run, by) in enumerate((("aa1", "r", "ann"), ("ab2", "s", "bob"), ("ab3", "r", "bob"))):
             begun = new_event(e.OperationBegun("rewind", run, by, "a#1"), 10 + n)
-            decided = Decision([begun], kind="operation")
+            decided = Decision("operation", [begun])
             store.command(stream_of(name), partial(_as_decided, decided))
         done = [new_event(e.StateApplied(0, 2), 20), new_event(e.OperationDone(), 20)]
-        store.command(stream_of("ab3"), lambda _: Decision(done))
+        store.command(stream_of("ab3"), lambda _: Decision("operation", done))
         rows = store.operations()
         assert [row.id for row in rows] == ["ab3", "ab2", "aa1"]
         assert rows[0] == OperationRow("ab3", "rewind", "r", "bob", "a#1", "", 0, 2, "done", 12)

@@ -22,6 +22,7 @@ from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
     Append,
+    Companion,
     DecideAll,
     Decision,
     Fate,
@@ -29,6 +30,7 @@ from holdfast.store.port import (
     Recorded,
     Source,
     chain,
+    companion_failed,
     new_event,
 )
 from holdfast.store.sqlite import sql
@@ -155,9 +157,10 @@ class Committer:
                 singly.update(source.stream for source in item.sources)
                 continue
             stream = item.stream
-            if item.blobs or stream in singly:
+            if item.blobs or item.also or stream in singly:
                 parts.singly.append(item)
                 singly.add(stream)
+                singly.update(companion.source.stream for companion in item.also)
                 continue
             head = heads.get(stream)
             if head is None and item.begins and stream not in behind:
@@ -241,11 +244,15 @@ class Committer:
     # One by one, on what the transaction reads
 
     def _write_one(self, item: Submission, synced: bool) -> None:
-        """Everything that can refuse the submission comes before the first write."""
+        """Everything that can refuse the submission comes before the first write; companions, which see
+        that write, are undone with it."""
         try:
             if item.fate is not None and item.fate.error is not None:
                 raise item.fate.error
             if isinstance(item, Append):
+                if item.also:
+                    self._write_with_companions(item, synced)
+                    return
                 heads = [self._head(item.stream)]
                 writes = [(item.stream, heads[0], _accepted(item, heads[0]))]
             else:
@@ -267,6 +274,43 @@ class Committer:
             item.version = versions[0]
         else:
             item.versions = versions
+
+    def _write_with_companions(self, item: Append, synced: bool) -> None:
+        db = self._db
+        head = self._head(item.stream)
+        accepted = _accepted(item, head)
+        if head is None and item.events:
+            self._refuse_archived(item.stream)
+        db.execute("SAVEPOINT companions")
+        try:
+            item.version = self._append(item.stream, head, accepted, synced)
+            for companion in item.also:
+                self._write_companion(item, companion, synced)
+        except apsw.Error:
+            raise  # the whole transaction is rolled back
+        except Exception:
+            db.execute("ROLLBACK TO companions")
+            db.execute("RELEASE companions")
+            for stream in (item.stream, *(companion.source.stream for companion in item.also)):
+                self._heads.pop(stream, None)
+            item.version = 0
+            raise
+        db.execute("RELEASE companions")
+
+    def _write_companion(self, item: Append, companion: Companion, synced: bool) -> None:
+        stream = companion.source.stream
+        head = self._head(stream)
+        if head is None and self._archived_in(stream) is not None:
+            return
+        try:
+            if stream == item.stream:
+                raise ValueError("a companion cannot write to its owner's own stream")
+            decision = companion.decide(self._load(companion.source, head))
+        except apsw.Error:
+            raise
+        except Exception as error:
+            raise companion_failed(item, companion, error) from error
+        self._append(stream, head, decision, synced)
 
     def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
         if not decision.events:
@@ -299,9 +343,13 @@ class Committer:
         return head
 
     def _refuse_archived(self, stream: str) -> None:
-        file: str | None = self._db.execute(sql.query("archived_in"), (stream,)).get
+        file = self._archived_in(stream)
         if file is not None:
             raise RunArchived(stream, file)
+
+    def _archived_in(self, stream: str) -> str | None:
+        file: str | None = self._db.execute(sql.query("archived_in"), (stream,)).get
+        return file
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
@@ -317,9 +365,9 @@ class Committer:
 def _accepted(item: Append, head: Head | None) -> Decision:
     """What an owner's append writes, if the stream is still its own."""
     refused = head is not None if item.begins else head is None or head.epoch != item.epoch
-    if item.events and refused:
+    if refused and (item.events or item.also):
         raise OwnershipLost(item.stream)
-    return Decision(item.events, item.epoch, item.blobs, item.begins)
+    return Decision(item.begins, item.events, item.epoch, item.blobs)
 
 
 def _are_only_logged(events: Sequence[NewEvent]) -> bool:

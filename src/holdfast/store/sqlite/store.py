@@ -30,6 +30,7 @@ from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
 from holdfast.store.port import (
     GENESIS,
+    NO_EVENTS,
     STORE_STREAM,
     Append,
     Decide,
@@ -144,7 +145,7 @@ class SqliteStore:
         def decide(_: Sequence[Recorded]) -> Decision:
             there = [one for family in families if all(map(self._is_head, family)) for one in family]
             gone[:] = [one.stream for one in there]
-            return Decision([new_event(one, at) for one in there], kind="store")
+            return Decision("store", [new_event(one, at) for one in there])
 
         self.command(STORE_STREAM, decide, after=_END)
         return gone
@@ -168,7 +169,7 @@ class SqliteStore:
             nonlocal swept
             assert self._db is not None
             swept += sweeping.drop(self._db, some, behind)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         for start in range(0, len(unnamed), sweeping.AT_ONCE):
             some = unnamed[start : start + sweeping.AT_ONCE]
@@ -515,7 +516,7 @@ class SqliteStore:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
             self._db.execute(sql.query(name), values)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         self.command("", write, durable=False)
 
@@ -593,7 +594,7 @@ class SqliteStore:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
             projections.rebuild(self._db)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         self.command("", write)
 
@@ -625,6 +626,5 @@ def _open_gate(home: Path) -> WriteGate:
         raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
 
 
-_NO_EVENTS = Decision()
 _END = 1 << 62
 """Behind every event: for a command that need not read what is there."""
