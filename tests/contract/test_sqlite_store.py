@@ -34,7 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, Source, new_event
+from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, NewEvent, Source, new_event
 from holdfast.store.sqlite import SqliteStore, projections, sql
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
@@ -1002,5 +1002,40 @@ def test_a_failed_companion_leaves_no_remembered_head(tmp_path):
     other.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
     store.append(step_append("r", "b#1"))
     assert (len(store.load("r")), list(store.verify())) == (5, [])
+    store.close()
+    other.close()
+
+
+def test_only_the_heads_of_owned_streams_are_remembered(tmp_path):
+    """Ten thousand streams that others own leave nothing behind; an owner's head stays from its claim to its
+    release, also if others write to its stream."""
+    store = SqliteStore(tmp_path, durability="process")
+    noted = Decision("task", [NewEvent("Noted", 1, "{}")])
+    for n in range(0, 10_000, 500):
+        sources = [Source(f"@task/{m}") for m in range(n, n + 500)]
+        store.command_all(sources, lambda recorded: [noted] * len(recorded))
+    committer = store._committer
+    assert committer._heads == {}
+    own(store, "r")
+    assert list(committer._heads) == ["r"]
+    for n in range(3):
+        append = step_append("r", f"a#{n}")
+        append.also = [Companion(Source(f"@budget/{n}"), lambda _: noted)]
+        store.append(append)
+        store.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    assert (list(committer._heads), committer._heads["r"].version) == (["r"], 8)
+    perform(store, "r", c.ReleaseRun("r", "me"))
+    assert committer._heads == {}
+    store.close()
+
+
+def test_an_owner_that_was_refused_is_forgotten(tmp_path):
+    """A run that another process has taken over keeps no head here."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    perform(other, "r", c.ClaimRun("r", "you", force=True))
+    with pytest.raises(OwnershipLost):
+        store.append(step_append("r", "a#1"))
+    assert store._committer._heads == {}
     store.close()
     other.close()

@@ -76,8 +76,10 @@ def share(fate: Fate | None, error: BaseException) -> None:
         fate.error = fate.error or error
 
 
-# Events after which an owner is done with its run: its head need not be remembered.
-_LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
+# Events after which nobody here executes the run: its head need not be remembered.
+_LAST = frozenset(
+    {"RunCompleted", "RunFailed", "RunCancelled", "RunReleased", "RunPaused", "Rewound", "GenerationRestored"}
+)
 # Events that no trigger of projections.sql looks at.
 _LOGGED = frozenset({"StepRan", "ValueRecorded", "Emitted", "PatchSeen", "OutputCaptured"})
 
@@ -106,7 +108,8 @@ class _Sorted:
 
 
 class Committer:
-    """Writes batches through one connection. Remembers the heads of the streams that it appends to."""
+    """Writes batches through one connection. Remembers the heads of the streams that this process owns, from
+    the claim or the first append to the last one: streams that it only sends commands to are too many."""
 
     def __init__(self, db: apsw.Connection, *, waits: bool) -> None:
         self._db = db
@@ -268,8 +271,11 @@ class Committer:
         except Exception as error:
             item.error = error
             share(item.fate, error)
+            if isinstance(item, Append):
+                self._heads.pop(item.stream, None)
             return
-        versions = [self._append(*write, synced) for write in writes]
+        owned = isinstance(item, Append)
+        versions = [self._append(*write, synced, owned=owned) for write in writes]
         if isinstance(item, Append):
             item.version = versions[0]
         else:
@@ -283,7 +289,7 @@ class Committer:
             self._refuse_archived(item.stream)
         db.execute("SAVEPOINT companions")
         try:
-            item.version = self._append(item.stream, head, accepted, synced)
+            item.version = self._append(item.stream, head, accepted, synced, owned=True)
             for companion in item.also:
                 self._write_companion(item, companion, synced)
         except apsw.Error:
@@ -291,8 +297,8 @@ class Committer:
         except Exception:
             db.execute("ROLLBACK TO companions")
             db.execute("RELEASE companions")
-            for stream in (item.stream, *(companion.source.stream for companion in item.also)):
-                self._heads.pop(stream, None)
+            for companion in item.also:
+                self._heads.pop(companion.source.stream, None)
             item.version = 0
             raise
         db.execute("RELEASE companions")
@@ -312,7 +318,9 @@ class Committer:
             raise companion_failed(item, companion, error) from error
         self._append(stream, head, decision, synced)
 
-    def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
+    def _append(
+        self, stream: str, head: Head | None, decision: Decision, synced: bool, *, owned: bool = False
+    ) -> int:
         if not decision.events:
             return head.version if head else 0
         values: list[Any] = []
@@ -322,9 +330,10 @@ class Committer:
             self._db.execute(sql.query("put_blob"), blob)
         _chain(stream, head, decision.events, synced, values, fence=decision.epoch)
         self._insert("appended", _APPENDED_COLUMNS, values)
-        if decision.events[-1].type in _LAST:
+        last = decision.events[-1].type
+        if last in _LAST:
             self._heads.pop(stream, None)
-        else:
+        elif owned or last == "RunClaimed" or stream in self._heads:
             self._heads[stream] = head
         return head.version
 
