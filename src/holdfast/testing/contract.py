@@ -309,6 +309,17 @@ class StoreContract(CompanionContract, ReadingContract):
         store.rebuild()
         assert (store.operations(), list(store.verify())) == (rows, [])
 
+    def test_an_operation_of_a_kind_from_a_newer_version_is_read_and_listed(self, store: Store) -> None:
+        """Its stream loads, the log verifies, and the row has its kind, also when it is rebuilt."""
+        own(store, "r")
+        begun = NewEvent("OperationBegun", 10, '{"kind":"reassign","run":"r","to":"ann"}')
+        store.command(stream_of("aa1"), lambda _: Decision("operation", [begun]))
+        rows = [OperationRow("aa1", "reassign", "r", "", "ann", "", -1, -1, "begun", 10)]
+        assert (store.operations(), store.operations(run="r")) == (rows, rows)
+        assert store.load(stream_of("aa1")) == [Recorded(e.OperationBegun("reassign", "r", to="ann"), 1, 10)]
+        store.rebuild()
+        assert (store.operations(), list(store.verify())) == (rows, [])
+
     # Families
 
     def test_a_child_counts_while_a_step_of_its_parents_live_generation_is_it(self, store: Store) -> None:
