@@ -173,12 +173,11 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
     before = store.steps("r")
     backup = create(store.path, tmp_path / "backup.db", datetime(2026, 1, 1, tzinfo=UTC)).path
     store.close()
-    other = sql.script("projections.sql").replace("due_at = 0, version", "version")
+    other = sql.script("runs.sql").replace("due_at = 0, version", "version")
     with monkeypatch.context() as patch:
-        texts = {"projections.sql": other}
+        texts = {"runs.sql": other}
         whole = sql.script
         patch.setattr(sql, "script", lambda name: texts.get(name) or whole(name))
-        patch.setattr(sql, "digest", lambda name: "other")
         older = SqliteStore(home)
         assert [row.due_at for row in older.steps("r") if row.kind == "approval"] == [50]
         assert list(older.verify()) == []
@@ -188,7 +187,7 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
         newer = SqliteStore(place)
         assert (newer.steps("r"), list(newer.verify())) == (before, [])
         newer.close()
-    monkeypatch.setattr(projections, "rebuild", lambda db: pytest.fail("it was right"))
+    monkeypatch.setattr(projections, "rebuild", lambda db, groups: pytest.fail("it was right"))
     SqliteStore(home).close()
 
 

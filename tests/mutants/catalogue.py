@@ -149,7 +149,7 @@ MUTANTS = (
         "the epoch of an owner is not checked",
         SQLITE + "test_an_owner_is_fenced_off_by_a_later_claim",
         (
-            "store/sqlite/projections.sql",
+            "store/sqlite/log.sql",
             "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
             "    WHERE id = NEW.stream AND version = NEW.version - 1;",
         ),
@@ -163,7 +163,7 @@ MUTANTS = (
         "the head is swapped without being compared",
         WRITER + "test_two_stores_on_one_file_do_not_overwrite_each_other",
         (
-            "store/sqlite/projections.sql",
+            "store/sqlite/log.sql",
             "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
             "    WHERE id = NEW.stream AND epoch = NEW.epoch;",
         ),
@@ -253,7 +253,7 @@ MUTANTS = (
     mutant(
         "a rewind forgets the steps that are only in the log",
         SQLITE + "test_a_rewind_takes_over_the_steps_that_ran",
-        ("store/sqlite/projections.sql", "    FROM main.steps\n", "    FROM main.step_rows\n"),
+        ("store/sqlite/runs.sql", "    FROM main.steps\n", "    FROM main.step_rows\n"),
     ),
     # What a step is
     mutant(

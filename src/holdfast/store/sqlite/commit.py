@@ -80,7 +80,7 @@ def share(fate: Fate | None, error: BaseException) -> None:
 _LAST = frozenset(
     {"RunCompleted", "RunFailed", "RunCancelled", "RunReleased", "RunPaused", "Rewound", "GenerationRestored"}
 )
-# Events that no trigger of projections.sql looks at.
+# Events that no projection of any group looks at.
 _LOGGED = frozenset({"StepRan", "ValueRecorded", "Emitted", "PatchSeen", "OutputCaptured"})
 
 
