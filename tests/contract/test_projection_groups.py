@@ -200,7 +200,7 @@ def test_a_rebuild_that_fails_changes_no_group(tmp_path, give):
     marked = rows(tmp_path, MARK_RUNS, MARK_NOTES)
     broken = NOTES.replace("'$.text'", "'$['")
     give(broken, sql.script("runs.sql") + "-- changed")
-    with pytest.raises(StoreError, match="notes.text"):
+    with pytest.raises(StoreError, match=r"notes\.text"):
         SqliteStore(tmp_path)
     assert rows(tmp_path) == marked
 

@@ -1038,3 +1038,26 @@ def test_an_owner_that_was_refused_is_forgotten(tmp_path):
     assert store._committer._heads == {}
     store.close()
     other.close()
+
+
+def test_a_batch_that_is_done_again_on_stored_heads_asks_each_decision_once(tmp_path):
+    """A remembered head that is stale is found before any decision is asked for."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    store.append(step_append("r", "a#1"))
+    other.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    asked = []
+
+    def decide(recorded):
+        asked.append(len(recorded))
+        return Decision("budget", [NewEvent("Noted", 1, "{}")])
+
+    companion = start_append("r", "c#1")
+    companion.also = [Companion(Source("@budget"), decide)]
+    command = Command([Source("@budget")], lambda recorded: [decide(recorded[0])], True)
+    batch = [step_append("r", "b#1"), command, companion]
+    store._commit(batch)
+    assert ([one.error for one in batch], asked) == ([None] * 3, [0, 1])
+    assert list(store.verify()) == []
+    store.close()
+    other.close()

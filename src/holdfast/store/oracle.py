@@ -22,6 +22,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.state import RunState
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
@@ -85,8 +86,8 @@ class OracleStore:
         self._synced = 0
         self._closed = False
         self._archived: dict[str, e.StreamArchived] = {}
-        # Reentrant: what a command decides may read the store.
         self._lock = threading.RLock()
+        self._deciding = Deciding()
 
     # Writing
 
@@ -114,7 +115,9 @@ class OracleStore:
         try:
             if stream == append.stream:
                 raise ValueError("a companion cannot write to its owner's own stream")
-            decision = companion.decide(self._read(companion.source))
+            recorded = self._read(companion.source)
+            with self._deciding:
+                decision = companion.decide(recorded)
         except Exception as error:
             raise companion_failed(append, companion, error) from error
         self._write(stream, decision, append.durable)
@@ -137,6 +140,7 @@ class OracleStore:
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        self._deciding.refuse_inside()
         try:
             self.append(append)
         except StoreError as error:
@@ -160,7 +164,9 @@ class OracleStore:
 
     def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
         with self._lock:
-            decisions = decide([self._read(source) for source in sources])
+            recorded = [self._read(source) for source in sources]
+            with self._deciding:
+                decisions = decide(recorded)
             writes = [(one.stream, decision) for one, decision in zip(sources, decisions, strict=True)]
             for stream, decision in writes:
                 self._refuse_archived(stream, decision)
@@ -233,6 +239,7 @@ class OracleStore:
                 )
 
     def _open(self, name: str) -> Stream | None:
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed("the store is closed")
         return self.streams.get(name)

@@ -23,7 +23,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt
+from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
@@ -31,6 +31,8 @@ from holdfast.store.port import (
     NO_EVENTS,
     STORE_STREAM,
     Append,
+    Companion,
+    Decide,
     Decision,
     Fate,
     NewEvent,
@@ -212,6 +214,90 @@ class StoreContract(CompanionContract, ReadingContract):
                 store.command(run, no)
         assert (whole_feed(store), store.run("new")) == (before, None)
         store.append(step_append("r", "a#1"))
+
+    @pytest.mark.parametrize("through", ["command", "command_all", "companion"])
+    def test_a_decision_that_calls_the_store_is_refused(self, store: Store, through: str) -> None:
+        """It would see another snapshot, or wait for itself for ever. Nothing is written, and the store goes
+        on serving everybody."""
+        own(store, "r")
+        own(store, "s")
+        before = whole_feed(store)
+        uses: list[Callable[[], object]] = [
+            lambda: store.load("r"),
+            lambda: list(store.history("r")),
+            lambda: list(store.entries("r")),
+            lambda: store.run("r"),
+            store.runs,
+            store.feed,
+            store.tail,
+            store.pulse,
+            store.statistics,
+            store.sweep,
+            store.rebuild,
+            lambda: list(store.verify()),
+            lambda: store.archived("r"),
+            lambda: store.append(step_append("r", "a#1")),
+            lambda: store.append_soon(step_append("r", "a#1"), lambda _: None),
+            lambda: store.command("s", lambda _: NO_EVENTS),
+            lambda: store.command_all([Source("s")], lambda _: [NO_EVENTS]),
+        ]
+        for use in uses:
+
+            def decide(_: Sequence[Recorded], use: Callable[[], object] = use) -> Decision:
+                use()
+                return Decision("run", [new_event(e.SignalReceived("x"), 3)])
+
+            with pytest.raises(StoreError, match="a decision called the store"):
+                if through == "command":
+                    store.command("r", decide)
+                elif through == "command_all":
+                    store.command_all([Source("r")], partial(_decide_one, decide))
+                else:
+                    store.append(_with_companion(step_append("s", "a#1"), decide))
+        assert whole_feed(store) == before
+        store.append(step_append("r", "a#1"))
+
+    def test_other_threads_read_while_one_decides(self, store: Store) -> None:
+        """What is refused is a call by the decision itself."""
+        own(store, "r")
+        found: list[int] = []
+
+        def decide(_: Sequence[Recorded]) -> Decision:
+            reader = threading.Thread(target=lambda: found.append(store.pulse()), daemon=True)
+            reader.start()
+            reader.join(0.5)  # a store with one lock lets it in when this has ended
+            return NO_EVENTS
+
+        store.command("r", decide)
+        in_threads(lambda: found.append(store.pulse()))
+        assert found
+
+    def test_a_decision_runs_once(self, store: Store) -> None:
+        """Whatever else is in its batch, and whatever becomes of that."""
+        for run in ("r", "s", "t"):
+            own(store, run)
+            store.append(step_append(run, "a#1"))
+        perform(store, "s", c.ClaimRun("s", "you", force=True))
+        asked: list[str] = []
+
+        def ask(name: str) -> Callable[[Sequence[Recorded]], Decision]:
+            def decide(_: Sequence[Recorded]) -> Decision:
+                asked.append(name)
+                return Decision("budget", [NewEvent("Noted", 1, "{}")])
+
+            return decide
+
+        batch = [
+            step_append("r", "b#1"),
+            _with_companion(step_append("s", "b#1"), ask("stale")),
+            _with_companion(step_append("r", "c#1"), ask("good")),
+            start_append("s", "c#1"),
+            _with_companion(start_append("t", "b#1"), ask("other")),
+        ]
+        together(store, *batch)
+        assert asked == ["good", "other"]
+        assert store.command("@budget", ask("command")) == 3
+        assert asked == ["good", "other", "command"]
 
     def test_after_a_loss_nothing_of_the_same_fate_is_written(self, store: Store) -> None:
         own(store, "r")
@@ -491,6 +577,15 @@ class StoreContract(CompanionContract, ReadingContract):
         told: queue.SimpleQueue[Append] = queue.SimpleQueue()
         store.append_soon(step_append("r", "a#1"), told.put)
         assert isinstance(told.get(timeout=30).error, StoreClosed)
+
+
+def _with_companion(append: Append, decide: Decide) -> Append:
+    append.also = [Companion(Source("@budget"), decide)]
+    return append
+
+
+def _decide_one(decide: Decide, recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+    return [decide(recorded[0])]
 
 
 def _as_decided(decision: Decision, _: Sequence[Recorded]) -> Decision:

@@ -18,6 +18,7 @@ import apsw
 
 from holdfast.errors import OwnershipLost, RunArchived
 from holdfast.kernel import events as e
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
@@ -111,8 +112,9 @@ class Committer:
     """Writes batches through one connection. Remembers the heads of the streams that this process owns, from
     the claim or the first append to the last one: streams that it only sends commands to are too many."""
 
-    def __init__(self, db: apsw.Connection, *, waits: bool) -> None:
+    def __init__(self, db: apsw.Connection, *, waits: bool, deciding: Deciding | None = None) -> None:
         self._db = db
+        self._deciding = deciding or Deciding()
         self._waits = waits
         """Whether durable submissions wait for the disk; if not, all count as synced."""
         self._full: bool | None = None
@@ -260,7 +262,9 @@ class Committer:
                 writes = [(item.stream, heads[0], _accepted(item, heads[0]))]
             else:
                 heads = [self._head(source.stream) for source in item.sources]
-                decisions = item.decide([self._load(*one) for one in zip(item.sources, heads, strict=True)])
+                recorded = [self._load(*one) for one in zip(item.sources, heads, strict=True)]
+                with self._deciding:
+                    decisions = item.decide(recorded)
                 streams = [source.stream for source in item.sources]
                 writes = list(zip(streams, heads, decisions, strict=True))
             for stream, head, decision in writes:
@@ -311,7 +315,9 @@ class Committer:
         try:
             if stream == item.stream:
                 raise ValueError("a companion cannot write to its owner's own stream")
-            decision = companion.decide(self._load(companion.source, head))
+            recorded = self._load(companion.source, head)
+            with self._deciding:
+                decision = companion.decide(recorded)
         except apsw.Error:
             raise
         except Exception as error:

@@ -28,6 +28,7 @@ from holdfast.errors import (
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
     NO_EVENTS,
@@ -87,6 +88,7 @@ class SqliteStore:
         self._db: apsw.Connection | None = None
         self._committer: Committer | None = None
         self._durability = durability
+        self._deciding = Deciding()
         self._gate = _open_gate(home)
         self._group: GroupCommit[Submission] = GroupCommit(self._commit)
         forked.watch(self)
@@ -100,6 +102,7 @@ class SqliteStore:
     # Writing
 
     def append(self, append: Append) -> None:
+        self._deciding.refuse_inside()
         try:
             self._group.submit(append)
         except BaseException as error:  # Ctrl-C, too: it may have been withdrawn
@@ -107,6 +110,7 @@ class SqliteStore:
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        self._deciding.refuse_inside()
         try:
             self._group.submit_soon(append, done)  # type: ignore[arg-type]
         except BaseException as error:
@@ -132,6 +136,7 @@ class SqliteStore:
         return self._command(Command(sources, decide, durable))
 
     def _command(self, command: Command) -> list[int]:
+        self._deciding.refuse_inside()
         try:
             self._group.submit(command)
         except BaseException as error:
@@ -160,6 +165,7 @@ class SqliteStore:
         return found[0][0] if found else None
 
     def sweep(self) -> int:
+        self._deciding.refuse_inside()
         self._refuse_closed()
         self._check_file()
         behind, unnamed = sweeping.find(self.path)
@@ -291,7 +297,9 @@ class SqliteStore:
             try:
                 prepare_to_write(self._db)
                 self._wal = inode_of(self._file + "-wal")
-                self._committer = Committer(self._db, waits=self._durability == "full")
+                self._committer = Committer(
+                    self._db, waits=self._durability == "full", deciding=self._deciding
+                )
             except BaseException:  # Ctrl-C: a connection that is half prepared is no use
                 with self._reading:
                     self._disconnect()
@@ -372,6 +380,7 @@ class SqliteStore:
         text = sql.query(name)
         if chosen:
             text = text.replace("FROM chosen", f"FROM {chosen}")
+        self._deciding.refuse_inside()
         self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
             self._refuse_closed()  # nobody opens a reader again that `close` has closed
@@ -465,6 +474,7 @@ class SqliteStore:
     def statistics(self, changed_since: int = 0) -> Statistics:
         from holdfast.store.sqlite.statistics import statistics
 
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         self._check_file()
@@ -585,6 +595,7 @@ class SqliteStore:
     # Audit
 
     def verify(self) -> Iterator[Fault]:
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         self._check_file()
