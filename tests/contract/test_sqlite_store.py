@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, NewEvent, Source, new_event
 from holdfast.store.sqlite import SqliteStore, projections, sql
 from holdfast.store.sqlite.backup import create
@@ -1061,3 +1062,22 @@ def test_a_batch_that_is_done_again_on_stored_heads_asks_each_decision_once(tmp_
     assert list(store.verify()) == []
     store.close()
     other.close()
+
+
+def test_a_commit_that_fails_is_not_folded(tmp_path, monkeypatch):
+    """The decision was made and the commit did not take place: the folded state does not have it."""
+    store = SqliteStore(tmp_path)
+    folded = Folded(store, "@budget", 0, lambda state, _: state + 1)
+    noted = Decision("budget", [NewEvent("Noted", 1, "{}")])
+    folded.command(lambda _: noted)
+
+    def full(*_, **__):
+        raise apsw.FullError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "_append", full)
+        with pytest.raises(StoreFull):
+            folded.command(lambda _: noted)
+    assert (folded.state, folded.version) == (1, 1)
+    assert folded.command(lambda _: noted) == 2
+    store.close()

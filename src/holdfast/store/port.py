@@ -153,8 +153,8 @@ Decide = Callable[[Sequence[Recorded]], "Decision"]
 """Decides on the events of one stream what is appended to it. Every `decide` runs at most once for each
 command or companion, inside the write transaction, in whichever thread commits. It changes nothing that must
 outlive a refusal, and does not call the store, which raises `StoreError` if it does. A caller that must look
-at something else (is the owner alive?) looks before the command; if `decide` finds that the stream has changed
-since, it writes nothing, and the caller looks again and submits a new command."""
+at something else (is the owner alive?) looks before the command; if `decide` finds that the stream has
+changed since, it writes nothing, and the caller looks again and submits a new command."""
 DecideAll = Callable[[Sequence[Sequence[Recorded]]], "Sequence[Decision]"]
 
 

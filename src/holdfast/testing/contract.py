@@ -43,6 +43,7 @@ from holdfast.store.port import (
     new_event,
 )
 from holdfast.testing.companion_contract import CompanionContract
+from holdfast.testing.folded_contract import FoldedContract
 from holdfast.testing.histories import (
     CODE,
     archived,
@@ -60,7 +61,7 @@ from holdfast.testing.reader_contract import ReadingContract
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(CompanionContract, ReadingContract):
+class StoreContract(CompanionContract, FoldedContract, ReadingContract):
     """What every store promises. See the module's docstring for how a backend joins."""
 
     # Appending
