@@ -44,11 +44,11 @@ def no_room_for_blobs(monkeypatch):
     """A commit with a large value takes a while, and then there is no room for it."""
     append = Committer._append
 
-    def full(self, stream, head, decision, synced):
+    def full(self, stream, head, decision, synced, **owned):
         if decision.blobs:
             time.sleep(0.1)
             raise apsw.FullError("full")
-        return append(self, stream, head, decision, synced)
+        return append(self, stream, head, decision, synced, **owned)
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "_append", full)
@@ -110,11 +110,11 @@ def test_a_signal_that_is_handed_on_is_told_when_that_is_on_the_disk(hf, act, mo
     (heir,) = (key for key in waiting(hf) if "/s#" in key)
     append = Committer._append
 
-    def look(self, stream, head, decision, synced):
+    def look(self, stream, head, decision, synced, **owned):
         execution.hearing.wake()
         time.sleep(0.1)
         seen.append((execution.hearing.is_open(heir), heir in execution.hearing.open_gates(), len(told)))
-        return append(self, stream, head, decision, synced)
+        return append(self, stream, head, decision, synced, **owned)
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "_append", look)

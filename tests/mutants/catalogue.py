@@ -160,6 +160,50 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "an append whose companion raised is written",
+        SQLITE + "test_a_companion_that_raises_fails_its_append",
+        ("store/sqlite/commit.py", '            db.execute("ROLLBACK TO companions")\n', ""),
+    ),
+    mutant(
+        "an append and its companions are two commits",
+        CRASH + "test_points.py::test_kills_around_companions",
+        (
+            "store/sqlite/commit.py",
+            "            for companion in item.also:\n                self._write_companion(",
+            '            db.execute("COMMIT")\n'
+            '            db.execute("BEGIN IMMEDIATE")\n'
+            '            db.execute("SAVEPOINT companions")\n'
+            "            for companion in item.also:\n                self._write_companion(",
+        ),
+    ),
+    mutant(
+        "companions without events are committed for a stale owner",
+        SQLITE + "test_an_append_that_is_sealed_empty_still_carries_its_companions",
+        (
+            "store/sqlite/commit.py",
+            "    if refused and (item.events or item.also):\n",
+            "    if refused and item.events:\n",
+        ),
+    ),
+    mutant(
+        "an append overtakes the companion that writes to its stream in the same batch",
+        SQLITE + "test_companions_of_one_batch_see_each_other",
+        (
+            "store/sqlite/commit.py",
+            "                singly.update(companion.source.stream for companion in item.also)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "a folded state has what was not acknowledged",
+        SQLITE + "test_what_is_lost_is_not_folded",
+        (
+            "store/folded.py",
+            "        self._version = recorded.version\n",
+            "        self._version = recorded.version\n        self.acknowledge()\n",
+        ),
+    ),
+    mutant(
         "the head is swapped without being compared",
         WRITER + "test_two_stores_on_one_file_do_not_overwrite_each_other",
         (
