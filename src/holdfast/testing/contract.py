@@ -261,17 +261,17 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
     def test_other_threads_read_while_one_decides(self, store: Store) -> None:
         """What is refused is a call by the decision itself."""
         own(store, "r")
-        found: list[int] = []
+        found: list[list[Recorded]] = []
+        reader = threading.Thread(target=lambda: found.append(store.load("r")), daemon=True)
 
         def decide(_: Sequence[Recorded]) -> Decision:
-            reader = threading.Thread(target=lambda: found.append(store.pulse()), daemon=True)
             reader.start()
             reader.join(0.5)  # a store with one lock lets it in when this has ended
             return NO_EVENTS
 
         store.command("r", decide)
-        in_threads(lambda: found.append(store.pulse()))
-        assert found
+        reader.join(30)
+        assert found == [store.load("r")]
 
     def test_a_decision_runs_once(self, store: Store) -> None:
         """Whatever else is in its batch, and whatever becomes of that."""
