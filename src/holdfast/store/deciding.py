@@ -11,7 +11,8 @@ class Deciding:
     """Around every call of a `decide`: a call of the store from the same thread meanwhile is refused.
 
     A decision that reads the store sees another snapshot than the transaction that it decides in; one that
-    writes waits for itself for ever. Only one thread decides at a time: it holds the write lock."""
+    writes deadlocks, because its own thread commits. Only one thread decides at a time: the one
+    that holds the write lock."""
 
     __slots__ = ("_thread",)
 

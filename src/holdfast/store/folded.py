@@ -51,7 +51,7 @@ class Folded(Generic[S]):
         return self.state
 
     def command(self, decide: Callable[[S], Decision], *, durable: bool = True) -> S:
-        """Append what `decide(state)` says, on the state as it is inside the transaction, and return the
+        """Append what `decide(state)` returns, on the state as it is inside the transaction, and return the
         state after that. What `decide` raises is raised here, and nothing is written. `decide` keeps the
         rules of `port.Decide`."""
         attempt = _Attempt(self, decide)
@@ -66,7 +66,7 @@ class Folded(Generic[S]):
         return Companion(Source(self.stream, attempt.after), attempt.decide), attempt.acknowledge
 
     def _advance(self, state: S, version: int) -> None:
-        """Both are what the log says, whichever thread comes first: the later one stays."""
+        """Keep the state with the higher version: every acknowledged state is a prefix of the same log."""
         with self._lock:
             if version > self._known[1]:
                 self._known = (state, version)

@@ -218,8 +218,7 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
 
     @pytest.mark.parametrize("through", ["command", "command_all", "companion"])
     def test_a_decision_that_calls_the_store_is_refused(self, store: Store, through: str) -> None:
-        """It would see another snapshot, or wait for itself for ever. Nothing is written, and the store goes
-        on serving everybody."""
+        """It would read another snapshot, or deadlock. Nothing is written, and the store keeps working."""
         own(store, "r")
         own(store, "s")
         before = whole_feed(store)
@@ -274,7 +273,7 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
         assert found == [store.load("r")]
 
     def test_a_decision_runs_once(self, store: Store) -> None:
-        """Whatever else is in its batch, and whatever becomes of that."""
+        """Also if other submissions of its batch are refused."""
         for run in ("r", "s", "t"):
             own(store, run)
             store.append(step_append(run, "a#1"))

@@ -40,7 +40,7 @@ def right(count: int) -> list[str]:
 
 
 class FoldedContract:
-    """A folded state is what the log says, whoever writes and whatever is lost."""
+    """A folded state equals a fold of the log, with concurrent writers and after lost appends."""
 
     def test_a_command_folds_only_what_is_new(self, store: Store) -> None:
         """A stream of any length costs one command its own events and those of others since the last."""
@@ -65,7 +65,7 @@ class FoldedContract:
 
     def test_concurrent_writers_all_decide_on_the_newest_state(self, store: Store) -> None:
         """Eight threads, some with one folded state and some with their own, some by companions: no decision
-        misses an event, and every state ends as the log says."""
+        misses an event, and every state ends equal to a fold of the log."""
         shared, ledgers = Ledger(store), [Ledger(store) for _ in range(4)]
 
         def by_command(ledger: Ledger) -> None:

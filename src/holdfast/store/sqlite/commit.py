@@ -77,7 +77,7 @@ def share(fate: Fate | None, error: BaseException) -> None:
         fate.error = fate.error or error
 
 
-# Events after which nobody here executes the run: its head need not be remembered.
+# Events after which this process does not execute the run: its head need not be remembered.
 _LAST = frozenset(
     {"RunCompleted", "RunFailed", "RunCancelled", "RunReleased", "RunPaused", "Rewound", "GenerationRestored"}
 )

@@ -66,7 +66,7 @@ def rebuild(db: apsw.Connection, groups: Sequence[Group] | None = None) -> None:
 
 def is_current(db: apsw.Connection) -> bool:
     """Whether all tables were made by the code that reads them now. Code that projects an event otherwise
-    needs no migration: the tables of a store that another version wrote are made again."""
+    needs no migration: the tables of a store that another version wrote are rebuilt."""
     made_by: object = db.execute(sql.query("projections")).get
     return made_by == _noted()
 
