@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.kernel import commands as c
 from holdfast.operations import archiving
+from holdfast.store.port import Decision, NewEvent
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.histories import perform
 
@@ -409,3 +410,15 @@ def test_a_killed_archive_loses_no_run(ran, restored):
         assert kept == {"r", "s"}, (call, nth)
         ran("archive", "--older-than", "0s")
         restore()
+
+
+def test_an_operation_of_a_newer_version_is_listed(ran):
+    """`op log`, `show` and `audit verify` work; an undo says that holdfast must be upgraded."""
+    begun = NewEvent("OperationBegun", 10, '{"kind":"reassign","run":"r","by":"ann","to":"bob"}')
+    with opened(ran) as store:
+        store.command("@op/aa1", lambda _: Decision("operation", [begun]))
+    assert "r: reassign to bob" in ran("op", "log").out
+    assert [one["kind"] for one in ran("op", "log", "r", "--json").json()] == ["reassign"]
+    ran("show", "r")
+    ran("audit", "verify")
+    assert "upgrade holdfast" in ran("undo", "aa1", code=2).err

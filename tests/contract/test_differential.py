@@ -17,13 +17,16 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
 from holdfast.store.oracle import OracleStore
-from holdfast.store.port import STORE_STREAM, Append, Decision, Recorded, Source, new_event
+from holdfast.store.port import STORE_STREAM, Append, Companion, Decision, Recorded, Source, new_event
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.commit import Command
 from holdfast.testing.histories import whole_feed
 from holdfast.testing.strategies import commands_for, fitting, moved
 
 RUNS = ("r", "s")
+BESIDE = ("@budget/a", "@budget/b")
+BROKEN = "@broken"
+"""A companion on this stream raises."""
 
 
 class Foreign(NamedTuple):
@@ -38,6 +41,8 @@ class Owned(NamedTuple):
     commands: Sequence[c.Command | int]
     stale: bool = False
     blob: bool = False
+    beside: Sequence[str] = ()
+    """The streams of its companions."""
 
 
 class Hot(NamedTuple):
@@ -45,6 +50,7 @@ class Hot(NamedTuple):
 
     key: str
     stale: bool = False
+    beside: Sequence[str] = ()
 
 
 Work = tuple[str, Foreign | Owned | Hot]
@@ -60,13 +66,16 @@ class Batch(NamedTuple):
 def work_for(run: str) -> st.SearchStrategy[Work]:
     commands = commands_for(run)
     stale = st.integers(0, 9).map(lambda n: n == 0)
+    streams = st.sampled_from([*BESIDE * 3, BROKEN, *RUNS])
+    beside = st.just(()) | st.lists(streams, max_size=3)
     owned = st.builds(
         Owned,
         st.lists(commands | st.integers(0, 9), max_size=3),
         stale,
         st.integers(0, 4).map(lambda n: n == 0),
+        beside,
     )
-    hot = st.builds(Hot, st.integers(1, 40).map(lambda n: f"h#{n}"), stale)
+    hot = st.builds(Hot, st.integers(1, 40).map(lambda n: f"h#{n}"), stale, beside)
     # A rewind leaves the run without an owner, and nothing executes before the next claim.
     rewind = st.builds(Owned, st.tuples(st.integers(0, 9)), stale)
     claim = st.builds(c.ClaimRun, st.just(run), st.just("ann"), st.just("bob"), st.booleans())
@@ -132,6 +141,8 @@ class Twins:
         assert state is not None
         make = self._hot if isinstance(work, Hot) else self._owned
         append, twin = (make(run, state, work, at, durable) for state in (state, fold(self.oracle.load(run))))
+        for one in (append, twin):
+            one.also = [Companion(Source(stream), _counted(stream, at)) for stream in work.beside]
         try:
             self.oracle.append(append)
         except HoldfastError as error:
@@ -176,7 +187,7 @@ class Twins:
             assert store.open_gates(RUNS) == self.oracle.open_gates(RUNS)
         assert store.run_ids("", 9) == self.oracle.run_ids("", 9)
         feeds = [whole_feed(one, limit=7) for one in (store, self.oracle)]
-        for stream in (*RUNS, STORE_STREAM):
+        for stream in (*RUNS, *BESIDE, STORE_STREAM):
             mine, right = ([entry[1:] for entry in feed if entry.stream == stream] for feed in feeds)
             assert mine == right
         for hash, data in self.oracle.blobs.items():
@@ -191,7 +202,19 @@ def _decision(command: c.Command, at: int) -> Callable[[Sequence[Recorded]], Dec
         state = fold(recorded)
         events = decide(state, fitting(state, command))
         epochs = [event.epoch for event in events if isinstance(event, e.FENCING)]
-        return Decision([new_event(event, at) for event in events], epochs[0] if epochs else None)
+        return Decision("run", [new_event(event, at) for event in events], epochs[0] if epochs else None)
+
+    return decide_now
+
+
+def _counted(stream: str, at: int) -> Callable[[Sequence[Recorded]], Decision]:
+    """Record how many events the companion saw; on a run that says nothing of its state."""
+
+    def decide_now(recorded: Sequence[Recorded]) -> Decision:
+        if stream == BROKEN:
+            raise LookupError(stream)
+        counted = e.OutputCaptured("a#1", 1, "stdout", str(len(recorded)))
+        return Decision("run" if stream in RUNS else "budget", [new_event(counted, at)])
 
     return decide_now
 

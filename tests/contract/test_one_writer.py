@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, new_event
+from holdfast.store.port import NO_EVENTS, Append, new_event
 from holdfast.store.sqlite import SqliteStore, gate
 from holdfast.testing.histories import own, step_append
 
@@ -41,7 +41,7 @@ def test_the_gate_is_held_during_a_commit_and_free_after_it(store, home):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             held.append(True)
-        return Decision()
+        return NO_EVENTS
 
     try:
         store.command("r", look)

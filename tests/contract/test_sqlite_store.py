@@ -34,7 +34,8 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.store.port import Append, Decision, Source, new_event
+from holdfast.store.folded import Folded
+from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, NewEvent, Source, new_event
 from holdfast.store.sqlite import SqliteStore, projections, sql
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
@@ -173,12 +174,11 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
     before = store.steps("r")
     backup = create(store.path, tmp_path / "backup.db", datetime(2026, 1, 1, tzinfo=UTC)).path
     store.close()
-    other = sql.script("projections.sql").replace("due_at = 0, version", "version")
+    other = sql.script("runs.sql").replace("due_at = 0, version", "version")
     with monkeypatch.context() as patch:
-        texts = {"projections.sql": other}
+        texts = {"runs.sql": other}
         whole = sql.script
         patch.setattr(sql, "script", lambda name: texts.get(name) or whole(name))
-        patch.setattr(sql, "digest", lambda name: "other")
         older = SqliteStore(home)
         assert [row.due_at for row in older.steps("r") if row.kind == "approval"] == [50]
         assert list(older.verify()) == []
@@ -188,7 +188,7 @@ def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, 
         newer = SqliteStore(place)
         assert (newer.steps("r"), list(newer.verify())) == (before, [])
         newer.close()
-    monkeypatch.setattr(projections, "rebuild", lambda db: pytest.fail("it was right"))
+    monkeypatch.setattr(projections, "rebuild", lambda db, groups: pytest.fail("it was right"))
     SqliteStore(home).close()
 
 
@@ -727,7 +727,7 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
         def wait(recorded):
             committing.set()
             assert go.wait(20)
-            return Decision()
+            return NO_EVENTS
         leader = threading.Thread(target=store.command, args=("r", wait))
         leader.start()
         assert committing.wait(20)
@@ -919,7 +919,7 @@ def test_an_interrupt_in_the_leader_leaves_the_others_in_doubt_and_the_store_usa
 def test_a_name_that_cannot_be_written_fails_alone(store):
     """Half a character in a stream's name does not fail the others of the batch."""
     store.append(step_append("r", "a#1"))
-    odd = Command([Source("\udcff")], lambda recorded: [Decision()], True)
+    odd = Command([Source("\udcff")], lambda recorded: [NO_EVENTS], True)
     batch = [step_append("r", "b#1"), odd, output_append("r", "x")]
     store._commit(batch)
     assert [type(item.error) for item in batch] == [type(None), UnicodeEncodeError, type(None)]
@@ -982,4 +982,102 @@ def test_a_large_value_that_became_a_text_is_damaged(tmp_path: Path, monkeypatch
     monkeypatch.setattr(store, "_read", lambda *_: [("kelp",)])
     with pytest.raises(StoreCorrupt, match="was changed"):
         store.blob("0" * 64)
+    store.close()
+
+
+def test_a_failed_companion_leaves_no_remembered_head(tmp_path):
+    """The version of a head that was rolled back can come again with another hash: no append is chained
+    to the old one."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    store.append(step_append("r", "a#1"))
+
+    def no(_):
+        raise LookupError("no")
+
+    lost = step_append("r", "b#1")
+    lost.also = [Companion(Source("@task/1"), no)]
+    with pytest.raises(StoreError):
+        store.append(lost)
+    other.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    store.append(step_append("r", "b#1"))
+    assert (len(store.load("r")), list(store.verify())) == (5, [])
+    store.close()
+    other.close()
+
+
+def test_only_the_heads_of_owned_streams_are_remembered(tmp_path):
+    """Ten thousand streams that others own leave nothing behind; an owner's head stays from its claim to its
+    release, also if others write to its stream."""
+    store = SqliteStore(tmp_path, durability="process")
+    noted = Decision("task", [NewEvent("Noted", 1, "{}")])
+    for n in range(0, 10_000, 500):
+        sources = [Source(f"@task/{m}") for m in range(n, n + 500)]
+        store.command_all(sources, lambda recorded: [noted] * len(recorded))
+    committer = store._committer
+    assert committer._heads == {}
+    own(store, "r")
+    assert list(committer._heads) == ["r"]
+    for n in range(3):
+        append = step_append("r", f"a#{n}")
+        append.also = [Companion(Source(f"@budget/{n}"), lambda _: noted)]
+        store.append(append)
+        store.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    assert (list(committer._heads), committer._heads["r"].version) == (["r"], 8)
+    perform(store, "r", c.ReleaseRun("r", "me"))
+    assert committer._heads == {}
+    store.close()
+
+
+def test_an_owner_that_was_refused_is_forgotten(tmp_path):
+    """A run that another process has taken over keeps no head here."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    perform(other, "r", c.ClaimRun("r", "you", force=True))
+    with pytest.raises(OwnershipLost):
+        store.append(step_append("r", "a#1"))
+    assert store._committer._heads == {}
+    store.close()
+    other.close()
+
+
+def test_a_batch_that_is_done_again_on_stored_heads_asks_each_decision_once(tmp_path):
+    """A remembered head that is stale is found before any decision is asked for."""
+    store, other = SqliteStore(tmp_path), SqliteStore(tmp_path)
+    own(store, "r")
+    store.append(step_append("r", "a#1"))
+    other.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 3)]))
+    asked = []
+
+    def decide(recorded):
+        asked.append(len(recorded))
+        return Decision("budget", [NewEvent("Noted", 1, "{}")])
+
+    companion = start_append("r", "c#1")
+    companion.also = [Companion(Source("@budget"), decide)]
+    command = Command([Source("@budget")], lambda recorded: [decide(recorded[0])], True)
+    batch = [step_append("r", "b#1"), command, companion]
+    store._commit(batch)
+    assert ([one.error for one in batch], asked) == ([None] * 3, [0, 1])
+    assert list(store.verify()) == []
+    store.close()
+    other.close()
+
+
+def test_a_commit_that_fails_is_not_folded(tmp_path, monkeypatch):
+    """The decision was made and the commit did not take place: the folded state does not have it."""
+    store = SqliteStore(tmp_path)
+    folded = Folded(store, "@budget", 0, lambda state, _: state + 1)
+    noted = Decision("budget", [NewEvent("Noted", 1, "{}")])
+    folded.command(lambda _: noted)
+
+    def full(*_, **__):
+        raise apsw.FullError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "_append", full)
+        with pytest.raises(StoreFull):
+            folded.command(lambda _: noted)
+    assert (folded.state, folded.version) == (1, 1)
+    assert folded.command(lambda _: noted) == 2
     store.close()

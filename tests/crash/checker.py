@@ -24,15 +24,19 @@ from typing import Any
 from tests.crash.archives import GENESIS, chain, read_archive
 from tests.crash.fold import Fold, fold_operation
 from tests.crash.history import (
+    SPENDING,
+    SPENDING_TYPES,
     Event,
     History,
     OperationHistory,
     RunHistory,
     StepHistory,
     Violation,
+    budget_of,
     canonical,
     digest,
     require,
+    task_of,
 )
 from tests.crash.lives import Lives, Plan, RunPlan, said_of, whole_lines
 
@@ -120,6 +124,7 @@ def _check_database(db: sqlite3.Connection, archive: Path) -> History:
     _check_epochs(db, history)
     _check_operations(history)
     _check_forks(history)
+    _check_companions(history, log)
     _check_tables(db, history, log.ids)
     if log.streams:
         require(
@@ -293,6 +298,29 @@ def _check_forks(history: History) -> None:
                 _as_copied(event) in known,
                 f"run {run.id}, version {event.version}: {event.type} is no event of {origin.id}",
             )
+
+
+def _check_companions(history: History, log: _Log) -> None:
+    """An append and its companions are one: neither is there without the other, and each companion saw what
+    was in its stream."""
+    for run in history.runs.values():
+        if run.workflow != SPENDING:
+            continue
+        written = [
+            digest(f"{event.type} {canonical(event.payload)}")
+            for event in run.events
+            if event.type in SPENDING_TYPES
+        ]
+        spent = log.streams.get(budget_of(run.id), [])
+        told = [one for event in spent for one in event.payload["of"]]
+        require(
+            told == written, f"run {run.id}: its owner wrote {len(written)} events, its budget {len(told)}"
+        )
+        seen = [event.payload["seen"] for event in spent]
+        require(seen == [*range(len(spent))], f"companions of run {run.id} saw {seen}")
+        moved = [event.type for event in log.streams.get(task_of(run.id), [])]
+        expected = ["TaskMoved"] * (run.status == "completed")
+        require(moved == expected, f"run {run.id} is {run.status}, and its task has {moved}")
 
 
 def _as_copied(event: Event) -> tuple[str, int, str]:

@@ -173,6 +173,22 @@ class History:
     """The position of the last event whose commit waited for the disk."""
 
 
+SPENDING = "spending"
+"""The workflow whose appends have companions."""
+SPENDING_TYPES = frozenset(
+    {"StepRan", "StepStarted", "StepCompleted", "StepAttemptFailed", "StepFailed", "RunCompleted"}
+)
+"""Events that only an owner writes; what they say, a companion repeats."""
+
+
+def budget_of(run_id: str) -> str:
+    return f"@budget/{run_id}"
+
+
+def task_of(run_id: str) -> str:
+    return f"@task/{run_id}"
+
+
 def canonical(value: object) -> str:
     """One text per JSON value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

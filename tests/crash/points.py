@@ -138,6 +138,17 @@ def run(budget: Budget) -> list[Score]:
     return [*scores, *traced.run(budget)]
 
 
+def kill(workload: str, count: int, seed: int) -> Score:
+    """So many kills in one workload, half of them before a file operation, half after one."""
+    score = Score("kill", f"SIGKILL around a file operation of {workload}")
+    chance = random.Random(seed)
+    with _tellers() as ask:
+        operations = {workload: ask({"tell": "measure", "workload": workload})}
+        for way in WAYS[:2]:
+            _try(score, choose(way, count // 2, operations, chance), ask)
+    return score
+
+
 # Choosing
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.crash.checker import GENESIS, Lives, Violation, chain, check_rebuilt, check_store
+from tests.crash.history import budget_of, task_of
 from tests.crash.side import Side
 from tests.crash.workloads import WORKLOADS, live
 
@@ -227,6 +229,34 @@ def test_wrong_histories(home, run, change, found):
     rewrite(home, run, change)
     with pytest.raises(Violation, match=found):
         check_store(home)
+
+
+# Companions
+
+
+def test_companions_go_with_their_appends(tmp_path, monkeypatch):
+    """A store where both are is good. The checker finds an append without its companion, a companion without
+    its append, and one that did not see what was there."""
+    live("spending", tmp_path / "good", Side(None))
+    assert check_store(tmp_path / "good").runs["spending"].status == "completed"
+    budget, task = budget_of("spending"), task_of("spending")
+    for n, (stream, change, found) in enumerate(
+        (
+            (budget, lambda rows: rows.pop(), "its budget"),
+            ("spending", lambda rows: rows.pop(at(rows, "StepAttemptFailed", "flaky#1") + 1), "."),
+            (budget, lambda rows: rows[2]["payload"].update(seen=1), "saw"),
+            (task, lambda rows: rows.append({**rows[0]}), "its task"),
+        )
+    ):
+        home = Path(shutil.copytree(tmp_path / "good", tmp_path / str(n)))
+        rewrite(home, stream, change)
+        with pytest.raises(Violation, match=found):
+            check_store(home)
+    without = dataclasses.replace(WORKLOADS["spending"], enter=lambda hf: None)
+    monkeypatch.setitem(WORKLOADS, "spending", without)
+    live("spending", tmp_path / "without", Side(None))
+    with pytest.raises(Violation, match="its budget 0"):
+        check_store(tmp_path / "without")
 
 
 # Runs that others steer

@@ -46,6 +46,11 @@ def test_a_sample_of_every_kind():
         pytest.skip(f"the rest is well; not tried: {skipped}")
 
 
+def test_kills_around_companions():
+    """Never an append without its companions, and never a companion without its append."""
+    expect_good(points.kill("spending", 40, SEED), 36)
+
+
 def test_where_a_kill_falls():
     """A body that was in the log is not repeated; one that was not, is."""
     score = points.classify(SEED, each=3)

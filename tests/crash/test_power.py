@@ -81,7 +81,9 @@ def test_entries_of_the_directory():
     assert contents(played(Entry("f", None), start={"f": b"old"}), "f") == {None, b"old"}
 
 
-@pytest.mark.parametrize("name", ["sequential", "tides", "post", "heritage", "reopened", "together"])
+@pytest.mark.parametrize(
+    "name", ["sequential", "tides", "post", "spending", "heritage", "reopened", "together"]
+)
 def test_sample(recorder, name):
     """What was acknowledged is there after every cut, and the runs go on to their ends."""
     print(f"seed {SEED}")

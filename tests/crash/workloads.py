@@ -43,6 +43,7 @@ from tests.crash.checker import (
     chain,
     digest,
 )
+from tests.crash.companions import accompany
 from tests.crash.fold import Fold
 from tests.crash.history import Event
 from tests.crash.side import Side, body, here, take, told
@@ -214,6 +215,16 @@ def _script(key: str, what: str) -> list[str]:
 
 
 @workflow
+def spending() -> int:
+    """Steps whose appends have companions on other streams: alone, in one batch, failed, with a blob."""
+    total = sum(len(told("spending", f"work#{n}", work(n + 3))) for n in range(1, 5))
+    squares = parallel(mill, range(6), limit=3)
+    for n, square in enumerate(squares, 1):
+        told("spending", f"mill#{n}", square)
+    return total + sum(squares) + told("spending", "flaky#1", flaky(1))
+
+
+@workflow
 def heritage() -> int:
     """A run that the first version of the store began."""
     return sum(told("heritage", f"mill#{n}", mill(n)) for n in range(1, 9))
@@ -233,6 +244,8 @@ class Workload:
     """What somebody outside does to its runs, if they need that."""
     play: Callable[[Holdfast, steered.Attend], Any] | None = None
     """What a life does with the store, if that is more than to bring the run to its end."""
+    enter: Callable[[Holdfast], None] = lambda hf: None
+    """Called with the store that a life has opened, before anything runs."""
     in_line: bool = True
     """One thing after the other: an error of the store speaks of the last one."""
 
@@ -402,6 +415,20 @@ WORKLOADS: dict[str, Workload] = {
             in_line=False,
         ),
         Workload(
+            "spending",
+            spending,
+            {
+                "spending": RunPlan(
+                    (*_keys("work", 4), *_keys("mill", 6), "flaky#1"),
+                    str(3 + 40_000 + 55 + 1),
+                    failures={"flaky#1": range(3)},
+                )
+            },
+            prepare=_new_store,
+            enter=accompany,
+            in_line=False,
+        ),
+        Workload(
             "heritage",
             heritage,
             {"heritage": RunPlan(_keys("mill", 8), str(sum(n * n for n in range(1, 9)))), **_TREE},
@@ -462,7 +489,9 @@ def live(
     try:
         for left in reversed(range(tries)):
             try:
-                hf = hf or Holdfast(home, durability=durability)
+                if hf is None:
+                    hf = Holdfast(home, durability=durability)
+                    WORKLOADS[name].enter(hf)
                 _go(hf, WORKLOADS[name], way, settle, steered_here)
                 break
             except StoreError as error:

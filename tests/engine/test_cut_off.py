@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, Refused, RestoreUndone, StoreFull, St
 from holdfast.kernel import events as e
 from holdfast.operations import operation_locks, rewinding
 from holdfast.operations.performing import Moving
-from holdfast.store.port import Decision, new_event
+from holdfast.store.port import Decision, NewEvent, new_event
 
 
 @step(effect="workspace")
@@ -87,7 +87,7 @@ def cut_off(hf: Holdfast, disk: Disk, *fates: str) -> str:
 
 
 def record_something(hf: Holdfast) -> None:
-    hf._store.command("r", lambda _: Decision([new_event(e.SignalReceived("note"), 0)]))
+    hf._store.command("r", lambda _: Decision("run", [new_event(e.SignalReceived("note"), 0)]))
 
 
 def at(hf: Holdfast, root: Path) -> tuple[str, int, str, list[str]]:
@@ -309,3 +309,20 @@ def test_the_files_of_a_fork_stay_if_it_may_be_in_the_log(hf, disk, tmp_path, ca
     if "written" in fate:
         assert hf.resume("s").result(30) == "edited"
         assert (new / "a").read_text() == "agent\n"
+
+
+def test_an_operation_that_only_a_newer_version_knows_is_left_alone(hf, open_hf, root, caplog):
+    """It is listed, and neither finished, dropped nor undone here; the run can be rewound all the same."""
+    begun = NewEvent("OperationBegun", 10, '{"kind":"reassign","run":"r","by":"ann"}')
+    hf._store.command("@op/aa1", lambda _: Decision("operation", [begun]))
+    with operation_locks.made(hf._engine.home, "aa1"):
+        pass
+    hf.close()
+    again = open_hf(workspace=root)
+    assert "only a newer holdfast knows" in caplog.text
+    assert [(row.id, row.kind, row.status) for row in again.operations("r")] == [("aa1", "reassign", "begun")]
+    with pytest.raises(Refused, match="newer holdfast"):
+        again.undo("aa1")
+    again.rewind("r", "cp")
+    assert [row.status for row in again.operations("r")] == ["done", "begun"]
+    assert list(again._store.verify()) == []

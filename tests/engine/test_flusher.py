@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import StoreError, step
 from holdfast.engine.execution.execution import Birth
-from holdfast.store.port import Append
+from holdfast.store.port import NO_EVENTS, Append
 
 
 def wait_for(condition, seconds=20):
@@ -55,9 +55,8 @@ def test_a_first_step_that_waits_for_the_gate_is_not_taken_for_robbed(hf, act):
     def hold(_):
         holding.set()
         go.wait(20)
-        from holdfast.store.port import Decision
 
-        return Decision()
+        return NO_EVENTS
 
     holder = threading.Thread(target=hf._store.command, args=("nobody", hold))
 

@@ -212,7 +212,7 @@ def test_a_child_of_a_generation_that_was_left_wakes_nobody(hf, act):
     new = child_id("r", 1, "child#1")
     wait_until_waiting(hf, new)
     wait_until_parked(hf)
-    decide = Decision([new_event(e.GateDecided("ok#1", "approved"), 1)])
+    decide = Decision("run", [new_event(e.GateDecided("ok#1", "approved"), 1)])
     hf._store.command("r.child-1", lambda _: decide)  # as if it had been approved before the rewind
     claims = [one.type for one in hf.events("r")]
     assert hf._store.ready_runs(hf._engine.clock.now_us()) == []

@@ -14,7 +14,7 @@ from holdfast.engine.execution.inbox import Hearing
 from holdfast.engine.ownership import claim_locks
 from holdfast.errors import BadInput, RunHeld, StoreFull
 from holdfast.kernel import commands as c
-from holdfast.store.port import Decision
+from holdfast.store.port import NO_EVENTS
 from holdfast.store.sqlite.commit import Committer
 
 
@@ -27,7 +27,7 @@ def one_commit(store, *submit):
         for n, thread in enumerate(threads, 1):
             thread.start()
             until(lambda n=n: len(store._group._queue) == n)
-        return Decision()
+        return NO_EVENTS
 
     store.command("", hold)
     yield
@@ -44,11 +44,11 @@ def no_room_for_blobs(monkeypatch):
     """A commit with a large value takes a while, and then there is no room for it."""
     append = Committer._append
 
-    def full(self, stream, head, decision, synced):
+    def full(self, stream, head, decision, synced, **owned):
         if decision.blobs:
             time.sleep(0.1)
             raise apsw.FullError("full")
-        return append(self, stream, head, decision, synced)
+        return append(self, stream, head, decision, synced, **owned)
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "_append", full)
@@ -110,11 +110,11 @@ def test_a_signal_that_is_handed_on_is_told_when_that_is_on_the_disk(hf, act, mo
     (heir,) = (key for key in waiting(hf) if "/s#" in key)
     append = Committer._append
 
-    def look(self, stream, head, decision, synced):
+    def look(self, stream, head, decision, synced, **owned):
         execution.hearing.wake()
         time.sleep(0.1)
         seen.append((execution.hearing.is_open(heir), heir in execution.hearing.open_gates(), len(told)))
-        return append(self, stream, head, decision, synced)
+        return append(self, stream, head, decision, synced, **owned)
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "_append", look)
@@ -227,7 +227,7 @@ def test_the_value_of_a_keyed_step_is_not_given_before_it_is_on_the_disk(hf, act
         begun.wait(20)
         going.set()
         written.wait(20)
-        return Decision()
+        return NO_EVENTS
 
     hf._store.command("", hold)
     assert run.result(20) == 1 and written.is_set()

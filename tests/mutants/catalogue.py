@@ -149,7 +149,7 @@ MUTANTS = (
         "the epoch of an owner is not checked",
         SQLITE + "test_an_owner_is_fenced_off_by_a_later_claim",
         (
-            "store/sqlite/projections.sql",
+            "store/sqlite/log.sql",
             "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
             "    WHERE id = NEW.stream AND version = NEW.version - 1;",
         ),
@@ -160,10 +160,54 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "an append whose companion raised is written",
+        SQLITE + "test_a_companion_that_raises_fails_its_append",
+        ("store/sqlite/commit.py", '            db.execute("ROLLBACK TO companions")\n', ""),
+    ),
+    mutant(
+        "an append and its companions are two commits",
+        CRASH + "test_points.py::test_kills_around_companions",
+        (
+            "store/sqlite/commit.py",
+            "            for companion in item.also:\n                self._write_companion(",
+            '            db.execute("COMMIT")\n'
+            '            db.execute("BEGIN IMMEDIATE")\n'
+            '            db.execute("SAVEPOINT companions")\n'
+            "            for companion in item.also:\n                self._write_companion(",
+        ),
+    ),
+    mutant(
+        "companions without events are committed for a stale owner",
+        SQLITE + "test_an_append_that_is_sealed_empty_still_carries_its_companions",
+        (
+            "store/sqlite/commit.py",
+            "    if refused and (item.events or item.also):\n",
+            "    if refused and item.events:\n",
+        ),
+    ),
+    mutant(
+        "an append overtakes the companion that writes to its stream in the same batch",
+        SQLITE + "test_companions_of_one_batch_see_each_other",
+        (
+            "store/sqlite/commit.py",
+            "                singly.update(companion.source.stream for companion in item.also)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "a folded state has what was not acknowledged",
+        SQLITE + "test_what_is_lost_is_not_folded",
+        (
+            "store/folded.py",
+            "        self._version = recorded.version\n",
+            "        self._version = recorded.version\n        self.acknowledge()\n",
+        ),
+    ),
+    mutant(
         "the head is swapped without being compared",
         WRITER + "test_two_stores_on_one_file_do_not_overwrite_each_other",
         (
-            "store/sqlite/projections.sql",
+            "store/sqlite/log.sql",
             "    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;",
             "    WHERE id = NEW.stream AND epoch = NEW.epoch;",
         ),
@@ -253,7 +297,7 @@ MUTANTS = (
     mutant(
         "a rewind forgets the steps that are only in the log",
         SQLITE + "test_a_rewind_takes_over_the_steps_that_ran",
-        ("store/sqlite/projections.sql", "    FROM main.steps\n", "    FROM main.step_rows\n"),
+        ("store/sqlite/runs.sql", "    FROM main.steps\n", "    FROM main.step_rows\n"),
     ),
     # What a step is
     mutant(
@@ -404,8 +448,8 @@ MUTANTS = (
         ENGINE + "test_rewind.py::test_undo_brings_the_old_generation_back_and_can_be_undone",
         (
             "operations/performing.py",
-            "Decision(events, epoch), Decision([new_event(one, at) for one in ends], kind=KIND)\n",
-            "Decision(events, epoch), Decision()\n",
+            'Decision("run", events, epoch), Decision(KIND, [new_event(one, at) for one in ends])\n',
+            'Decision("run", events, epoch), NO_EVENTS\n',
         ),
     ),
     mutant(

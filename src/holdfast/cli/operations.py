@@ -60,7 +60,7 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
     whens = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
     when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
     for one, when in zip(found, whens, strict=True):
-        what = f"undo of {one.undoes}" if one.undoes else f"{one.kind} to {clean(one.to)}"
+        what = f"undo of {one.undoes}" if one.undoes else f"{clean(one.kind)} to {clean(one.to)}"
         yield [
             (one.id, "bold" if one.stands else "dim"),
             "  ",

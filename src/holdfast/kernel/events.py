@@ -22,7 +22,6 @@ StepKind = Literal[
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
 GateOutcome = Literal["approved", "rejected", "unanswered", "received"]
-OperationKind = Literal["rewind", "undo", "restore"]
 Isolate = Literal["copy"]
 FilesPlace = Literal["start", "before", "brought", "after", "taken_back", "stop"]
 
@@ -518,9 +517,12 @@ class WaitAbandoned(Event, frozen=True, gc=False):
 
 class OperationBegun(Event, frozen=True, gc=False):
     """Somebody does something to a run that can be taken back: goes back to the step `to`, or takes back
-    the operation `undoes`."""
+    the operation `undoes`.
 
-    kind: OperationKind
+    `kind` is any text: a kind that only a newer holdfast knows can be read and listed. `operation.begin` and
+    `operation.refuse_unknown` are where kinds are checked."""
+
+    kind: str
     run: str
     by: str = ""
     to: str = ""

@@ -11,17 +11,21 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.errors import Refused
 from holdfast.kernel import events as e
 
 KIND: Final = "operation"
 """The kind of its stream."""
 _PREFIX: Final = "@op/"
 
+KINDS: Final = frozenset({"rewind", "undo", "restore"})
+"""What this version can begin, finish and undo; an operation of another kind can only be read."""
+
 OperationStatus = Literal["begun", "done", "dropped"]
 
 
 class OperationState(msgspec.Struct):
-    kind: e.OperationKind
+    kind: str
     run: str
     by: str
     to: str
@@ -40,6 +44,22 @@ class OperationState(msgspec.Struct):
 def stream_of(operation: str) -> str:
     """The stream of an operation; no run can have this id."""
     return _PREFIX + operation
+
+
+def begin(kind: str, run: str, by: str = "", to: str = "", undoes: str = "") -> e.OperationBegun:
+    """Decide to begin an operation. Raises `Refused` for a kind that this version does not know."""
+    if kind not in KINDS:
+        raise Refused(f"{kind!r} is no kind of operation; there are {', '.join(sorted(KINDS))}")
+    return e.OperationBegun(kind, run, by, to, undoes)
+
+
+def refuse_unknown(operation: str, kind: str) -> None:
+    """Raise `Refused` unless this version knows what an operation of that kind has done, or has to do."""
+    if kind not in KINDS:
+        raise Refused(
+            f"operation {operation} is a {kind!r}, which only a newer holdfast knows; upgrade holdfast, then "
+            "try again"
+        )
 
 
 def fold(recorded: Iterable[tuple[e.Event, int, int]]) -> OperationState | None:

@@ -21,7 +21,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.file_history import last_git
-from holdfast.kernel.operation import OperationState, stream_of
+from holdfast.kernel.operation import OperationState, refuse_unknown, stream_of
 from holdfast.kernel.operation import fold as fold_operation
 from holdfast.operations import operation_files, operation_locks, operation_log, points, repositories
 from holdfast.operations.operation_files import Going
@@ -92,6 +92,7 @@ def _end(engine: Engine, operation: str, begun: OperationState) -> None:
         if begun.applied is not None and begun.applied.rescued:
             _tell_of_rescued(what, begun.applied.rescued)
     else:
+        refuse_unknown(operation, begun.kind)
         why = _finish(engine, operation, begun)
         if why:
             logger.warning("%s was cut off, and is dropped: %s", what, why)

@@ -25,7 +25,7 @@ from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
 from holdfast.operations.repeats import once_steps
-from holdfast.store.port import Decision, NewEvent, Recorded, Source, new_event
+from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -147,15 +147,19 @@ def _make(
         )
         events.append(new_event(begins, now))
 
+    is_archived = False
+
     def decide(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+        nonlocal is_archived
         origin, there = recorded
         if there:
             raise RunExists(new_id, "a history of its own")
-        if not origin:  # archived meanwhile, and its large values with it
-            raise missing(engine.store, run_id)
-        return Decision(), Decision(events)
+        is_archived = not origin  # meanwhile, and its large values with it
+        return NO_EVENTS, NO_EVENTS if is_archived else Decision("run", events)
 
     engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)
+    if is_archived:
+        raise missing(engine.store, run_id)
     return forked
 
 

@@ -26,13 +26,13 @@ from holdfast.kernel.state import RunState
 from holdfast.operations import operation_files, operation_locks
 from holdfast.operations.operation_files import FilesBack, Going
 from holdfast.operations.repositories import GitBack
-from holdfast.store.port import Append, Decision, NewEvent, Recorded, Source, new_event
+from holdfast.store.port import NO_EVENTS, Append, Decision, NewEvent, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Restored
 
-_NONE = (Decision(), Decision())
+_NONE = (NO_EVENTS, NO_EVENTS)
 
 
 class Performed(NamedTuple):
@@ -203,7 +203,7 @@ def complete(
             ends.append(e.StateApplied(state.generation, moved.generation))
             epoch = moved.epoch
         ends.append(e.OperationDone())
-        return Decision(events, epoch), Decision([new_event(one, at) for one in ends], kind=KIND)
+        return Decision("run", events, epoch), Decision(KIND, [new_event(one, at) for one in ends])
 
     version = engine.store.command_all(sources, decide_now)[0]
     if done and events:
@@ -218,6 +218,6 @@ def write(engine: Engine, operation: str, stages: Sequence[e.Event]) -> None:
 
     def decide_now(_: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         at = engine.clock.now_us()
-        return (Decision([new_event(one, at) for one in stages], kind=KIND),)
+        return (Decision(KIND, [new_event(one, at) for one in stages]),)
 
     engine.store.command_all([Source(stream_of(operation))], decide_now)

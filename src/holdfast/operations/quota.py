@@ -81,7 +81,7 @@ def _forget(engine: Engine, run_id: str) -> bool:
         nonlocal forgotten
         state = fold(recorded)
         forgotten = state is not None and state.ended
-        return Decision([new_event(e.FilesForgotten(), engine.clock.now_us())] if forgotten else [])
+        return Decision("run", [new_event(e.FilesForgotten(), engine.clock.now_us())] if forgotten else [])
 
     engine.store.command(run_id, decide)
     return forgotten

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.errors import BadInput, SnapshotNotFound
-from holdfast.kernel import events as e
 from holdfast.kernel.file_history import last
-from holdfast.kernel.operation import fold, stream_of
+from holdfast.kernel.operation import begin, fold, stream_of
 from holdfast.operations import fragments
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.disk_usage import named, permitted
@@ -55,7 +54,7 @@ def restore(
             going.refuse_unmatched()
             if dry_run or going.is_idle:  # an operation that changes nothing would be the one to undo next
                 return Restored(going.report())
-            begun = e.OperationBegun("restore", run_id, by, found[:12])
+            begun = begin("restore", run_id, by, found[:12])
             done = perform(engine, begun, state, None, going)
         if done is not None:
             return Restored(done.files or going.report(), done.operation)

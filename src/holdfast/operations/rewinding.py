@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.engine.ownership.owners import bury
 from holdfast.errors import BadInput, OnceAgain
-from holdfast.kernel import events as e
 from holdfast.kernel.generations import again, following, up_to
+from holdfast.kernel.operation import begin
 from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import let_go, load, look
@@ -120,8 +120,7 @@ def rewind(
                 back = None if going is None or going.git is None else going.git.report()
                 stays = None if going is None else going.git_stays
                 return msgspec.structs.replace(plan.rewind, files=report, git=back, git_stays=stays)
-            kind: e.OperationKind = "restore" if only else "rewind"
-            begun = e.OperationBegun(kind, run_id, by, point.name)
+            begun = begin("restore" if only else "rewind", run_id, by, point.name)
             command = point.rewind(run_id, dead.owner, rerun_once)
             performed = perform(engine, begun, state, None if only else command, going)
         if performed is not None:

@@ -10,8 +10,8 @@ import msgspec
 from holdfast.engine.ownership.owners import bury
 from holdfast.errors import BadInput, OnceAgain, Refused
 from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
 from holdfast.kernel.generations import again_if_restored
+from holdfast.kernel.operation import begin, refuse_unknown
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import let_go, load, look
@@ -65,13 +65,14 @@ def undo(
     they are.
 
     Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
-    kept any more; `RunHeld`, `OnceAgain`.
+    kept any more, or if only a newer holdfast knows its kind; `RunHeld`, `OnceAgain`.
     """
     row = (
         operation_log.last_of(engine.store, by)
         if operation is None
         else operation_log.find(engine.store, operation)
     )
+    refuse_unknown(row.id, row.kind)
     if not dry_run:
         make_way(engine, row.run)
         row = operation_log.find(engine.store, row.id)
@@ -104,7 +105,7 @@ def undo(
                     return plan
                 back = None if going.git is None else going.git.report()
                 return msgspec.structs.replace(plan, files=going.report(), git=back)
-            begun = e.OperationBegun("undo", row.run, by, undoes=row.id)
+            begun = begin("undo", row.run, by, undoes=row.id)
             command = c.RestoreGeneration(
                 row.run, row.left, row.opened, dead=dead.owner, rerun_once=rerun_once
             )

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -21,10 +22,12 @@ from holdfast.kernel import events as e
 from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.state import RunState
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
     Append,
+    Companion,
     Decide,
     DecideAll,
     Decision,
@@ -42,6 +45,7 @@ from holdfast.store.port import (
     Source,
     StepRow,
     chain,
+    companion_failed,
     new_event,
 )
 from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
@@ -82,8 +86,8 @@ class OracleStore:
         self._synced = 0
         self._closed = False
         self._archived: dict[str, e.StreamArchived] = {}
-        # Reentrant: what a command decides may read the store.
         self._lock = threading.RLock()
+        self._deciding = Deciding()
 
     # Writing
 
@@ -95,13 +99,48 @@ class OracleStore:
             if append.begins:
                 if stream is not None:
                     raise OwnershipLost(append.stream)
-            elif append.events and (stream is None or stream.epoch != append.epoch):
+            elif (append.events or append.also) and (stream is None or stream.epoch != append.epoch):
                 raise OwnershipLost(append.stream)
-            decision = Decision(append.events, append.epoch, append.blobs, append.begins)
+            decision = Decision(append.begins, append.events, append.epoch, append.blobs)
             self._refuse_archived(append.stream, decision)
-            append.version = self._write(append.stream, decision, append.durable)
+            with self._restored_on_error(append):
+                append.version = self._write(append.stream, decision, append.durable)
+                for companion in append.also:
+                    self._write_companion(append, companion)
+
+    def _write_companion(self, append: Append, companion: Companion) -> None:
+        stream = companion.source.stream
+        if stream in self._archived:
+            return
+        try:
+            if stream == append.stream:
+                raise ValueError("a companion cannot write to its owner's own stream")
+            recorded = self._read(companion.source)
+            with self._deciding:
+                decision = companion.decide(recorded)
+        except Exception as error:
+            raise companion_failed(append, companion, error) from error
+        self._write(stream, decision, append.durable)
+
+    @contextmanager
+    def _restored_on_error(self, append: Append) -> Iterator[None]:
+        """Restore what the block has written if it raises."""
+        if not append.also:
+            yield
+            return
+        names = (append.stream, STORE_STREAM, *(companion.source.stream for companion in append.also))
+        touched = {name: deepcopy(self.streams[name]) for name in names if name in self.streams}
+        before = {name: touched.get(name, stream) for name, stream in self.streams.items()}
+        rest = dict(self.blobs), self._position, self._synced
+        try:
+            yield
+        except BaseException:
+            self.streams = before
+            self.blobs, self._position, self._synced = rest
+            raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        self._deciding.refuse_inside()
         try:
             self.append(append)
         except StoreError as error:
@@ -125,7 +164,9 @@ class OracleStore:
 
     def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
         with self._lock:
-            decisions = decide([self._read(source) for source in sources])
+            recorded = [self._read(source) for source in sources]
+            with self._deciding:
+                decisions = decide(recorded)
             writes = [(one.stream, decision) for one, decision in zip(sources, decisions, strict=True)]
             for stream, decision in writes:
                 self._refuse_archived(stream, decision)
@@ -144,7 +185,7 @@ class OracleStore:
         with self._lock:
             there = [one for family in families if all(map(self._is_head, family)) for one in family]
             for one in there:
-                self._write(STORE_STREAM, Decision([new_event(one, at)]), durable=True)
+                self._write(STORE_STREAM, Decision("store", [new_event(one, at)]), durable=True)
                 self._archived[one.stream] = one
                 del self.streams[one.stream]
             return [one.stream for one in there]
@@ -198,6 +239,7 @@ class OracleStore:
                 )
 
     def _open(self, name: str) -> Stream | None:
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed("the store is closed")
         return self.streams.get(name)

@@ -9,17 +9,21 @@ nothing and does not touch the others in its batch. Every implementation passes
 Two kinds of append. The **owner's** (`Append` with an epoch): refused with `OwnershipLost` when
 another owner has claimed the run since. A **foreign** one (`command`): no epoch; what to append is
 decided inside the write transaction, on the events that are there at that moment.
+
+An owner's append can carry **companions** (`Append.also`): foreign decisions on other streams that are
+committed with it or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.errors import Resync as Resync
+from holdfast.errors import StoreError
 from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
@@ -73,11 +77,30 @@ class Fate:
         self.error: BaseException | None = None
 
 
+class Companion(NamedTuple):
+    """A decision on another stream that is committed with an owner's append, or not at all.
+
+    `decide` gets the events of `source` as they are inside the transaction: also those of earlier companions
+    and of earlier submissions in the same batch. It runs once, under the write lock, in whichever thread
+    commits; it must not call the store.
+
+    A companion must not refuse. If `decide` raises, the append fails with a `StoreError` that names the
+    companion's stream, nothing is written, and the run is lost as by any failed append. Whatever can be
+    refused (a reservation) belongs in a command of its own before the append.
+
+    If its stream is archived, the companion is skipped and `decide` is not called: the owner's result must
+    not be lost because a stream beside it was archived. Its stream must not be the owner's own."""
+
+    source: Source
+    decide: Decide
+
+
 class Append:
     """The owner's submission. `durable=False` commits without waiting for the disk: it survives a
     kill, and the next durable commit of anybody makes it survive a power cut too."""
 
     __slots__ = (
+        "also",
         "begins",
         "blobs",
         "durable",
@@ -102,6 +125,7 @@ class Append:
         seal: Callable[[Append], None] | None = None,
         fate: Fate | None = None,
         begins: str = "",
+        also: Sequence[Companion] = (),
     ) -> None:
         self.stream = stream
         self.epoch = epoch
@@ -111,10 +135,14 @@ class Append:
         self.durable = durable
         self.blobs = blobs
         self.fate = fate
+        self.also = also
+        """Companions, decided in this order after the append's own events are written. A stale owner's
+        append is refused together with them."""
         self.seal = seal
         """Called once with this append as it takes its place in the queue, under the queue's lock, to
         add or drop what rides along: whatever two appends of a run contend for is decided there. If it
-        leaves no events, the append is acknowledged and writes nothing, whoever owns the run."""
+        leaves no events and no companions, the append is acknowledged and writes nothing, whoever owns
+        the run. Companions without events are committed if the epoch is still the owner's."""
         self.version = 0
         """After the acknowledgement: the version of the last event."""
         self.error: BaseException | None = None
@@ -122,16 +150,26 @@ class Append:
 
 
 Decide = Callable[[Sequence[Recorded]], "Decision"]
+"""Decides on the events of one stream what is appended to it. Every `decide` runs at most once for each
+command or companion, inside the write transaction, in whichever thread commits. It changes nothing that must
+outlive a refusal, and does not call the store, which raises `StoreError` if it does. A caller that must look
+at something else (is the owner alive?) looks before the command; if `decide` finds that the stream has
+changed since, it writes nothing, and the caller looks again and submits a new command."""
 DecideAll = Callable[[Sequence[Sequence[Recorded]]], "Sequence[Decision]"]
 
 
 class Decision(NamedTuple):
-    """What a foreign command appends; `epoch` raises the stream's fence (a claim does)."""
+    """What a foreign command appends. `kind` is the kind of the stream if these events create it; `epoch`
+    raises the stream's fence (a claim does). Without events nothing is written."""
 
+    kind: str
     events: Sequence[NewEvent] = ()
     epoch: int | None = None
     blobs: Sequence[tuple[str, bytes]] = ()
-    kind: str = "run"
+
+
+NO_EVENTS: Final = Decision("")
+"""The decision to write nothing."""
 
 
 class Source(NamedTuple):
@@ -235,6 +273,14 @@ class Fault(msgspec.Struct, frozen=True):
 class FeedPage(NamedTuple):
     entries: Sequence[Entry]
     cursor: str
+
+
+def companion_failed(append: Append, companion: Companion, error: Exception) -> StoreError:
+    """The error of an append whose companion raised."""
+    return StoreError(
+        f"nothing was written to {append.stream}: its companion on {companion.source.stream} raised "
+        f"{type(error).__name__}: {error}; fix the code of the companion, then resume"
+    )
 
 
 class Store(Protocol):

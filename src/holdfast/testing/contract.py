@@ -23,13 +23,16 @@ from typing import Literal
 import msgspec
 import pytest
 
-from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt
+from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
+    NO_EVENTS,
     STORE_STREAM,
     Append,
+    Companion,
+    Decide,
     Decision,
     Fate,
     NewEvent,
@@ -39,6 +42,8 @@ from holdfast.store.port import (
     Store,
     new_event,
 )
+from holdfast.testing.companion_contract import CompanionContract
+from holdfast.testing.folded_contract import FoldedContract
 from holdfast.testing.histories import (
     CODE,
     archived,
@@ -56,7 +61,7 @@ from holdfast.testing.reader_contract import ReadingContract
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(ReadingContract):
+class StoreContract(CompanionContract, FoldedContract, ReadingContract):
     """What every store promises. See the module's docstring for how a backend joins."""
 
     # Appending
@@ -179,7 +184,7 @@ class StoreContract(ReadingContract):
         """Eight threads that each append how many events they saw never see the same number."""
 
         def count(recorded: Sequence[Recorded]) -> Decision:
-            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", str(len(recorded))), 1)])
+            return Decision("run", [new_event(e.OutputCaptured("a#1", 1, "stdout", str(len(recorded))), 1)])
 
         own(store, "r")
         in_threads(*[lambda: [store.command("r", count) for _ in range(10)]] * 8)
@@ -193,7 +198,7 @@ class StoreContract(ReadingContract):
 
         def look(recorded: Sequence[Recorded]) -> Decision:
             seen.extend(one.version for one in recorded)
-            return Decision()
+            return NO_EVENTS
 
         assert (store.command("r", look, after=1), seen) == (2, [2])
 
@@ -211,6 +216,89 @@ class StoreContract(ReadingContract):
         assert (whole_feed(store), store.run("new")) == (before, None)
         store.append(step_append("r", "a#1"))
 
+    @pytest.mark.parametrize("through", ["command", "command_all", "companion"])
+    def test_a_decision_that_calls_the_store_is_refused(self, store: Store, through: str) -> None:
+        """It would read another snapshot, or deadlock. Nothing is written, and the store keeps working."""
+        own(store, "r")
+        own(store, "s")
+        before = whole_feed(store)
+        uses: list[Callable[[], object]] = [
+            lambda: store.load("r"),
+            lambda: list(store.history("r")),
+            lambda: list(store.entries("r")),
+            lambda: store.run("r"),
+            store.runs,
+            store.feed,
+            store.tail,
+            store.pulse,
+            store.statistics,
+            store.sweep,
+            store.rebuild,
+            lambda: list(store.verify()),
+            lambda: store.archived("r"),
+            lambda: store.append(step_append("r", "a#1")),
+            lambda: store.append_soon(step_append("r", "a#1"), lambda _: None),
+            lambda: store.command("s", lambda _: NO_EVENTS),
+            lambda: store.command_all([Source("s")], lambda _: [NO_EVENTS]),
+        ]
+        for use in uses:
+
+            def decide(_: Sequence[Recorded], use: Callable[[], object] = use) -> Decision:
+                use()
+                return Decision("run", [new_event(e.SignalReceived("x"), 3)])
+
+            with pytest.raises(StoreError, match="a decision called the store"):
+                if through == "command":
+                    store.command("r", decide)
+                elif through == "command_all":
+                    store.command_all([Source("r")], partial(_decide_one, decide))
+                else:
+                    store.append(_with_companion(step_append("s", "a#1"), decide))
+        assert whole_feed(store) == before
+        store.append(step_append("r", "a#1"))
+
+    def test_other_threads_read_while_one_decides(self, store: Store) -> None:
+        """What is refused is a call by the decision itself."""
+        own(store, "r")
+        found: list[list[Recorded]] = []
+        reader = threading.Thread(target=lambda: found.append(store.load("r")), daemon=True)
+
+        def decide(_: Sequence[Recorded]) -> Decision:
+            reader.start()
+            reader.join(0.5)  # a store with one lock lets it in when this has ended
+            return NO_EVENTS
+
+        store.command("r", decide)
+        reader.join(30)
+        assert found == [store.load("r")]
+
+    def test_a_decision_runs_once(self, store: Store) -> None:
+        """Also if other submissions of its batch are refused."""
+        for run in ("r", "s", "t"):
+            own(store, run)
+            store.append(step_append(run, "a#1"))
+        perform(store, "s", c.ClaimRun("s", "you", force=True))
+        asked: list[str] = []
+
+        def ask(name: str) -> Callable[[Sequence[Recorded]], Decision]:
+            def decide(_: Sequence[Recorded]) -> Decision:
+                asked.append(name)
+                return Decision("budget", [NewEvent("Noted", 1, "{}")])
+
+            return decide
+
+        batch = [
+            step_append("r", "b#1"),
+            _with_companion(step_append("s", "b#1"), ask("stale")),
+            _with_companion(step_append("r", "c#1"), ask("good")),
+            start_append("s", "c#1"),
+            _with_companion(start_append("t", "b#1"), ask("other")),
+        ]
+        together(store, *batch)
+        assert asked == ["good", "other"]
+        assert store.command("@budget", ask("command")) == 3
+        assert asked == ["good", "other", "command"]
+
     def test_after_a_loss_nothing_of_the_same_fate_is_written(self, store: Store) -> None:
         own(store, "r")
         fate, asked = Fate(), []
@@ -220,7 +308,7 @@ class StoreContract(ReadingContract):
 
         def yes(_: Sequence[Recorded]) -> Decision:
             asked.append("yes")
-            return Decision([new_event(e.StepStarted("a#1", "a"), 1)])
+            return Decision("run", [new_event(e.StepStarted("a#1", "a"), 1)])
 
         with pytest.raises(LookupError):
             store.command("r", no, fate=fate)
@@ -236,7 +324,7 @@ class StoreContract(ReadingContract):
 
     def test_a_command_without_events_writes_nothing(self, store: Store) -> None:
         """No events: no stream, no epoch, no blob; the version is the one that was there."""
-        nothing = Decision((), 5, [("hash", b"data")])
+        nothing = Decision("run", (), 5, [("hash", b"data")])
         assert store.command("new", lambda _: nothing) == 0
         own(store, "r")
         assert store.command("r", lambda _: nothing) == 2
@@ -247,7 +335,7 @@ class StoreContract(ReadingContract):
 
     def test_streams_that_are_not_runs_have_no_row(self, store: Store) -> None:
         """A stream of another kind is kept and fed, and is no run to anybody."""
-        store.command("memo", lambda _: Decision([NewEvent("Noted", 1, "{}")], kind="memory"))
+        store.command("memo", lambda _: Decision("memory", [NewEvent("Noted", 1, "{}")]))
         assert (store.run("memo"), store.runs(), store.run_ids("", 9)) == (None, [], [])
         assert store.load("memo") == [Recorded(e.Unknown("Noted", "{}"), 1, 1)]
         assert list(store.verify()) == []
@@ -257,12 +345,12 @@ class StoreContract(ReadingContract):
     def test_a_command_over_several_streams_writes_all_or_nothing(self, store: Store) -> None:
         """Each stream gets what is decided for it, on what all of them have; an error writes nothing."""
         own(store, "r")
-        noted = Decision([NewEvent("Noted", 5, "{}")], kind="memory")
+        noted = Decision("memory", [NewEvent("Noted", 5, "{}")])
         seen: list[list[int]] = []
 
         def both(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
             seen.append([len(one) for one in recorded])
-            return Decision([new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 5)]), noted
+            return Decision("run", [new_event(e.OutputCaptured("a#1", 1, "stdout", ""), 5)]), noted
 
         assert store.command_all([Source("r", 1), Source("memo")], both) == [3, 1]
         assert store.command_all([Source("r"), Source("memo", types=["Other"])], both) == [4, 2]
@@ -274,13 +362,13 @@ class StoreContract(ReadingContract):
 
         with pytest.raises(LookupError):
             store.command_all([Source("r"), Source("new")], no)
-        assert store.command_all([Source("r"), Source("new")], lambda _: [Decision(), Decision()]) == [4, 0]
+        assert store.command_all([Source("r"), Source("new")], lambda _: [NO_EVENTS, NO_EVENTS]) == [4, 0]
         assert (whole_feed(store), list(store.verify())) == (before, [])
 
     def test_two_new_streams_begin_in_one_command(self, store: Store) -> None:
         """Each with its record in the store's own stream, in the order of the command."""
         create = [new_event(e.RunCreated(CODE, "d"), 1)]
-        both = [Decision(create), Decision(create)]
+        both = [Decision("run", create), Decision("run", create)]
         versions = store.command_all([Source("r"), Source("s")], lambda _: both)
         assert (versions, [row.id for row in store.runs()]) == ([1, 1], ["s", "r"])
         own(store, "t")
@@ -293,10 +381,10 @@ class StoreContract(ReadingContract):
         """By the beginning of their id, by run, by person; rebuilt as they were."""
         for n, (name, run, by) in enumerate((("aa1", "r", "ann"), ("ab2", "s", "bob"), ("ab3", "r", "bob"))):
             begun = new_event(e.OperationBegun("rewind", run, by, "a#1"), 10 + n)
-            decided = Decision([begun], kind="operation")
+            decided = Decision("operation", [begun])
             store.command(stream_of(name), partial(_as_decided, decided))
         done = [new_event(e.StateApplied(0, 2), 20), new_event(e.OperationDone(), 20)]
-        store.command(stream_of("ab3"), lambda _: Decision(done))
+        store.command(stream_of("ab3"), lambda _: Decision("operation", done))
         rows = store.operations()
         assert [row.id for row in rows] == ["ab3", "ab2", "aa1"]
         assert rows[0] == OperationRow("ab3", "rewind", "r", "bob", "a#1", "", 0, 2, "done", 12)
@@ -304,6 +392,17 @@ class StoreContract(ReadingContract):
         assert store.operations(prefix="ab", run="r") == store.operations(by="bob", limit=1) == rows[:1]
         assert store.operations(prefix="%") == store.operations(run="x") == []
         assert (store.runs(), store.run_ids("", 9)) == ([], [])
+        store.rebuild()
+        assert (store.operations(), list(store.verify())) == (rows, [])
+
+    def test_an_operation_of_a_kind_from_a_newer_version_is_read_and_listed(self, store: Store) -> None:
+        """Its stream loads, the log verifies, and the row has its kind, also when it is rebuilt."""
+        own(store, "r")
+        begun = NewEvent("OperationBegun", 10, '{"kind":"reassign","run":"r","to":"ann"}')
+        store.command(stream_of("aa1"), lambda _: Decision("operation", [begun]))
+        rows = [OperationRow("aa1", "reassign", "r", "", "ann", "", -1, -1, "begun", 10)]
+        assert (store.operations(), store.operations(run="r")) == (rows, rows)
+        assert store.load(stream_of("aa1")) == [Recorded(e.OperationBegun("reassign", "r", to="ann"), 1, 10)]
         store.rebuild()
         assert (store.operations(), list(store.verify())) == (rows, [])
 
@@ -478,6 +577,15 @@ class StoreContract(ReadingContract):
         told: queue.SimpleQueue[Append] = queue.SimpleQueue()
         store.append_soon(step_append("r", "a#1"), told.put)
         assert isinstance(told.get(timeout=30).error, StoreClosed)
+
+
+def _with_companion(append: Append, decide: Decide) -> Append:
+    append.also = [Companion(Source("@budget"), decide)]
+    return append
+
+
+def _decide_one(decide: Decide, recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+    return [decide(recorded[0])]
 
 
 def _as_decided(decision: Decision, _: Sequence[Recorded]) -> Decision:

@@ -12,7 +12,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import evolve, fold
-from holdfast.store.port import Append, Decision, Entry, Recorded, Store, new_event
+from holdfast.store.port import NO_EVENTS, Append, Decision, Entry, Recorded, Store, new_event
 
 CODE = e.Code("flow", "module")
 
@@ -28,7 +28,7 @@ def perform(store: Store, run: str, *commands: c.Command, at: int = 1, durable: 
                 state = evolve(state, event, (state.version if state else 0) + 1, at)
                 events.append(event)
         claimed = [event.epoch for event in events if isinstance(event, e.FENCING)]
-        return Decision([new_event(event, at) for event in events], claimed[-1] if claimed else None)
+        return Decision("run", [new_event(event, at) for event in events], claimed[-1] if claimed else None)
 
     return store.command(run, decide_now, durable=durable)
 
@@ -100,7 +100,7 @@ def together(store: Store, *appends: Append) -> None:
     def hold(_: Sequence[Recorded]) -> Decision:
         holding.set()
         queued.wait(0.2)  # a store without a queue lets nobody in before this ends
-        return Decision()
+        return NO_EVENTS
 
     holding = threading.Event()
     holder = threading.Thread(target=store.command, args=("nobody", hold), daemon=True)

@@ -305,7 +305,7 @@ class Execution:
                     for event in self._record(command, at, sure=False)
                 ]
             doubts.update(hearing.doubts())
-            return Decision(written, None, blobs)
+            return Decision("run", written, None, blobs)
 
         try:
             if self._riding or self.birth is not None:

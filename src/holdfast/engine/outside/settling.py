@@ -16,7 +16,7 @@ from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.failure import capture
 from holdfast.kernel.identity import matches
 from holdfast.kernel.state import RunState
-from holdfast.store.port import Decision, Recorded, new_event
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -67,13 +67,13 @@ class _Attempt:
         now = fold(recorded, self._state)
         assert now is not None
         if now.owner and (now.owner, now.epoch) != self._held_by:
-            return Decision()
+            return NO_EVENTS
         at = self._engine.clock.now_us()
         events = decide(now, self._command)
         for event in events:
             evolve(now, event, now.version + 1, at)
         self.settled = True
-        return Decision([new_event(ev, at) for ev in events], None, self._blobs)
+        return Decision("run", [new_event(ev, at) for ev in events], None, self._blobs)
 
 
 def find_step(run_id: str, state: RunState, text: str) -> str:

@@ -23,7 +23,7 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.identity import check_step_name
 from holdfast.kernel.state import ENDED, RunState
-from holdfast.store.port import Decision, Recorded, Source, new_event
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -136,8 +136,8 @@ def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
                 if attempt is head:
                     raise
                 attempt.events = ()  # it has ended meanwhile
-                decisions.append(Decision())
-        return decisions if is_done() else [Decision()] * len(decisions)
+                decisions.append(NO_EVENTS)
+        return decisions if is_done() else [NO_EVENTS] * len(decisions)
 
     def is_done() -> bool:
         return all(attempt.events is not None for attempt in tried.values())
@@ -209,10 +209,10 @@ class _Attempt:
         now = fold(recorded, self._state)
         assert now is not None
         if (now.owner, now.epoch) != self._held_by:
-            return Decision()
+            return NO_EVENTS
         at = self._engine.clock.now_us()
         self.events = decide(now, self._command)
-        return Decision([new_event(event, at) for event in self.events], None, self._blobs)
+        return Decision("run", [new_event(event, at) for event in self.events], None, self._blobs)
 
 
 def _wait(engine: Engine, run_id: str, wanted: frozenset[str], patience_s: float) -> str:

@@ -22,7 +22,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
-from holdfast.store.port import Append, Decision, NewEvent, Recorded, new_event
+from holdfast.store.port import NO_EVENTS, Append, Decision, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -213,10 +213,10 @@ def release(engine: Engine, owner: str, run_id: str, epoch: int | None = None) -
     def decide_now(recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded)
         if state is None or epoch not in (None, state.epoch):
-            return Decision()
+            return NO_EVENTS
         events = decide(state, c.ReleaseRun(run_id, owner))
         at = engine.clock.now_us()
-        return Decision([new_event(event, at) for event in events])
+        return Decision("run", [new_event(event, at) for event in events])
 
     engine.tell_up_to(run_id, engine.store.command(run_id, decide_now))
 
@@ -334,7 +334,7 @@ class _Attempt:
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded, self._state)
         if state is not None and state.owner not in ("", self._dead, self._owner) and not state.ended:
-            return Decision()
+            return NO_EVENTS
         at = self._engine.clock.now_us()
         events = self._events = []
 
@@ -356,7 +356,7 @@ class _Attempt:
             forced = self._force and state.owner != ""
             do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
         self.claimed = Claimed(state, forced=self._force, robbed=self._alive)
-        return Decision(events, state.epoch, self._blobs if created else ())
+        return Decision("run", events, state.epoch, self._blobs if created else ())
 
     def tell(self, version: int) -> None:
         """Hand what was written to the program's callback."""

@@ -175,23 +175,28 @@ def _verify_projections(path: Path) -> Iterator[Fault]:
     fresh = apsw.Connection(":memory:")
     try:
         fresh.execute(sql.script("schema.sql"))
-        fresh.execute(sql.script("projections.sql"))
+        projections.prepare(fresh)
         fresh.execute("ATTACH ? AS live", (str(path),))
         fresh.execute("BEGIN")
-        try:
-            fresh.execute(sql.query("copy_rewound_steps"))
-            fresh.execute(sql.query("replay_projections").replace("FROM events", "FROM live.events"))
-        except apsw.Error as error:
-            yield Fault("", 0, f"the log cannot be projected: {error}")
-            return
-        for table in projections.TABLES:
-            yield from _compare(fresh, table)
+        for group in projections.GROUPS:
+            yield from _verify_group(fresh, group)
     finally:
         fresh.close(True)
 
 
-def _compare(fresh: apsw.Connection, table: str) -> Iterator[Fault]:
-    of = "stream" if table in ("runs", "operations") else "run"
+def _verify_group(fresh: apsw.Connection, group: projections.Group) -> Iterator[Fault]:
+    try:
+        if group.reads:
+            fresh.execute(sql.query(group.reads))
+        fresh.execute(group.replay().replace("FROM events", "FROM live.events"))
+    except apsw.Error as error:
+        yield Fault("", 0, f"the log cannot be projected into the tables of {group.name}: {error}")
+        return
+    for table, of in group.tables.items():
+        yield from _compare(fresh, table, of)
+
+
+def _compare(fresh: apsw.Connection, table: str, of: str) -> Iterator[Fault]:
     both = (
         f"SELECT {of} FROM (SELECT * FROM main.{table} EXCEPT SELECT * FROM live.{table}) UNION "
         f"SELECT {of} FROM (SELECT * FROM live.{table} EXCEPT SELECT * FROM main.{table})"

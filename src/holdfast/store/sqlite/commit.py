@@ -18,10 +18,12 @@ import apsw
 
 from holdfast.errors import OwnershipLost, RunArchived
 from holdfast.kernel import events as e
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
     Append,
+    Companion,
     DecideAll,
     Decision,
     Fate,
@@ -29,6 +31,7 @@ from holdfast.store.port import (
     Recorded,
     Source,
     chain,
+    companion_failed,
     new_event,
 )
 from holdfast.store.sqlite import sql
@@ -74,9 +77,11 @@ def share(fate: Fate | None, error: BaseException) -> None:
         fate.error = fate.error or error
 
 
-# Events after which an owner is done with its run: its head need not be remembered.
-_LAST = frozenset({"RunCompleted", "RunFailed", "RunCancelled", "RunReleased"})
-# Events that no trigger of projections.sql looks at.
+# Events after which this process does not execute the run: its head need not be remembered.
+_LAST = frozenset(
+    {"RunCompleted", "RunFailed", "RunCancelled", "RunReleased", "RunPaused", "Rewound", "GenerationRestored"}
+)
+# Events that no projection of any group looks at.
 _LOGGED = frozenset({"StepRan", "ValueRecorded", "Emitted", "PatchSeen", "OutputCaptured"})
 
 
@@ -104,10 +109,12 @@ class _Sorted:
 
 
 class Committer:
-    """Writes batches through one connection. Remembers the heads of the streams that it appends to."""
+    """Writes batches through one connection. Remembers the heads of the streams that this process owns, from
+    the claim or the first append to the last one: streams that it only sends commands to are too many."""
 
-    def __init__(self, db: apsw.Connection, *, waits: bool) -> None:
+    def __init__(self, db: apsw.Connection, *, waits: bool, deciding: Deciding | None = None) -> None:
         self._db = db
+        self._deciding = deciding or Deciding()
         self._waits = waits
         """Whether durable submissions wait for the disk; if not, all count as synced."""
         self._full: bool | None = None
@@ -155,9 +162,10 @@ class Committer:
                 singly.update(source.stream for source in item.sources)
                 continue
             stream = item.stream
-            if item.blobs or stream in singly:
+            if item.blobs or item.also or stream in singly:
                 parts.singly.append(item)
                 singly.add(stream)
+                singly.update(companion.source.stream for companion in item.also)
                 continue
             head = heads.get(stream)
             if head is None and item.begins and stream not in behind:
@@ -241,16 +249,22 @@ class Committer:
     # One by one, on what the transaction reads
 
     def _write_one(self, item: Submission, synced: bool) -> None:
-        """Everything that can refuse the submission comes before the first write."""
+        """Everything that can refuse the submission comes before the first write; companions, which see
+        that write, are undone with it."""
         try:
             if item.fate is not None and item.fate.error is not None:
                 raise item.fate.error
             if isinstance(item, Append):
+                if item.also:
+                    self._write_with_companions(item, synced)
+                    return
                 heads = [self._head(item.stream)]
                 writes = [(item.stream, heads[0], _accepted(item, heads[0]))]
             else:
                 heads = [self._head(source.stream) for source in item.sources]
-                decisions = item.decide([self._load(*one) for one in zip(item.sources, heads, strict=True)])
+                recorded = [self._load(*one) for one in zip(item.sources, heads, strict=True)]
+                with self._deciding:
+                    decisions = item.decide(recorded)
                 streams = [source.stream for source in item.sources]
                 writes = list(zip(streams, heads, decisions, strict=True))
             for stream, head, decision in writes:
@@ -261,14 +275,58 @@ class Committer:
         except Exception as error:
             item.error = error
             share(item.fate, error)
+            if isinstance(item, Append):
+                self._heads.pop(item.stream, None)
             return
-        versions = [self._append(*write, synced) for write in writes]
+        owned = isinstance(item, Append)
+        versions = [self._append(*write, synced, owned=owned) for write in writes]
         if isinstance(item, Append):
             item.version = versions[0]
         else:
             item.versions = versions
 
-    def _append(self, stream: str, head: Head | None, decision: Decision, synced: bool) -> int:
+    def _write_with_companions(self, item: Append, synced: bool) -> None:
+        db = self._db
+        head = self._head(item.stream)
+        accepted = _accepted(item, head)
+        if head is None and item.events:
+            self._refuse_archived(item.stream)
+        db.execute("SAVEPOINT companions")
+        try:
+            item.version = self._append(item.stream, head, accepted, synced, owned=True)
+            for companion in item.also:
+                self._write_companion(item, companion, synced)
+        except apsw.Error:
+            raise  # the whole transaction is rolled back
+        except Exception:
+            db.execute("ROLLBACK TO companions")
+            db.execute("RELEASE companions")
+            for companion in item.also:
+                self._heads.pop(companion.source.stream, None)
+            item.version = 0
+            raise
+        db.execute("RELEASE companions")
+
+    def _write_companion(self, item: Append, companion: Companion, synced: bool) -> None:
+        stream = companion.source.stream
+        head = self._head(stream)
+        if head is None and self._archived_in(stream) is not None:
+            return
+        try:
+            if stream == item.stream:
+                raise ValueError("a companion cannot write to its owner's own stream")
+            recorded = self._load(companion.source, head)
+            with self._deciding:
+                decision = companion.decide(recorded)
+        except apsw.Error:
+            raise
+        except Exception as error:
+            raise companion_failed(item, companion, error) from error
+        self._append(stream, head, decision, synced)
+
+    def _append(
+        self, stream: str, head: Head | None, decision: Decision, synced: bool, *, owned: bool = False
+    ) -> int:
         if not decision.events:
             return head.version if head else 0
         values: list[Any] = []
@@ -278,9 +336,10 @@ class Committer:
             self._db.execute(sql.query("put_blob"), blob)
         _chain(stream, head, decision.events, synced, values, fence=decision.epoch)
         self._insert("appended", _APPENDED_COLUMNS, values)
-        if decision.events[-1].type in _LAST:
+        last = decision.events[-1].type
+        if last in _LAST:
             self._heads.pop(stream, None)
-        else:
+        elif owned or last == "RunClaimed" or stream in self._heads:
             self._heads[stream] = head
         return head.version
 
@@ -299,9 +358,13 @@ class Committer:
         return head
 
     def _refuse_archived(self, stream: str) -> None:
-        file: str | None = self._db.execute(sql.query("archived_in"), (stream,)).get
+        file = self._archived_in(stream)
         if file is not None:
             raise RunArchived(stream, file)
+
+    def _archived_in(self, stream: str) -> str | None:
+        file: str | None = self._db.execute(sql.query("archived_in"), (stream,)).get
+        return file
 
     def _head(self, stream: str) -> Head | None:
         row = self._db.execute(sql.query("head"), (stream,)).fetchone()
@@ -317,9 +380,9 @@ class Committer:
 def _accepted(item: Append, head: Head | None) -> Decision:
     """What an owner's append writes, if the stream is still its own."""
     refused = head is not None if item.begins else head is None or head.epoch != item.epoch
-    if item.events and refused:
+    if refused and (item.events or item.also):
         raise OwnershipLost(item.stream)
-    return Decision(item.events, item.epoch, item.blobs, item.begins)
+    return Decision(item.begins, item.events, item.epoch, item.blobs)
 
 
 def _are_only_logged(events: Sequence[NewEvent]) -> bool:

@@ -127,8 +127,8 @@ def migrate(db: apsw.Connection, upto: int | None = None) -> None:
 
 def prepare_to_write(db: apsw.Connection) -> None:
     """Give a connection the views and triggers through which everything is written, unless it has them."""
-    if not db.execute("SELECT 1 FROM temp.sqlite_schema WHERE name = 'projected'").get:
-        db.execute(sql.script("projections.sql"))
+    if not db.execute("SELECT 1 FROM temp.sqlite_schema WHERE name = 'appended'").get:
+        projections.prepare(db)
     db.execute("PRAGMA cache_size=-16000")
     # A commit into a log that still grows waits twice as long for the disk (decision 0006): the sooner
     # the log is full and begins anew, the better. Below this, checkpoints cost more than that saves.

@@ -1,32 +1,93 @@
-"""The tables that `projections.sql` makes of the log: made again where other code made them."""
+"""The tables that are made of the log, in groups: each is rebuilt by itself where other code made it.
+
+A group `runs` is a file `runs.sql`: a view `projected_runs` whose triggers write the group's tables, and a
+trigger on `appended` (`log.sql`) that passes on the events that the group looks at. Among them is
+`StreamArchived`, which removes the rows of that stream. No group looks at an event of the hot path
+(`commit.py`). The tables themselves are in `schema.sql` and the migrations.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
 import apsw
+import msgspec
 
 from holdfast.store.sqlite import sql
 
-TABLES = ("runs", "step_rows", "generations", "operations")
+
+class Group(NamedTuple):
+    """Tables that are rebuilt together."""
+
+    name: str
+    tables: Mapping[str, str]
+    """Each table, and the column that is the id of a stream."""
+    reads: str = ""
+    """A query that copies to a fresh database the events that the triggers read, beside the one that they are
+    given."""
+
+    def script(self) -> str:
+        return sql.script(f"{self.name}.sql")
+
+    def digest(self) -> str:
+        return sql.digest(f"{self.name}.sql")
+
+    def replay(self) -> str:
+        """The statement that projects the whole log."""
+        return sql.query("replay_projections").replace("projected", f"projected_{self.name}")
 
 
-def rebuild(db: apsw.Connection) -> None:
-    """Make the projections again from the log, and note by which code. The caller holds the transaction."""
-    for table in TABLES:
-        db.execute(f"DELETE FROM {table}")
-    db.execute(sql.query("replay_projections"))
-    db.execute(sql.query("set_projections"), (sql.digest("projections.sql"),))
+GROUPS: Final[Sequence[Group]] = (
+    Group(
+        "runs",
+        {"runs": "stream", "step_rows": "run", "generations": "run", "operations": "stream"},
+        reads="copy_rewound_steps",
+    ),
+)
+
+
+def prepare(db: apsw.Connection) -> None:
+    """Make the views and triggers through which everything is written."""
+    db.execute(sql.script("log.sql"))
+    for group in GROUPS:
+        db.execute(group.script())
+
+
+def rebuild(db: apsw.Connection, groups: Sequence[Group] | None = None) -> None:
+    """Make the tables of these groups, or of all, again from the log, and note by which code. The caller
+    holds the transaction."""
+    for group in GROUPS if groups is None else groups:
+        for table in group.tables:
+            db.execute(f"DELETE FROM {table}")
+        db.execute(group.replay())
+    db.execute(sql.query("set_projections"), (_noted(),))
 
 
 def is_current(db: apsw.Connection) -> bool:
-    """Whether the projections were made by the code that reads them now. One that projects an event otherwise
-    needs no migration: the tables of a store that another one wrote are made again."""
+    """Whether all tables were made by the code that reads them now. Code that projects an event otherwise
+    needs no migration: the tables of a store that another version wrote are rebuilt."""
     made_by: object = db.execute(sql.query("projections")).get
-    return made_by == sql.digest("projections.sql")
+    return made_by == _noted()
 
 
 def renew(db: apsw.Connection) -> None:
-    """Make the projections again if other code made them. The caller holds the write gate, and the connection
-    is prepared to write."""
+    """Make the tables of those groups again that other code made, in one transaction. The caller holds the
+    write gate, and the connection is prepared to write."""
     with db:
         if not is_current(db):
-            rebuild(db)
+            rebuild(db, _stale(db))
+
+
+def _noted() -> str:
+    """The digest of each group, as `meta` keeps it. A version that does not know a group leaves its digest
+    out: it does not write the group's tables, so they are stale when it has written events."""
+    return msgspec.json.encode({group.name: group.digest() for group in GROUPS}).decode()
+
+
+def _stale(db: apsw.Connection) -> list[Group]:
+    try:
+        made_by = msgspec.json.decode(db.execute(sql.query("projections")).get or "{}", type=dict[str, str])
+    except msgspec.DecodeError:  # of a version without groups: the digest of one file
+        made_by = {}
+    return [group for group in GROUPS if made_by.get(group.name) != group.digest()]

@@ -34,7 +34,7 @@ CREATE TABLE blobs (
     data BLOB NOT NULL
 ) STRICT;
 
--- Projections: written only by the triggers of projections.sql, made again from the log at will.
+-- Projections: written only by the triggers of a group (runs.sql), and rebuilt from the log.
 CREATE TABLE runs (
     stream         INTEGER PRIMARY KEY,
     workflow       TEXT    NOT NULL,

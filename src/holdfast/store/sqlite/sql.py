@@ -13,11 +13,10 @@ _HERE: Final = Path(__file__).parent
 
 @cache
 def script(name: str) -> str:
-    """A whole file, such as `projections.sql`."""
+    """A whole file, such as `runs.sql`."""
     return (_HERE / name).read_text("utf-8")
 
 
-@cache
 def digest(name: str) -> str:
     """The SHA-256 of a file."""
     return hashlib.sha256(script(name).encode()).hexdigest()

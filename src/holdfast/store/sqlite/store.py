@@ -28,8 +28,10 @@ from holdfast.errors import (
 from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
+from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
+    NO_EVENTS,
     STORE_STREAM,
     Append,
     Decide,
@@ -86,6 +88,7 @@ class SqliteStore:
         self._db: apsw.Connection | None = None
         self._committer: Committer | None = None
         self._durability = durability
+        self._deciding = Deciding()
         self._gate = _open_gate(home)
         self._group: GroupCommit[Submission] = GroupCommit(self._commit)
         forked.watch(self)
@@ -99,6 +102,7 @@ class SqliteStore:
     # Writing
 
     def append(self, append: Append) -> None:
+        self._deciding.refuse_inside()
         try:
             self._group.submit(append)
         except BaseException as error:  # Ctrl-C, too: it may have been withdrawn
@@ -106,6 +110,7 @@ class SqliteStore:
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
+        self._deciding.refuse_inside()
         try:
             self._group.submit_soon(append, done)  # type: ignore[arg-type]
         except BaseException as error:
@@ -131,6 +136,7 @@ class SqliteStore:
         return self._command(Command(sources, decide, durable))
 
     def _command(self, command: Command) -> list[int]:
+        self._deciding.refuse_inside()
         try:
             self._group.submit(command)
         except BaseException as error:
@@ -144,7 +150,7 @@ class SqliteStore:
         def decide(_: Sequence[Recorded]) -> Decision:
             there = [one for family in families if all(map(self._is_head, family)) for one in family]
             gone[:] = [one.stream for one in there]
-            return Decision([new_event(one, at) for one in there], kind="store")
+            return Decision("store", [new_event(one, at) for one in there])
 
         self.command(STORE_STREAM, decide, after=_END)
         return gone
@@ -159,6 +165,7 @@ class SqliteStore:
         return found[0][0] if found else None
 
     def sweep(self) -> int:
+        self._deciding.refuse_inside()
         self._refuse_closed()
         self._check_file()
         behind, unnamed = sweeping.find(self.path)
@@ -168,7 +175,7 @@ class SqliteStore:
             nonlocal swept
             assert self._db is not None
             swept += sweeping.drop(self._db, some, behind)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         for start in range(0, len(unnamed), sweeping.AT_ONCE):
             some = unnamed[start : start + sweeping.AT_ONCE]
@@ -290,7 +297,9 @@ class SqliteStore:
             try:
                 prepare_to_write(self._db)
                 self._wal = inode_of(self._file + "-wal")
-                self._committer = Committer(self._db, waits=self._durability == "full")
+                self._committer = Committer(
+                    self._db, waits=self._durability == "full", deciding=self._deciding
+                )
             except BaseException:  # Ctrl-C: a connection that is half prepared is no use
                 with self._reading:
                     self._disconnect()
@@ -371,6 +380,7 @@ class SqliteStore:
         text = sql.query(name)
         if chosen:
             text = text.replace("FROM chosen", f"FROM {chosen}")
+        self._deciding.refuse_inside()
         self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
             self._refuse_closed()  # nobody opens a reader again that `close` has closed
@@ -464,6 +474,7 @@ class SqliteStore:
     def statistics(self, changed_since: int = 0) -> Statistics:
         from holdfast.store.sqlite.statistics import statistics
 
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         self._check_file()
@@ -515,7 +526,7 @@ class SqliteStore:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
             self._db.execute(sql.query(name), values)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         self.command("", write, durable=False)
 
@@ -584,6 +595,7 @@ class SqliteStore:
     # Audit
 
     def verify(self) -> Iterator[Fault]:
+        self._deciding.refuse_inside()
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         self._check_file()
@@ -593,7 +605,7 @@ class SqliteStore:
         def write(_: Sequence[Recorded]) -> Any:
             assert self._db is not None
             projections.rebuild(self._db)
-            return _NO_EVENTS
+            return NO_EVENTS
 
         self.command("", write)
 
@@ -625,6 +637,5 @@ def _open_gate(home: Path) -> WriteGate:
         raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
 
 
-_NO_EVENTS = Decision()
 _END = 1 << 62
 """Behind every event: for a command that need not read what is there."""

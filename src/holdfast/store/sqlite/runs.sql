@@ -1,64 +1,23 @@
--- How the log becomes tables. Temporary, so that they are always those of the code that writes.
+-- How the log becomes the tables of runs and operations. Temporary, so that the triggers are always those of the
+-- code that writes. A change of this file rebuilds these tables, and no others (`projections.py`).
 --
--- An INSERT into `projected` is one event seen by the projections; a rebuild is
--- `INSERT INTO projected SELECT ... FROM events ORDER BY position`.
--- An INSERT into `appended` is one event written to the log and seen by the projections. The last
--- one of a submission carries `base` (the version before it) and `epoch`: the head is compared and
--- swapped there, and a stale one aborts the whole statement. `fence` is the epoch from there on, if it
--- changes. A StreamCreated carries in `begins` the id of the stream that begins.
+-- An INSERT into `projected_runs` is one event seen by these projections; a rebuild is
+-- `INSERT INTO projected_runs SELECT ... FROM events ORDER BY position`.
 
-CREATE TEMP VIEW projected AS
+CREATE TEMP VIEW projected_runs AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
-CREATE TEMP VIEW appended AS
-SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
-       0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
-
-CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended WHEN NEW.type <> 'StreamArchived' BEGIN
-    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
-    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+-- Not for events that none of these projections looks at: twenty triggers would each find that out by itself.
+CREATE TEMP TRIGGER append_for_runs INSTEAD OF INSERT ON appended
+WHEN NEW.type NOT IN ('StreamCreated', 'StepRan', 'ValueRecorded', 'Emitted', 'PatchSeen', 'OutputCaptured') BEGIN
+    INSERT INTO projected_runs VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 
--- The record first: the newest row of the log is never deleted, so that no position is used again.
-CREATE TEMP TRIGGER archive_stream INSTEAD OF INSERT ON appended WHEN NEW.type = 'StreamArchived' BEGIN
-    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
-    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
-    DELETE FROM main.events WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+CREATE TEMP TRIGGER project_archived INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StreamArchived' BEGIN
     DELETE FROM main.runs WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
     DELETE FROM main.step_rows WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
     DELETE FROM main.generations
     WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
-    UPDATE main.streams SET kind = 'archived' WHERE name = NEW.payload ->> '$.stream';
-END;
-
--- Not for events that no projection looks at: twenty triggers would each find that out by itself.
-CREATE TEMP TRIGGER project_event INSTEAD OF INSERT ON appended
-WHEN NEW.type NOT IN ('StreamCreated', 'StepRan', 'ValueRecorded', 'Emitted', 'PatchSeen', 'OutputCaptured') BEGIN
-    INSERT INTO projected VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
-END;
-
-CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
-    UPDATE main.streams SET
-        version = NEW.version, hash = NEW.hash, time = NEW.time, epoch = coalesce(NEW.fence, epoch)
-    WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
-    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
-END;
-
-CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
-    INSERT INTO main.streams (id, name, kind, version, hash, epoch, time)
-    VALUES (NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0);
-END;
-
--- The hot path: an event that no projection looks at, such as `StepRan`. One trigger instead of twenty.
-CREATE TEMP VIEW logged AS
-SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced, 0 AS epoch;
-
-CREATE TEMP TRIGGER log_event INSTEAD OF INSERT ON logged BEGIN
-    UPDATE main.streams SET version = NEW.version, hash = NEW.hash, time = NEW.time
-    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;
-    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
-    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
-    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
 END;
 
 -- An INSERT into `going` says that what holds a run up has changed: its gates, its sleeps, its owner.
@@ -77,26 +36,26 @@ END;
 
 -- Runs
 
-CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCreated' BEGIN
+CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCreated' BEGIN
     INSERT INTO main.runs VALUES (
         NEW.stream, NEW.payload ->> '$.code.name', 'pending', '', '', '', '', 0, 0,
         coalesce(NEW.payload ->> '$.parent', ''), NEW.time, 0
     );
 END;
 
-CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunClaimed' BEGIN
+CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunClaimed' BEGIN
     UPDATE main.runs SET
         owner = NEW.payload ->> '$.owner', reason = '', cause = '', attention_step = '', status = 'running'
     WHERE stream = NEW.stream;
     INSERT INTO going VALUES (NEW.stream);
 END;
 
-CREATE TEMP TRIGGER project_run_paused INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunPaused' BEGIN
+CREATE TEMP TRIGGER project_run_paused INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunPaused' BEGIN
     UPDATE main.runs SET status = 'paused', owner = '', reason = coalesce(NEW.payload ->> '$.reason', '')
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReleased' BEGIN
+CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunReleased' BEGIN
     UPDATE main.runs SET
         owner = '',
         status = CASE coalesce(NEW.payload ->> '$.waits', '')
@@ -106,11 +65,11 @@ CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected WHEN NEW
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunReopened' BEGIN
+CREATE TEMP TRIGGER project_run_reopened INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunReopened' BEGIN
     UPDATE main.runs SET status = 'running', ended_at = 0 WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_needs_attention INSTEAD OF INSERT ON projected
+CREATE TEMP TRIGGER project_run_needs_attention INSTEAD OF INSERT ON projected_runs
 WHEN NEW.type = 'RunNeedsAttention' BEGIN
     UPDATE main.runs SET
         status = 'needs_attention', cause = NEW.payload ->> '$.cause',
@@ -118,28 +77,28 @@ WHEN NEW.type = 'RunNeedsAttention' BEGIN
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCompleted' BEGIN
+CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCompleted' BEGIN
     UPDATE main.runs SET status = 'completed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunFailed' BEGIN
+CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunFailed' BEGIN
     UPDATE main.runs SET status = 'failed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunCancelled' BEGIN
+CREATE TEMP TRIGGER project_run_cancelled INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCancelled' BEGIN
     UPDATE main.runs SET
         status = 'cancelled', owner = '', reason = coalesce(NEW.payload ->> '$.reason', ''), ended_at = NEW.time
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_forked INSTEAD OF INSERT ON projected WHEN NEW.type = 'RunForked' BEGIN
+CREATE TEMP TRIGGER project_run_forked INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunForked' BEGIN
     UPDATE main.runs SET status = 'paused', reason = 'forked from ' || (NEW.payload ->> '$.origin')
     WHERE stream = NEW.stream;
 END;
 
 -- Generations: the one that is left is kept as it is, and a new one opened, or another one taken up.
 
-CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type = 'Rewound' BEGIN
+CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'Rewound' BEGIN
     INSERT OR REPLACE INTO main.generations
     SELECT stream, generation, status, reason, cause, attention_step, ended_at FROM main.runs WHERE stream = NEW.stream;
     INSERT INTO main.step_rows
@@ -157,7 +116,7 @@ CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected WHEN NEW.type
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_generation_restored INSTEAD OF INSERT ON projected
+CREATE TEMP TRIGGER project_generation_restored INSTEAD OF INSERT ON projected_runs
 WHEN NEW.type = 'GenerationRestored' BEGIN
     INSERT OR REPLACE INTO main.generations
     SELECT stream, generation, status, reason, cause, attention_step, ended_at FROM main.runs WHERE stream = NEW.stream;
@@ -172,7 +131,7 @@ END;
 
 -- Operations
 
-CREATE TEMP TRIGGER project_operation_begun INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationBegun' BEGIN
+CREATE TEMP TRIGGER project_operation_begun INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'OperationBegun' BEGIN
     INSERT INTO main.operations VALUES (
         NEW.stream, NEW.payload ->> '$.kind', NEW.payload ->> '$.run', coalesce(NEW.payload ->> '$.by', ''),
         coalesce(NEW.payload ->> '$.to', ''), coalesce(NEW.payload ->> '$.undoes', ''), -1, -1, 'begun',
@@ -180,23 +139,23 @@ CREATE TEMP TRIGGER project_operation_begun INSTEAD OF INSERT ON projected WHEN 
     );
 END;
 
-CREATE TEMP TRIGGER project_state_applied INSTEAD OF INSERT ON projected WHEN NEW.type = 'StateApplied' BEGIN
+CREATE TEMP TRIGGER project_state_applied INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StateApplied' BEGIN
     UPDATE main.operations SET
         left_generation = NEW.payload ->> '$.left', opened_generation = NEW.payload ->> '$.opened'
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_operation_done INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationDone' BEGIN
+CREATE TEMP TRIGGER project_operation_done INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'OperationDone' BEGIN
     UPDATE main.operations SET status = 'done' WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_operation_dropped INSTEAD OF INSERT ON projected WHEN NEW.type = 'OperationDropped' BEGIN
+CREATE TEMP TRIGGER project_operation_dropped INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'OperationDropped' BEGIN
     UPDATE main.operations SET status = 'dropped' WHERE stream = NEW.stream;
 END;
 
 -- Steps
 
-CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepStarted' BEGIN
+CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepStarted' BEGIN
     INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
         NEW.payload ->> '$.name', coalesce(NEW.payload ->> '$.kind', 'step'),
@@ -209,13 +168,13 @@ CREATE TEMP TRIGGER project_step_started INSTEAD OF INSERT ON projected WHEN NEW
         ended_at = 0, due_at = 0, version = excluded.version;
 END;
 
-CREATE TEMP TRIGGER project_step_completed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepCompleted' BEGIN
+CREATE TEMP TRIGGER project_step_completed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepCompleted' BEGIN
     UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
-CREATE TEMP TRIGGER project_step_attempt_failed INSTEAD OF INSERT ON projected
+CREATE TEMP TRIGGER project_step_attempt_failed INSTEAD OF INSERT ON projected_runs
 WHEN NEW.type = 'StepAttemptFailed' BEGIN
     UPDATE main.step_rows SET
         status = 'retrying', ended_at = NEW.time, due_at = NEW.payload ->> '$.retry_at', version = NEW.version
@@ -223,25 +182,25 @@ WHEN NEW.type = 'StepAttemptFailed' BEGIN
       AND key = NEW.payload ->> '$.key';
 END;
 
-CREATE TEMP TRIGGER project_step_failed INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepFailed' BEGIN
+CREATE TEMP TRIGGER project_step_failed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepFailed' BEGIN
     UPDATE main.step_rows SET status = 'failed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
-CREATE TEMP TRIGGER project_step_reopened INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepReopened' BEGIN
+CREATE TEMP TRIGGER project_step_reopened INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepReopened' BEGIN
     UPDATE main.step_rows SET status = 'reopened', version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
-CREATE TEMP TRIGGER project_step_in_doubt INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepInDoubt' BEGIN
+CREATE TEMP TRIGGER project_step_in_doubt INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepInDoubt' BEGIN
     UPDATE main.step_rows SET status = 'in_doubt', version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
 END;
 
-CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected WHEN NEW.type = 'StepSettled' BEGIN
+CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StepSettled' BEGIN
     UPDATE main.step_rows SET
         status = CASE NEW.payload ->> '$.outcome'
             WHEN 'done' THEN 'completed' WHEN 'fail' THEN 'failed' ELSE 'reopened' END,
@@ -255,7 +214,7 @@ CREATE TEMP TRIGGER project_step_settled INSTEAD OF INSERT ON projected WHEN NEW
                       WHERE run = NEW.stream AND generation = runs.generation AND status = 'in_doubt');
 END;
 
-CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepStarted' BEGIN
+CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'SleepStarted' BEGIN
     INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key', 'sleep', 'sleep',
         'idempotent', 'sleeping', 1, NEW.time, 0, NEW.payload ->> '$.until', '', NEW.version
@@ -264,7 +223,7 @@ CREATE TEMP TRIGGER project_sleep_started INSTEAD OF INSERT ON projected WHEN NE
     INSERT INTO going VALUES (NEW.stream);
 END;
 
-CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected WHEN NEW.type = 'SleepEnded' BEGIN
+CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'SleepEnded' BEGIN
     UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
@@ -272,7 +231,7 @@ CREATE TEMP TRIGGER project_sleep_ended INSTEAD OF INSERT ON projected WHEN NEW.
     INSERT INTO going VALUES (NEW.stream);
 END;
 
-CREATE TEMP TRIGGER project_gate_opened INSTEAD OF INSERT ON projected WHEN NEW.type = 'GateOpened' BEGIN
+CREATE TEMP TRIGGER project_gate_opened INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'GateOpened' BEGIN
     INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
         NEW.payload ->> '$.name', NEW.payload ->> '$.kind', 'idempotent', 'waiting', 1, NEW.time, 0,
@@ -282,7 +241,7 @@ CREATE TEMP TRIGGER project_gate_opened INSTEAD OF INSERT ON projected WHEN NEW.
     INSERT INTO going VALUES (NEW.stream);
 END;
 
-CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW.type = 'GateDecided' BEGIN
+CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'GateDecided' BEGIN
     UPDATE main.step_rows SET status = 'completed', ended_at = NEW.time, due_at = 0, version = NEW.version
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
@@ -292,7 +251,7 @@ CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected WHEN NEW
     WHERE stream = NEW.stream AND owner = '' AND status IN ('pending', 'running', 'waiting', 'sleeping');
 END;
 
-CREATE TEMP TRIGGER project_wait_abandoned INSTEAD OF INSERT ON projected WHEN NEW.type = 'WaitAbandoned' BEGIN
+CREATE TEMP TRIGGER project_wait_abandoned INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'WaitAbandoned' BEGIN
     UPDATE main.runs SET sleepers = sleepers - 1
     WHERE stream = NEW.stream AND EXISTS (
         SELECT 1 FROM main.step_rows
@@ -305,7 +264,7 @@ CREATE TEMP TRIGGER project_wait_abandoned INSTEAD OF INSERT ON projected WHEN N
     INSERT INTO going VALUES (NEW.stream);
 END;
 
-CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected WHEN NEW.type = 'CheckpointTaken' BEGIN
+CREATE TEMP TRIGGER project_checkpoint INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'CheckpointTaken' BEGIN
     INSERT INTO main.step_rows VALUES (
         NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.payload ->> '$.key',
         NEW.payload ->> '$.name', 'checkpoint', 'idempotent', 'completed', 1, NEW.time, NEW.time, 0, '',

@@ -1,0 +1,50 @@
+-- How events are written to the log. Temporary, so that the triggers are always those of the code that writes.
+--
+-- An INSERT into `appended` is one event written to the log and seen by the projections: each group of them
+-- (`runs.sql`, see `projections.py`) has a trigger of its own on this view. The last event of a submission
+-- carries `base` (the version before it) and `epoch`: the head is compared and swapped there, and a stale one
+-- aborts the whole statement. `fence` is the epoch from there on, if it changes. A StreamCreated carries in
+-- `begins` the id of the stream that begins.
+
+CREATE TEMP VIEW appended AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
+       0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
+
+CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended WHEN NEW.type <> 'StreamArchived' BEGIN
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+END;
+
+-- Each group of projections sees this event too, and removes the rows of the stream.
+-- The record first: the newest row of the log is never deleted, so that no position is used again.
+CREATE TEMP TRIGGER archive_stream INSTEAD OF INSERT ON appended WHEN NEW.type = 'StreamArchived' BEGIN
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+    DELETE FROM main.events WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    UPDATE main.streams SET kind = 'archived' WHERE name = NEW.payload ->> '$.stream';
+END;
+
+CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
+    UPDATE main.streams SET
+        version = NEW.version, hash = NEW.hash, time = NEW.time, epoch = coalesce(NEW.fence, epoch)
+    WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
+    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
+END;
+
+CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
+    INSERT INTO main.streams (id, name, kind, version, hash, epoch, time)
+    VALUES (NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0);
+END;
+
+-- The hot path: an event that no projection of any group looks at, such as `StepRan`. One trigger instead of
+-- twenty.
+CREATE TEMP VIEW logged AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced, 0 AS epoch;
+
+CREATE TEMP TRIGGER log_event INSTEAD OF INSERT ON logged BEGIN
+    UPDATE main.streams SET version = NEW.version, hash = NEW.hash, time = NEW.time
+    WHERE id = NEW.stream AND version = NEW.version - 1 AND epoch = NEW.epoch;
+    SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+END;
