@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from holdfast.engine.execution.notices import note_recorded
 
 from holdfast import StoreError, gather, parallel, step
+from holdfast.engine.execution.notices import note_recorded
 from holdfast.testing import FakeClock
 
 
