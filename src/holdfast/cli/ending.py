@@ -77,7 +77,7 @@ def _took(detail: Detail) -> str:
 
 
 def _show_gates(detail: Detail) -> None:
-    """What the open approvals show."""
+    """Print the content of the open approvals."""
     gates = [gate for gate in detail.open_gates() if gate.kind == "approval"]
     for gate in gates[:_GATES]:
         if len(gates) > 1:

@@ -65,7 +65,7 @@ class Parameters:
         return found
 
     def _misfit(self, hint: Any, text: str, found: Any, more: Sequence[str]) -> str:
-        """What is wrong with the value, and what to write instead."""
+        """Name the fault of the value, and the text to write instead."""
         named = text.partition("=")[0]
         if "=" in text and named.isidentifier() and (named in self._known or self._keywords):
             return f"{text!r} is text; an argument by name is `--arg {shlex.quote(text)}`"
@@ -131,7 +131,7 @@ def _named(annotation: Any) -> str:
 
 
 def _kind(found: Any) -> str:
-    """What a JSON value is, in words."""
+    """The kind of a JSON value, in words."""
     kinds = {str: "text", bool: "a boolean", int: "an integer", float: "a decimal number", list: "a list"}
     return "null" if found is None else kinds.get(type(found), "an object")
 

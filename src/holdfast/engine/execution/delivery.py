@@ -156,8 +156,8 @@ class Delivery:
         self.progress += 1
 
     def take_first(self, key: str) -> bool:
-        """The same for the outcome that is expected next, which nobody waits for; False if it is not that.
-        A replay of steps one after the other takes only this way: it saves 1 of 18 µs per step."""
+        """The same for the outcome that is expected next, if no task or thread waits for it; False otherwise.
+        A sequential replay uses only this method: it saves 1 of 18 µs per step."""
         expected = self._expected
         if self._loose_left or not expected or expected[0] != key:
             return False

@@ -147,8 +147,8 @@ class Execution:
         """The one whose body, and all before it, had ended when the files were last looked at; None if some
         had not."""
         self.looking = threading.Lock()
-        """Held from a look at the files until it is recorded: what other steps of the run look at and record
-        in between would count as somebody else's change."""
+        """Held from a look at the files until it is recorded. Otherwise a concurrent step of this run would
+        record the change as an edit by another program."""
         self.introduced = False
         """Whether the follower has told it what was written before it was live."""
         self.over = False

@@ -184,9 +184,9 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
 
 @contextmanager
 def at_checkpoint(run: Execution, append: Callable[[Seen], Append]) -> Iterator[Append]:
-    """What `append` makes of the files, of which nothing is there if there is no root. The snapshot is held
-    until that is written. Files that cannot be saved stop the run: it would go on without the way back that
-    it asked for."""
+    """The append that `append` makes from a look at the files; without a root, from an empty `Seen`. The
+    snapshot is held until the append is written. If the files cannot be saved, the run stops: it would
+    continue without the checkpoint that it asked for."""
     if run.engine.files.root is None and not run.state.files:
         yield append(Seen())
         return

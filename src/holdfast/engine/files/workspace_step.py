@@ -321,7 +321,7 @@ class Guard:
 
     def _bring_back(self, done: str) -> None:
         """The changes that made `done` of the copy, into the root, as one. Raises `WorkspaceConflict` if
-        somebody changed one of these paths meanwhile; then nothing is brought."""
+        one of these paths was changed meanwhile; then nothing is brought."""
         from holdfast.workspace.restoring.restore_plan import Why
 
         plan = self._workspace.plan(done, self._before)
