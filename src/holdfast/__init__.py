@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.perform import NOT_DONE
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
-    from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, StepInfo
+    from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
@@ -63,6 +63,11 @@ if TYPE_CHECKING:
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
+    from holdfast.views.gate import Gate
+    from holdfast.views.records import LogLine, RunInfo, StepInfo
+    from holdfast.views.run_detail import RunDetail
+    from holdfast.views.step_detail import StepDetail
+    from holdfast.ways import Way
 
 _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
@@ -73,7 +78,7 @@ _HOMES = {
     "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched"),
     "holdfast.engine.execution.perform": ("NOT_DONE",),
     "holdfast.engine.execution.step_options": ("Retry",),
-    "holdfast.engine.outside.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
+    "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.sleep": ("sleep",),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
@@ -115,6 +120,11 @@ _HOMES = {
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
+    "holdfast.views.gate": ("Gate",),
+    "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
+    "holdfast.views.run_detail": ("RunDetail",),
+    "holdfast.views.step_detail": ("StepDetail",),
+    "holdfast.ways": ("Way",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -131,6 +141,7 @@ __all__ = [
     "FileDiff",
     "FilesBack",
     "Fork",
+    "Gate",
     "GateError",
     "Holdfast",
     "HoldfastError",
@@ -146,6 +157,7 @@ __all__ = [
     "Run",
     "RunArchived",
     "RunCancelled",
+    "RunDetail",
     "RunExists",
     "RunHeld",
     "RunInfo",
@@ -154,12 +166,14 @@ __all__ = [
     "RunPaused",
     "RunWaiting",
     "Secret",
+    "StepDetail",
     "StepError",
     "StepInfo",
     "StepTimeout",
     "StoreError",
     "StoreVanished",
     "Undo",
+    "Way",
     "WorkspaceConflict",
     "WorkspaceError",
     "__version__",

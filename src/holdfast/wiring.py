@@ -34,6 +34,16 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite.restore import Restored
 
 
+def user() -> str:
+    """Who uses this process: the default for who does something to a run."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return str(os.getuid())
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where this process works: the project's root, the store's directory, the settings."""
 
@@ -327,6 +337,7 @@ def open_engine(
     clock: Clock | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
+    on_scan: Callable[[int, int], None] | None = None,
     to_look: bool = False,
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
@@ -346,6 +357,7 @@ def open_engine(
         capture_output=settings.capture_output,
     )
     files = open_files(place)
+    files.on_progress = on_scan
     engine = Engine(
         store,
         place.home,

@@ -9,33 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from holdfast import wiring
 from holdfast.cli import app
 from holdfast.cli.terminal import err, hear_warnings
-from holdfast.engine.outside.reading import Reading
-from holdfast.errors import NotFound, RunNotFound
+from holdfast.handle import Holdfast
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.files.workspaces import Files
-    from holdfast.engine.outside.records import LogEvent, RunInfo
-    from holdfast.store.sqlite import SqliteStore
-
-
-class Opened(msgspec.Struct, frozen=True):
-    place: wiring.Place
-    store: SqliteStore
-    reading: Reading
-
-    def run(self, text: str) -> RunInfo:
-        """The run that `text` is the id of, or the only possible beginning of it."""
-        run = self.reading.run(self.reading.find(text))
-        if run is None:
-            raise RunNotFound(text)
-        return run
+    from holdfast import LogEvent
+    from holdfast.views.run_detail import RunDetail
 
 
 def find_place(*, create: bool = False, home: Path | None = None) -> wiring.Place:
@@ -53,36 +36,48 @@ def _names_run() -> bool:
     return any(given.get(name) for name in ("run", "operation", "parent"))
 
 
-@contextmanager
-def open_to_read(place: wiring.Place | None = None) -> Iterator[Opened]:
-    """An existing store, to be read. Imports no engine."""
-    place = place or find_place()
-    store = wiring.open_store(place)
-    try:
-        yield Opened(place, store, Reading(store, place.home, lambda: wiring.open_redactor(place)))
-    finally:
-        store.close()
+def detail(hf: Holdfast, text: str) -> RunDetail:
+    """The run that `text` is the id of, or the only possible beginning of it."""
+    return hf.get(hf.find(text))
 
 
 @contextmanager
-def open_files() -> Iterator[Files]:
-    """The workspace, to be looked at. Where there is no store yet none is made: what a snapshot needs to keep
-    goes to a directory that is removed."""
+def open_to_read(place: wiring.Place | None = None) -> Iterator[Holdfast]:
+    """An existing store, to be read. Imports no engine, unless files are looked at."""
+    with _scan_shown() as on_scan, Holdfast.at(place or find_place(), read_only=True, on_scan=on_scan) as hf:
+        yield hf
+
+
+@contextmanager
+def open_to_execute(
+    place: wiring.Place | None = None,
+    *,
+    create: bool = False,
+    home: Path | None = None,
+    on_event: Callable[[LogEvent], None] | None = None,
+    on_output: Callable[[str, str, str, str], None] | None = None,
+) -> Iterator[Holdfast]:
+    """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
+    stopped and released. On a terminal it draws the progress of a scan of the files, unless `on_event` draws
+    there."""
+    gc.enable()
+    hear_warnings()
+    place = place or find_place(create=create, home=home)
     with ExitStack() as stack:
-        hear_warnings()
-        try:
-            place = find_place()
-        except NotFound:
-            from tempfile import TemporaryDirectory
+        on_scan = None
+        if on_event is None:
+            on_scan = stack.enter_context(_scan_shown())
+            on_event = clear_scan if on_scan is not None else None
+        yield stack.enter_context(Holdfast.at(place, on_event=on_event, on_output=on_output, on_scan=on_scan))
 
-            scratch = stack.enter_context(TemporaryDirectory(prefix="holdfast-"))
-            place = wiring.find_place({"home": scratch})
-        files = wiring.open_files(place)
-        stack.callback(files.close)
-        if err.is_live:
-            stack.callback(clear_progress)
-            files.on_progress = show_scan
-        yield files
+
+@contextmanager
+def _scan_shown() -> Iterator[Callable[[int, int], None] | None]:
+    """Draw the progress of a scan of the files, on a terminal; it is cleared at the end."""
+    try:
+        yield show_scan if err.is_live else None
+    finally:
+        clear_progress()
 
 
 def show_scan(entries: int, size: int) -> None:
@@ -96,53 +91,6 @@ def clear_scan(event: LogEvent) -> None:
 
 
 def clear_progress() -> None:
-    """Nothing is drawn any more: what comes next begins at the left."""
+    """Clear what is drawn: the next line begins at the left."""
     if err.is_live:
         err.draw()
-
-
-@contextmanager
-def open_to_execute(
-    place: wiring.Place | None = None,
-    *,
-    create: bool = False,
-    home: Path | None = None,
-    on_event: Callable[[LogEvent], None] | None = None,
-    on_output: Callable[[str, str, str, str], None] | None = None,
-    to_look: bool = False,
-) -> Iterator[tuple[Opened, Engine]]:
-    """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
-    stopped and released. With `to_look` no operation that was cut off is finished, and no backup is made."""
-    gc.enable()
-    hear_warnings()
-    place = place or find_place(create=create, home=home)
-    store = wiring.open_store(place)
-    try:
-        engine = open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
-        try:
-            yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
-        finally:
-            engine.close()
-            if engine.files.on_progress is not None:
-                clear_progress()
-    finally:
-        store.close()
-
-
-def open_engine(
-    place: wiring.Place,
-    store: SqliteStore,
-    *,
-    on_event: Callable[[LogEvent], None] | None = None,
-    on_output: Callable[[str, str, str, str], None] | None = None,
-    to_look: bool = False,
-) -> Engine:
-    """An engine on the store. On a terminal it draws how far it is with looking at the files, unless
-    `on_event` draws there."""
-    draws = on_event is None and err.is_live
-    engine = wiring.open_engine(
-        place, store, on_event=clear_scan if draws else on_event, on_output=on_output, to_look=to_look
-    )
-    if draws:
-        engine.files.on_progress = show_scan
-    return engine

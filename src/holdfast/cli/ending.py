@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.detail import Detail
 from holdfast.cli.gates import heading, shown_lines
 from holdfast.cli.moments import ago, between, duration, stamp
 from holdfast.cli.stopping import INTERRUPTED
@@ -19,9 +18,11 @@ from holdfast.errors import (
     RunWaiting,
     StoreError,
 )
+from holdfast.ways import quoted
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
+    from holdfast.handle import Holdfast
+    from holdfast.views.run_detail import RunDetail
 
 _PARKED = ("waiting", "sleeping", "paused")
 _IDLE_S = 1.0  # so long a run must have been left alone for that to be said
@@ -31,7 +32,7 @@ _CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "wa
 
 
 def tell(
-    opened: Opened,
+    hf: Holdfast,
     run_id: str,
     error: BaseException | None,
     *,
@@ -43,15 +44,13 @@ def tell(
     `interrupted` that a signal did. `asked` says that the person has seen what the gates show."""
     if isinstance(error, StoreError):
         raise error
-    detail = Detail(opened, run_id)
-    status = detail.info.status
+    detail = hf.get(run_id)
+    status = detail.status
     if as_json:
-        from holdfast.cli.showing import fields
-
-        out.json(fields(detail))
+        out.json(detail.to_json())
     if status == "completed":
         say([("completed", "green"), f" {run_id} in {_took(detail)}"])
-        if not as_json and not detail.state.code.argv:
+        if not as_json and not detail.is_command:
             print_result(detail)
         return 0
     if status in _PARKED:  # as it was asked to: that is no error
@@ -65,18 +64,17 @@ def tell(
     return exit_code(status, error, interrupted=interrupted)
 
 
-def _took(detail: Detail) -> str:
+def _took(detail: RunDetail) -> str:
     """How long the run took; if it was not executed all the time, for how long it was."""
-    info = detail.info
-    took = between(info.created_at, info.completed_at)
-    if info.completed_at is None:
+    took = between(detail.created_at, detail.ended_at)
+    if detail.ended_at is None:
         return took
     executed = detail.executed_s()
-    idle = (info.completed_at - info.created_at).total_seconds() - executed
+    idle = (detail.ended_at - detail.created_at).total_seconds() - executed
     return took if idle < _IDLE_S else f"{took}, executed for {duration(executed)}"
 
 
-def _show_gates(detail: Detail) -> None:
+def _show_gates(detail: RunDetail) -> None:
     """Print the content of the open approvals."""
     gates = [gate for gate in detail.open_gates() if gate.kind == "approval"]
     for gate in gates[:_GATES]:
@@ -87,30 +85,28 @@ def _show_gates(detail: Detail) -> None:
             say(["    ", *([line] if isinstance(line, str) else line)])
 
 
-def tell_again(opened: Opened, run_id: str, *, as_json: bool) -> int:
+def tell_again(hf: Holdfast, run_id: str, *, as_json: bool) -> int:
     """Report a run that had ended before it was asked for: nothing was executed."""
-    detail = Detail(opened, run_id)
-    if detail.info.status != "completed":
-        return tell(opened, run_id, None, as_json=as_json)
+    detail = hf.get(run_id)
+    if detail.status != "completed":
+        return tell(hf, run_id, None, as_json=as_json)
     say(f"{done(detail)}, nothing is executed again")
     if as_json:
-        from holdfast.cli.showing import fields
-
-        out.json(fields(detail))
-    elif not detail.state.code.argv:
+        out.json(detail.to_json())
+    elif not detail.is_command:
         print_result(detail)
     return 0
 
 
-def done(detail: Detail) -> str:
+def done(detail: RunDetail) -> str:
     """That a run completed, and when."""
-    when = ago(detail.info.completed_at or detail.info.updated_at)
-    return f"run {detail.info.id} is done: it completed {when}"
+    when = ago(detail.ended_at or detail.updated_at)
+    return f"run {detail.id} is done: it completed {when}"
 
 
-def print_result(detail: Detail) -> None:
+def print_result(detail: RunDetail) -> None:
     """Programs get JSON, always; people get what there is to read, and nothing for None."""
-    result = detail.result()
+    result = detail.result
     if not out.is_terminal:
         out.line(json_text(result))
     elif result is not None:
@@ -128,9 +124,9 @@ def exit_code(status: str, error: BaseException | None = None, *, interrupted: b
     return error.exit_code if isinstance(error, HoldfastError) else INTERRUPTED
 
 
-def _name_ways(detail: Detail) -> None:
+def _name_ways(detail: RunDetail) -> None:
     """The commands that move the run on, each on a line to be copied."""
-    ways = [(typed(command), what) for command, what in detail.ways_on()]
+    ways = [(typed(way.shell()), way.effect) for way in detail.ways()]
     widest = max(cells(command) for command, _ in ways)
     for command, what in ways:
         if widest + 4 + cells(what) <= err.width:
@@ -140,17 +136,17 @@ def _name_ways(detail: Detail) -> None:
             say([(f"    {what}", "dim")])
 
 
-def sentence(detail: Detail, error: BaseException | None) -> str:
+def sentence(detail: RunDetail, error: BaseException | None) -> str:
     """How a run that has not completed stands, and what to do next."""
-    run_id, status = detail.info.id, detail.info.status
-    if status == "failed" and detail.state.error is not None:
-        ways = "; ".join(f"`{command}` {what}" for command, what in detail.ways_on())
-        return f"run {run_id} failed: {clean(detail.sentence(detail.state.error))}; {ways}"
+    run_id, status = detail.id, detail.status
+    if status == "failed" and detail.error is not None:
+        ways = "; ".join(f"{quoted(way)} {way.effect}" for way in detail.ways())
+        return f"run {run_id} failed: {clean(detail.error.sentence)}; {ways}"
     if status == "waiting":
         wants = " and for ".join(clean(gate.wants) for gate in detail.open_gates())
         return f"run {run_id} waits for {wants or 'a child run'}"
     if status == "sleeping" and (error is None or isinstance(error, RunWaiting)):
-        dues = [step.due for step in detail.steps if step.status == "sleeping" and step.due]
+        dues = [step.due_at for step in detail.steps if step.status == "sleeping" and step.due_at]
         until = f" until {stamp(min(dues))}" if dues else ""
         return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` goes on then"
     if isinstance(error, HoldfastError):
@@ -160,9 +156,9 @@ def sentence(detail: Detail, error: BaseException | None) -> str:
     return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` goes on"
 
 
-def _by_status(detail: Detail) -> HoldfastError:
+def _by_status(detail: RunDetail) -> HoldfastError:
     """What whoever executed the run was told."""
-    run_id, status, reason = detail.info.id, detail.info.status, detail.info.reason
+    run_id, status, reason = detail.id, detail.status, detail.reason
     if status == "paused":
         return RunPaused(run_id, reason)
     if status == "cancelled":

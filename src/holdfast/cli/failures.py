@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holdfast.cli.rows import INDENT, row, rows
 from holdfast.cli.terminal import Line, clean, fit, out, split
+
+if TYPE_CHECKING:
+    from holdfast.views.records import RunError
 
 _FRAME = re.compile(r'[\s|+]*File "([^"]+)"')
 _PACKAGE = str(Path(__file__).parent.parent)
@@ -19,14 +22,14 @@ _MEMBERS = 5  # so many errors of a group
 _TRACEBACK_LINES = 40
 
 
-def error_rows(sentence: str, error: dict[str, Any], *, whole: bool) -> Iterator[Line]:
-    """`error` is the error as `show --json` gives it; unless `whole`, long ones are cut."""
-    yield from rows("error", clean(sentence), "red")
+def error_rows(error: RunError, *, whole: bool) -> Iterator[Line]:
+    """Unless `whole`, long ones are cut."""
+    yield from rows("error", clean(error.sentence), "red")
     most = None if whole else _MEMBERS
-    for member in error["members"][:most]:
+    for member in error.members[:most]:
         yield from rows("", clean(member), "red")
-    yield from _cut("errors", len(error["members"]), most)
-    lines = list(_without_bare_headers(_own_frames(error["traceback"])))
+    yield from _cut("errors", len(error.members), most)
+    lines = list(_without_bare_headers(_own_frames(error.traceback)))
     most = None if whole else _TRACEBACK_LINES
     room = max(out.width - INDENT, 20)  # a line that wraps is no longer where it belongs
     for text in lines[:most]:

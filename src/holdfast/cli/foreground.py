@@ -17,10 +17,9 @@ from holdfast.cli.terminal import say
 if TYPE_CHECKING:
     from typing import Self
 
-    from holdfast.cli.access import Opened
+    from holdfast import Run
     from holdfast.cli.progress import Progress
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.runs.run import Run
+    from holdfast.handle import Holdfast
 
 _ENDED = 0
 _RELEASED = 255  # no signal has this number
@@ -73,10 +72,10 @@ class Foreground:
         """A run was released, from any thread: it may be parked."""
         os.write(self._writer, bytes((_RELEASED,)))
 
-    def follow(self, engine: Engine, run: Run[Any], keeper: Gatekeeper | None = None) -> Outcome:
+    def follow(self, hf: Holdfast, run: Run[Any], keeper: Gatekeeper | None = None) -> Outcome:
         """Wait until the run has ended or stopped here."""
         self._run_id = run.id
-        return self.wait(run.quiet_result, engine.stop, keeper)
+        return self.wait(run.quiet_result, hf.stop, keeper)
 
     def wait(
         self, work: Callable[[], Any], stop: Callable[[str], object], keeper: Gatekeeper | None = None
@@ -122,8 +121,7 @@ class Foreground:
 
 
 def execute(
-    opened: Opened,
-    engine: Engine,
+    hf: Holdfast,
     progress: Progress,
     start: Callable[[], Run[Any]],
     describe: Callable[[str], tuple[str, list[Any] | None]],
@@ -137,12 +135,12 @@ def execute(
         run = start()
         progress.begin(run.id, *describe(run.id))
         outcome = Outcome()
-        keeper = Gatekeeper(opened, engine, progress, run.id)
+        keeper = Gatekeeper(hf, progress, run.id)
         try:
-            outcome = foreground.follow(engine, run, keeper)
+            outcome = foreground.follow(hf, run, keeper)
         finally:
             keeper.close()
             progress.close(stopped=outcome.error is not None)
     return tell(
-        opened, run.id, outcome.error, interrupted=foreground.signalled, asked=keeper.asks, as_json=as_json
+        hf, run.id, outcome.error, interrupted=foreground.signalled, asked=keeper.asks, as_json=as_json
     )

@@ -11,17 +11,14 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.cli.detail import Detail
-from holdfast.cli.gates import GateView
 from holdfast.cli.question import Question
 from holdfast.cli.terminal import clean, complain, err, say
-from holdfast.engine.outside import steering
 from holdfast.errors import GateError
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
     from holdfast.cli.progress import Progress
-    from holdfast.engine.engine import Engine
+    from holdfast.handle import Holdfast
+    from holdfast.views.gate import Gate
 
 _LOOK_EVERY_S = 0.1
 
@@ -29,9 +26,8 @@ _LOOK_EVERY_S = 0.1
 class Gatekeeper:
     """One for each run in the foreground; only its main thread uses it."""
 
-    def __init__(self, opened: Opened, engine: Engine, progress: Progress, run_id: str) -> None:
-        self._opened = opened
-        self._engine = engine
+    def __init__(self, hf: Holdfast, progress: Progress, run_id: str) -> None:
+        self._hf = hf
         self._progress = progress
         self._run_id = run_id
         self.asks = _at_a_terminal()
@@ -48,21 +44,21 @@ class Gatekeeper:
                 break
             if ready:
                 self._hear(os.read(sys.stdin.fileno(), 4096), pipe)
-            elif (pulse := self._opened.store.pulse()) != self._pulse:
+            elif (pulse := self._hf.pulse()) != self._pulse:
                 self._pulse = pulse
                 self.look()
         return os.read(pipe, 64)
 
     def look(self) -> None:
         """The run was released, or something was written: ask what is open now, or stop asking."""
-        row = self._opened.store.run(self._run_id)
-        self.is_parked = row is not None and row.status in ("waiting", "sleeping") and not row.owner
+        run = self._hf.get(self._run_id)
+        self.is_parked = run.status in ("waiting", "sleeping") and not run.owner
         gates = []
-        if row is not None and row.status == "waiting" and self.is_parked:
+        if run.status == "waiting" and self.is_parked:
             if not self.asks:
                 self._leave()
                 return
-            gates = Detail(self._opened, self._run_id).open_gates()
+            gates = run.open_gates()
         self._ask(gates)
 
     def close(self) -> None:
@@ -72,15 +68,15 @@ class Gatekeeper:
             self._question = None
 
     def _leave(self) -> None:
-        self._engine.stop("it waits")
+        self._hf.stop("it waits")
 
     # The question
 
-    def _ask(self, gates: list[GateView]) -> None:
+    def _ask(self, gates: list[Gate]) -> None:
         for gate in gates:
             if gate.kind == "signal" and (gate.run_id, gate.key) not in self._told:
                 self._told.add((gate.run_id, gate.key))
-                command = next(gate.ways())[0]
+                command = gate.ways()[0].shell()
                 say(f"waits for {clean(gate.wants)}: `{command}` from another terminal; Ctrl-C leaves it")
         asked = self._question.gate if self._question is not None else None
         approvals = [gate for gate in gates if gate.kind == "approval"]
@@ -96,12 +92,12 @@ class Gatekeeper:
             self._question = None
             self._progress.go_on()
 
-    def _tell_decided(self, asked: GateView) -> None:
+    def _tell_decided(self, asked: Gate) -> None:
         """The question is left as it stands; if somebody else was faster, it is said who."""
         err.offer("\n")
-        for gate in Detail(self._opened, asked.run_id).gates():
+        for gate in self._hf.get(asked.run_id).gates:
             if gate.key == asked.key and not gate.is_open:
-                say([(clean(gate.decision()), "bold"), " meanwhile"])
+                say([(clean(gate.decision), "bold"), " meanwhile"])
 
     def _hear(self, data: bytes, pipe: int) -> None:
         assert self._question is not None
@@ -113,9 +109,8 @@ class Gatekeeper:
             gate, comment = self._question.gate, self._question.comment
             self._question = None
             try:
-                steering.decide_gate(
-                    self._engine, gate.run_id, answer, gate.key, gate.digest, steering.user(), comment
-                )
+                decide = self._hf.approve if answer == "approved" else self._hf.reject
+                decide(gate.run_id, gate.key, gate.digest, comment=comment)
             except GateError as error:
                 complain(str(error))
             self._progress.go_on()

@@ -14,9 +14,8 @@ from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.engine.outside.reading import Reading
-    from holdfast.engine.outside.records import RunInfo
+    from holdfast.handle import Holdfast
+    from holdfast.views.records import RunInfo
 
 STYLES = {
     "running": "cyan",
@@ -70,11 +69,11 @@ def list_command(
     if since is not None and until is not None and since >= until:
         raise BadInput("--since is not before --until, so no run can be between them")
     try:
-        with access.open_to_read() as opened:
+        with access.open_to_read() as hf:
             of = None if children else ""
             if parent is not None:
-                of = opened.run(parent).id
-            page = opened.reading.page(
+                of = hf.find(parent)
+            page = hf.page(
                 status=status,
                 resumable=resumable,
                 workflow=workflow,
@@ -83,12 +82,12 @@ def list_command(
                 until=until,
                 limit=None if everything else limit or None,
             )
-            _print(page.runs, opened.reading, as_json)
+            _print(page.runs, hf, as_json)
             if page.total > len(page.runs):
                 more = f"{page.total - len(page.runs):,} more"
                 say([(f"{more}, {page.total:,} in all; --all lists them, --limit N so many", "dim")])
             if not resumable and "interrupted" not in status:  # they are what was listed
-                point_out_interrupted(opened)
+                point_out_interrupted(hf)
     except NotFound as error:
         if parent is not None:
             raise
@@ -98,11 +97,11 @@ def list_command(
         say(f"no runs yet: {error}")
 
 
-def point_out_interrupted(opened: Opened, but: str = "") -> None:
+def point_out_interrupted(hf: Holdfast, but: str = "") -> None:
     """One line on stderr if there are runs that stopped without an end, unless the settings say otherwise."""
-    if not opened.place.resolved.settings.resume:
+    if not hf.settings.resume:
         return
-    page = opened.reading.page(status=("interrupted",), parent="", limit=_NAMED + 1)
+    page = hf.page(status=("interrupted",), parent="", limit=_NAMED + 1)
     runs = [run for run in page.runs if run.id != but]
     count = page.total - (len(page.runs) - len(runs))
     if runs:
@@ -112,24 +111,18 @@ def point_out_interrupted(opened: Opened, but: str = "") -> None:
         say([(f"{many}: {named}; `holdfast resume {one}` goes on", "yellow")])
 
 
-def print_runs(runs: Sequence[RunInfo], reading: Reading) -> None:
+def print_runs(runs: Sequence[RunInfo], hf: Holdfast) -> None:
     """Aligned columns: relative times, colours and what is waited for on a terminal, plain and whole in a
     pipe."""
-    lines = _for_people(runs, reading.wants(runs)) if out.is_terminal else _for_programs(runs)
+    lines = _for_people(runs, hf.waits(runs)) if out.is_terminal else _for_programs(runs)
     out.lines(lines)
 
 
-def shown_status(run: RunInfo) -> str:
-    return "interrupted" if run.interrupted else run.status
-
-
-def _print(runs: Sequence[RunInfo], reading: Reading, as_json: bool) -> None:
+def _print(runs: Sequence[RunInfo], hf: Holdfast, as_json: bool) -> None:
     if as_json:
-        from holdfast.cli.detail import run_fields
-
-        out.json([run_fields(run) for run in runs])
+        out.json([run.to_json() for run in runs])
     elif runs:
-        print_runs(runs, reading)
+        print_runs(runs, hf)
     else:
         say("no runs")
 
@@ -138,7 +131,7 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
     rows = [("ID", "STATUS", "CREATED", "UPDATED", "WORKFLOW")]
     for run in runs:
         times = moments.utc(run.created_at), moments.utc(run.updated_at)
-        rows.append((run.id, shown_status(run), *times, clean(run.title)))
+        rows.append((run.id, run.shown_status, *times, clean(run.title)))
     widths = [max(len(row[n]) for row in rows) for n in range(4)]
     return ["  ".join([*(row[n].ljust(widths[n]) for n in range(4)), row[4]]) for row in rows]
 
@@ -146,13 +139,13 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
 def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]:
     width = out.width
     ids = min(max(cells(run.id) for run in runs), max(width // 3, 12))
-    statuses = max(len(shown_status(run)) for run in runs)
+    statuses = max(len(run.shown_status) for run in runs)
     ages = [moments.ago(run.updated_at) for run in runs]
     age = max(map(len, ages))
     room = max(width - ids - statuses - age - 6, 8)
     lines: list[Line] = []
     for run, old in zip(runs, ages, strict=True):
-        status = shown_status(run)
+        status = run.shown_status
         pieces: list[Piece] = [
             (pad(fit(run.id, ids), ids), "bold"),
             "  ",

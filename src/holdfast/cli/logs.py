@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli import access
 from holdfast.cli.moments import stamp
 from holdfast.cli.terminal import clean, out, say
-from holdfast.errors import RunNotFound, StepNotFound
-from holdfast.kernel.identity import matches
-from holdfast.kernel.state import ENDED
+from holdfast.views.following import may_print
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.engine.outside.reading import Reading
-    from holdfast.engine.outside.records import LogLine, RunInfo
-
-_LOOK_EVERY_S = 0.05
+    from holdfast.handle import Holdfast
+    from holdfast.views.records import LogLine, RunInfo
 
 
 @click.command("logs")
@@ -49,70 +42,41 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
     A terminal obeys nothing in it but colours: other control sequences, and characters that would not be
     seen, show as signs. A pipe gets it as it is.
     """
-    with access.open_to_read() as opened:
-        info = opened.run(run)
-        if step is not None and not (follow and _goes_on(info)) and not _can_print(opened, info.id, step):
+    with access.open_to_read() as hf:
+        info = access.detail(hf, run)
+        if step is not None and not (follow and may_print(info)) and not _can_print(hf, info.id, step):
             say(
                 f"{step} of run {info.id} is neither a command nor a step, and only those print; "
-                f"`holdfast show {info.id} --step {shlex.quote(step)}` shows what it got and gave"
+                f"`holdfast show {info.id} --step {shlex.quote(step)}` shows its arguments and its result"
             )
             if not as_json:
                 return
         attempts = _Attempts()
         if follow:
-            for version, line in _follow(opened.reading, info.id, since_version):
-                if step is None or matches(line.step, step):
-                    _print_line(version, line, attempts, as_json)
+            for line in hf.follow_logs(info.id, step, since_version):
+                _print_line(line, attempts, as_json)
+            say(_end(hf.get(info.id)))
             return
-        lines = list(opened.reading.logs(info.id, step, since_version))
+        lines = hf.logs(info.id, step, since_version)
         if as_json:
-            out.json([_fields(version, line) for version, line in lines])
+            out.json([line.to_json() for line in lines])
             return
-        for version, line in lines:
-            _print_line(version, line, attempts, as_json)
+        for line in lines:
+            _print_line(line, attempts, as_json)
         if not lines:
             since = f" after version {since_version}" if since_version else ""
             what = f"{step} of run {info.id}" if step is not None else f"run {info.id}"
-            say(f"{what} printed nothing{since}{_switched_off(opened)}")
+            say(f"{what} printed nothing{since}{_switched_off(hf)}")
 
 
-def _switched_off(opened: Opened) -> str:
-    on = opened.place.resolved.settings.capture_output
+def _switched_off(hf: Holdfast) -> str:
+    on = hf.settings.capture_output
     return "" if on else "; what steps print is not kept: the setting `capture_output` is off"
 
 
-def _can_print(opened: Opened, run_id: str, step: str) -> bool:
+def _can_print(hf: Holdfast, run_id: str, step: str) -> bool:
     """Whether a step of this name is a command, or code. Raises NotFound with the nearest names."""
-    known = opened.reading.steps(run_id)
-    found = [one for one in known if matches(one.key, step)]
-    if not found:
-        from difflib import get_close_matches
-
-        from holdfast.cli.points import missing
-
-        nearest = get_close_matches(step, [one.key for one in known], n=3, cutoff=0.4)
-        raise missing(opened, StepNotFound(run_id, step, nearest), "step")
-    return any(one.kind in ("command", "step") for one in found)
-
-
-def _follow(reading: Reading, run_id: str, after: int) -> Iterator[tuple[int, LogLine]]:
-    """Output as it comes, until nobody adds to it any more; then a word on why."""
-    while True:
-        info = reading.run(run_id)  # before its output: what it printed at its end is still to be read
-        if info is None:
-            raise RunNotFound(run_id)
-        for version, line in reading.logs(run_id, after=after):
-            yield version, line
-            after = version
-        if not _goes_on(info):
-            say(_end(info))
-            return
-        time.sleep(_LOOK_EVERY_S)
-
-
-def _goes_on(info: RunInfo) -> bool:
-    """Whether the run may print more without anybody resuming it."""
-    return info.status not in (*ENDED, "needs_attention") and not info.interrupted
+    return any(one.kind in ("command", "step") for one in hf.steps(run_id, step))
 
 
 def _end(info: RunInfo) -> str:
@@ -142,23 +106,11 @@ class _Attempts:
         self._at_left = line.text.endswith("\n")
 
 
-def _print_line(version: int, line: LogLine, attempts: _Attempts, as_json: bool) -> None:
+def _print_line(line: LogLine, attempts: _Attempts, as_json: bool) -> None:
     if not as_json:
         attempts.mark(line)
         out.printed(line.text)
         return
     import msgspec
 
-    out.json_text(msgspec.json.encode(_fields(version, line)).decode() + "\n")
-
-
-def _fields(version: int, line: LogLine) -> dict[str, Any]:
-    """The stable fields of a piece of output in JSON."""
-    return {
-        "version": version,
-        "step": line.step,
-        "attempt": line.attempt,
-        "source": line.source,
-        "text": line.text,
-        "at": line.at.isoformat(),
-    }
+    out.json_text(msgspec.json.encode(line.to_json()).decode() + "\n")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.counts import counted
-from holdfast.cli.gates import decision_text
-from holdfast.cli.steps import StepView
 from holdfast.clock import microseconds
+from holdfast.views.gate import decision_text
+from holdfast.views.records import StepInfo
 
 if TYPE_CHECKING:
-    from holdfast.engine.outside.records import LogEvent
+    from holdfast import LogEvent
 
 _TAIL_CHARS = 2000
 
@@ -23,22 +23,22 @@ class Picture:
     """The steps of a run and of its child runs, and what they emit. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, dict[str, StepView]] = {}
+        self._runs: dict[str, dict[str, StepInfo]] = {}
         self.emitted: dict[str, Any] = {}
         """Name → its last value; of a stream of text, its end."""
 
-    def know(self, run_id: str, steps: list[StepView]) -> None:
+    def know(self, run_id: str, steps: list[StepInfo]) -> None:
         """Begin with what the history has."""
         self._runs[run_id] = {step.key: step for step in steps}
 
-    def of(self, run_id: str) -> list[StepView]:
+    def of(self, run_id: str) -> list[StepInfo]:
         return list(self._runs.get(run_id, {}).values())
 
-    def children(self, run_id: str) -> dict[str, list[StepView]]:
+    def children(self, run_id: str) -> dict[str, list[StepInfo]]:
         """The steps of all other runs, by id."""
         return {other: list(steps.values()) for other, steps in self._runs.items() if other != run_id}
 
-    def see(self, event: LogEvent) -> StepView | None:
+    def see(self, event: LogEvent) -> StepInfo | None:
         """Take in an event; the step that it changed."""
         if event.type == "Emitted":
             self._emit(event.data["name"], event.data["value"])
@@ -47,7 +47,7 @@ class Picture:
         if key is None or event.type in _NO_STEPS:
             return None
         steps = self._runs.setdefault(event.run_id, {})
-        step = steps.setdefault(key, StepView(key))
+        step = steps.setdefault(key, StepInfo(key))
         _apply(step, event.type, event.data, microseconds(event.at))
         return step
 
@@ -58,25 +58,25 @@ class Picture:
         self.emitted[name] = value
 
 
-def _apply(step: StepView, kind: str, data: dict[str, Any], at: int) -> None:
+def _apply(step: StepInfo, kind: str, data: dict[str, Any], at: int) -> None:
     error = data.get("error")
     step.note = error_text(error) if error else data.get("why", "")
     if kind == "StepStarted":
         step.name, step.attempt = data["name"], data.get("attempt", 1)
         step.effect, step.kind = data.get("effect", "idempotent"), data.get("kind", "step")
         step.child = data.get("child", "")
-        step.status, step.started_at, step.ended_at = "running", at, 0
+        step.status, step.started_us, step.ended_us = "running", at, 0
     elif kind == "StepRan":
         step.name, step.status = data["name"], "completed"
-        step.started_at, step.ended_at = data["started_at"], at
+        step.started_us, step.ended_us = data["started_at"], at
     elif kind == "SleepStarted":
-        step.kind, step.status, step.started_at, step.due_at = "sleep", "sleeping", at, data["until"]
+        step.kind, step.status, step.started_us, step.due_us = "sleep", "sleeping", at, data["until"]
     elif kind in ("StepCompleted", "SleepEnded"):
-        step.status, step.ended_at = "completed", at
+        step.status, step.ended_us = "completed", at
     elif kind == "StepAttemptFailed":
-        step.status, step.ended_at, step.due_at = "retrying", at, data["retry_at"]
+        step.status, step.ended_us, step.due_us = "retrying", at, data["retry_at"]
     elif kind == "StepFailed":
-        step.status, step.ended_at = "failed", at
+        step.status, step.ended_us = "failed", at
     elif kind == "StepInDoubt":
         step.status = "in_doubt"
     elif kind == "StepSettled":
@@ -84,16 +84,16 @@ def _apply(step: StepView, kind: str, data: dict[str, Any], at: int) -> None:
     elif kind == "StepReopened":
         step.status = "reopened"
     elif kind == "GateOpened":
-        step.kind, step.name, step.status, step.started_at = data["kind"], data["name"], "waiting", at
-        step.due_at = data.get("until", 0)
+        step.kind, step.name, step.status, step.started_us = data["kind"], data["name"], "waiting", at
+        step.due_us = data.get("until", 0)
     elif kind == "GateDecided":
-        step.status, step.ended_at, step.due_at, step.outcome = "completed", at, 0, data["outcome"]
+        step.status, step.ended_us, step.due_us, step.outcome = "completed", at, 0, data["outcome"]
         step.note = decision_text(step.outcome, data.get("by", ""), data.get("comment", ""))
     elif kind == "WaitAbandoned":
-        step.status, step.ended_at, step.due_at = "abandoned", at, 0
+        step.status, step.ended_us, step.due_us = "abandoned", at, 0
     elif kind == "CheckpointTaken":
         step.kind, step.name, step.status = "checkpoint", data["name"], "completed"
-        step.started_at = step.ended_at = at
+        step.started_us = step.ended_us = at
 
 
 def put_back(data: dict[str, Any]) -> Iterator[str]:

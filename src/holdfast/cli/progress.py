@@ -16,13 +16,14 @@ import msgspec
 from holdfast.cli import inert
 from holdfast.cli.moments import between, duration, stamp
 from holdfast.cli.picture import Picture, put_back
-from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.steps import Look, tree
 from holdfast.cli.terminal import Line, Piece, clean, err, fit, folded, out, say, split, text_of, typed, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holdfast.engine.outside.records import LogEvent
+    from holdfast import LogEvent
+    from holdfast.views.records import StepInfo
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FINAL_STEPS = 40  # so many steps a finished tree may have before completed ones are only counted
@@ -46,7 +47,7 @@ class Progress:
         self.on_release: Callable[[], None] | None = None
         """Called when a run was released, from any thread."""
 
-    def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
+    def begin(self, run_id: str, title: str, steps: list[StepInfo] | None = None) -> None:
         """What the run is, and what it had done before it went on here."""
         say(title)
         with self._lock:
@@ -118,7 +119,7 @@ class LiveProgress(Progress):
     _console: Any = None
     """None before `begin`: a run may print before it has a title."""
 
-    def begin(self, run_id: str, title: str, steps: list[StepView] | None = None) -> None:
+    def begin(self, run_id: str, title: str, steps: list[StepInfo] | None = None) -> None:
         self._told: set[str] = set()
         self._told_streams: dict[str, Any] = {}
         """Steps and streams that are above a question as they will stay: not drawn again below it."""
@@ -232,7 +233,7 @@ def make_progress(*, whole: bool, keep_stdout: bool = False, quiet: bool = False
     return kind(whole=whole, keep_stdout=keep_stdout)
 
 
-def _fewer(steps: list[StepView], most: int) -> int:
+def _fewer(steps: list[StepInfo], most: int) -> int:
     """Drop completed steps, the oldest first, until there are `most`; how many were dropped."""
     surplus = len(steps) - most
     if surplus <= 0:
@@ -248,21 +249,21 @@ def _fewer(steps: list[StepView], most: int) -> int:
     return dropped
 
 
-def _transition(step: StepView, event: LogEvent) -> str:
+def _transition(step: StepInfo, event: LogEvent) -> str:
     """One event in words."""
     name = clean(step.key)
     if event.type == "StepStarted":
         return f"{name} started" + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
     if event.type in ("StepRan", "StepCompleted"):
-        return f"{name} completed in {between(step.started, step.ended)}"
+        return f"{name} completed in {between(step.started_at, step.ended_at)}"
     if event.type == "StepAttemptFailed":
-        wait = duration(max((step.due - event.at).total_seconds(), 0)) if step.due else ""
+        wait = duration(max((step.due_at - event.at).total_seconds(), 0)) if step.due_at else ""
         return f"{name} failed (attempt {step.attempt}): {clean(step.note)}; again in {wait}"
     if event.type == "SleepStarted":
-        return f"{name} until {stamp(step.due)}" if step.due else name
+        return f"{name} until {stamp(step.due_at)}" if step.due_at else name
     if event.type == "GateOpened":
         what = f"a decision: {clean(step.name)}" if step.kind == "approval" else "the signal"
-        return f"{name} waits for {what}" + (f" until {stamp(step.due)}" if step.due else "")
+        return f"{name} waits for {what}" + (f" until {stamp(step.due_at)}" if step.due_at else "")
     if event.type == "GateDecided":
         return f"{name} {clean(step.note)}"
     if event.type == "CheckpointTaken":

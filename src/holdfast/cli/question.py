@@ -7,9 +7,11 @@ import sys
 from typing import Literal
 
 from holdfast.cli import pager
-from holdfast.cli.gates import GateView, heading, shown_text
+from holdfast.cli.gates import heading
 from holdfast.cli.rows import broken
 from holdfast.cli.terminal import clean, err, folded, say, split, text_of
+from holdfast.cli.values import shown_text
+from holdfast.views.gate import Gate
 
 _ROWS = 30  # so many rows of what is to be decided, or what fits on the terminal
 _AROUND = 6  # rows for the heading and the question
@@ -22,7 +24,7 @@ _SHOW = ("s", "show")
 class Question:
     """Typed text arrives in pieces. The question counts the lines that were not shown."""
 
-    def __init__(self, gate: GateView) -> None:
+    def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self.comment = ""
         self._typed = b""

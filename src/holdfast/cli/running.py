@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,22 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, target
-from holdfast.cli.detail import Detail
 from holdfast.cli.ending import tell_again
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
-from holdfast.engine.execution.step_options import check_files
 from holdfast.errors import BadInput
-from holdfast.kernel.events import Effect
-from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
+    from holdfast import Run
     from holdfast.cli.progress import Progress
-    from holdfast.engine.engine import Engine
-    from holdfast.engine.runs.run import Run
+    from holdfast.handle import Holdfast
 
 _DASHES = "holdfast.dashes"
 
@@ -92,7 +86,7 @@ def run_command(
     words: tuple[str, ...],
     run_id: str | None,
     named: tuple[str, ...],
-    effect: Effect | None,
+    effect: str | None,
     isolate: bool,
     writes: tuple[str, ...],
     timeout: float | None,
@@ -113,8 +107,12 @@ def run_command(
         if named:
             raise BadInput("--arg is for functions; a command takes its arguments as words")
         target.check_program(found)
-        check_files("holdfast run", effect or "workspace", writes, "copy" if isolate else None)
-        how = (timeout, effect, writes, "copy" if isolate else None)
+        how = {
+            "effect": effect,
+            "timeout": timeout,
+            "writes": writes,
+            "isolate": "copy" if isolate else None,
+        }
         return _run_program(found, run_id, how, quiet, as_json)
     if effect is not None or timeout is not None or writes or isolate:
         raise BadInput(
@@ -144,67 +142,43 @@ def _run_function(
     workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, quiet: bool, as_json: bool
 ) -> int:
     progress = make_progress(whole=False, quiet=quiet)
-    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
-        opened,
-        engine,
-    ):
-        point_out_interrupted(opened, but=run_id or "")
-        return _execute(
-            opened,
-            engine,
-            progress,
-            lambda: engine.start(workflow, args, kwargs, run_id),
-            run_id,
-            workflow.name,
-            as_json,
-        )
+
+    def start(hf: Holdfast) -> Run[Any]:
+        return (hf if run_id is None else hf.with_id(run_id)).start(workflow, *args, **kwargs)
+
+    return _execute(progress, start, run_id, workflow.name, as_json)
 
 
 def _run_program(
-    command: target.Command, run_id: str | None, how: tuple[object, ...], quiet: bool, as_json: bool
+    command: target.Command, run_id: str | None, how: dict[str, Any], quiet: bool, as_json: bool
 ) -> int:
-    from holdfast.engine.primitives.command import run_command as workflow
-    from holdfast.kernel.events import Code
-
-    cwd = os.getcwd()
-    code = Code(command.line, "holdfast.engine.primitives.command", argv=command.argv, cwd=cwd)
     progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
-    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as (
-        opened,
-        engine,
-    ):
-        point_out_interrupted(opened, but=run_id or "")
-        return _execute(
-            opened,
-            engine,
-            progress,
-            lambda: engine.start(workflow, (command.argv, cwd, *how), {}, run_id, code),
-            run_id,
-            clean(command.line),
-            as_json,
-        )
+
+    def start(hf: Holdfast) -> Run[Any]:
+        return hf.start_command(command.argv, run_id=run_id, title=command.line, **how)
+
+    return _execute(progress, start, run_id, clean(command.line), as_json)
 
 
 def _execute(
-    opened: Opened,
-    engine: Engine,
-    progress: Progress,
-    start: Callable[[], Run[Any]],
-    run_id: str | None,
-    name: str,
-    as_json: bool,
+    progress: Progress, start: Callable[[Holdfast], Run[Any]], run_id: str | None, name: str, as_json: bool
 ) -> int:
     """Start the run and follow it. One that exists is shown as `resume` shows it, or how it ended."""
-    known = run_id is not None and opened.reading.run(run_id) is not None
-    if not known:
-        return execute(
-            opened, engine, progress, start, lambda started: (f"run {started}: {name}", None), as_json=as_json
-        )
-    assert run_id is not None
-    detail = Detail(opened, run_id)
-    if detail.info.status in ENDED:
-        start()  # executes nothing, but refuses another workflow and other arguments
-        return tell_again(opened, run_id, as_json=as_json)
-    from holdfast.cli.resuming import title
+    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as hf:
+        point_out_interrupted(hf, but=run_id or "")
+        known = run_id is not None and hf.has(run_id)
+        if not known:
+            return execute(
+                hf, progress, lambda: start(hf), lambda started: (f"run {started}: {name}", None),
+                as_json=as_json,
+            )  # fmt: skip
+        assert run_id is not None
+        detail = hf.get(run_id)
+        if detail.ended:
+            start(hf)  # executes nothing, but refuses another workflow and other arguments
+            return tell_again(hf, run_id, as_json=as_json)
+        from holdfast.cli.resuming import title
 
-    return execute(opened, engine, progress, start, lambda _: (title(detail), detail.steps), as_json=as_json)
+        return execute(
+            hf, progress, lambda: start(hf), lambda _: (title(detail), detail.steps), as_json=as_json
+        )

@@ -11,9 +11,9 @@ import msgspec
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from holdfast.cli.steps import StepView
+    from holdfast.views.records import StepInfo
 
-    Item: TypeAlias = "StepView | Scope | Branches | Folded"
+    Item: TypeAlias = "StepInfo | Scope | Branches | Folded"
 
 _BRANCH = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
 
@@ -54,7 +54,7 @@ class Folded(NamedTuple):
     items: Sequence[Item]
 
 
-def by_scope(steps: Iterable[StepView]) -> Scope:
+def by_scope(steps: Iterable[StepInfo]) -> Scope:
     """The root scope of a run."""
     root = Scope("")
     scopes = {"": root}
@@ -70,7 +70,7 @@ def by_scope(steps: Iterable[StepView]) -> Scope:
     return root
 
 
-def steps_in(item: Item) -> Iterator[StepView]:
+def steps_in(item: Item) -> Iterator[StepInfo]:
     """All steps of an item, those of inner scopes too."""
     if not isinstance(item, (Scope, Branches, Folded)):
         yield item

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -29,17 +29,14 @@ def settle_command(
     """
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")
-    from holdfast.engine.outside.settling import settle
-    from holdfast.engine.outside.steering import user
-
-    outcome: Literal["done", "retry", "fail"] = "retry" if retry else "fail" if fail is not None else "done"
-    value: Any = None if done is None else parameters.value(done)
-    with access.open_to_execute() as (opened, engine):
-        run_id = opened.reading.find(run)
-        key = settle(engine, run_id, step, outcome, value, fail or "", user())
+    outcome = "retry" if retry else "fail" if fail is not None else "done"
+    given: dict[str, Any] = {"done": parameters.value(done)} if done is not None else {}
+    with access.open_to_execute() as hf:
+        run_id = hf.find(run)
+        key = hf.settle(run_id, step, retry=retry, fail=fail, **given)
         meaning = {"done": "done", "retry": "not done, to be run again", "fail": "failed"}[outcome]
         following = steering.report(
-            opened,
+            hf,
             run_id,
             f"step {clean(key)} of run {run_id} is settled as {meaning}",
             lambda: {"step": key, "outcome": outcome},

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, moments
-from holdfast.cli.detail import Detail, run_fields, step_fields
 from holdfast.cli.failures import error_rows
-from holdfast.cli.gates import gate_fields, heading, shown_lines
+from holdfast.cli.gates import heading, shown_lines
 from holdfast.cli.listing import STYLES
 from holdfast.cli.rows import INDENT, row, rows, width
 from holdfast.cli.scopes import Folding
-from holdfast.cli.steps import Look, StepView, plainly, shown_status, tree
+from holdfast.cli.steps import Look, plainly, shown_status, tree
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, typed
 from holdfast.cli.values import compact_text, data_text
 from holdfast.errors import RunNotFound
-from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.cli.gates import GateView
-    from holdfast.engine.outside.records import LogEvent
+    from holdfast import LogEvent
+    from holdfast.handle import Holdfast
+    from holdfast.views.gate import Gate
+    from holdfast.views.records import StepInfo
+    from holdfast.views.run_detail import RunDetail
 
 _RESULT_CHARS = 4000
 _RESULT_LINES = 8  # on a terminal
@@ -67,48 +67,50 @@ def show_command(
     """
     if step is not None and (with_events or depth is not None):
         raise click.UsageError("--step goes with --all and --json only")
-    with access.open_to_read() as opened:
-        detail = Detail(opened, run)
+    with access.open_to_read() as hf:
+        detail = access.detail(hf, run)
         if step is not None:
-            _show_step(opened, detail, step, everything, as_json)
+            _show_step(hf, detail, step, everything, as_json)
             return
-        events = list(opened.reading.events(detail.info.id)) if with_events else []
+        events = hf.events(detail.id) if with_events else []
         if as_json:
-            shown = fields(detail) | ({"events": [_event(event) for event in events]} if with_events else {})
-            out.json(shown | ({"children": _children(opened, detail, depth)} if depth else {}))
+            shown = detail.to_json() | (
+                {"events": [_event(event) for event in events]} if with_events else {}
+            )
+            out.json(shown | ({"children": _children(detail, depth)} if depth else {}))
             return
         folding = None if everything else Folding()
-        children = Children(opened)
+        children = Children(hf)
         lines = [*describe(detail, children, folding, 1 if depth is None else depth), *timeline(events)]
         out.lines(lines)
 
 
-def _show_step(opened: Opened, detail: Detail, name: str, everything: bool, as_json: bool) -> None:
-    from holdfast.cli import step_detail, step_showing
+def _show_step(hf: Holdfast, detail: RunDetail, name: str, everything: bool, as_json: bool) -> None:
+    from holdfast.cli import step_showing
 
-    found = step_detail.find(opened, detail, name)
+    found = hf.step(detail.id, name)
     if as_json:
-        out.json(step_detail.fields(found))
+        out.json(found.to_json())
         return
     lines = step_showing.describe(found, look(stopped=not _goes_on(detail)), whole=everything)
     out.lines(lines)
 
 
-def _goes_on(detail: Detail) -> bool:
-    return detail.status in ("running", "sleeping", "pending")
+def _goes_on(detail: RunDetail) -> bool:
+    return detail.shown_status in ("running", "sleeping", "pending")
 
 
-class Children(Mapping[str, Sequence[StepView]]):
+class Children(Mapping[str, Sequence[StepInfo]]):
     """The steps of child runs by the run's id, each loaded when it is asked for."""
 
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-        self._known: dict[str, list[StepView]] = {}
+    def __init__(self, hf: Holdfast) -> None:
+        self._hf = hf
+        self._known: dict[str, list[StepInfo]] = {}
 
-    def __getitem__(self, run_id: str) -> list[StepView]:
+    def __getitem__(self, run_id: str) -> list[StepInfo]:
         if run_id not in self._known:
             try:
-                self._known[run_id] = Detail(self._opened, run_id).steps
+                self._known[run_id] = self._hf.get(run_id).steps
             except RunNotFound:  # its step began, and nothing of the run was written
                 self._known[run_id] = []
         return self._known[run_id]
@@ -120,54 +122,39 @@ class Children(Mapping[str, Sequence[StepView]]):
         return len(self._known)
 
 
-def fields(detail: Detail) -> dict[str, Any]:
-    """`show --json`, whose names do not change."""
-    return {
-        **run_fields(detail.info),
-        "result": detail.result(),
-        "error": detail.error(),
-        "steps": [step_fields(step) for step in detail.steps],
-        "gates": [gate_fields(gate) for gate in detail.gates()],
-    }
-
-
-def _children(opened: Opened, detail: Detail, depth: int) -> list[dict[str, Any]]:
+def _children(detail: RunDetail, depth: int) -> list[dict[str, Any]]:
     """The child runs, each as its own `show --json`."""
-    found = []
-    for step in detail.steps:
-        if step.child:
-            try:
-                child = Detail(opened, step.child)
-            except RunNotFound:
-                continue
-            below = {"children": _children(opened, child, depth - 1)} if depth > 1 else {}
-            found.append(fields(child) | below)
-    return found
+    return [
+        child.to_json() | ({"children": _children(child, depth - 1)} if depth > 1 else {})
+        for child in detail.children()
+    ]
 
 
 def describe(
-    detail: Detail,
-    children: Mapping[str, Sequence[StepView]] | None = None,
+    detail: RunDetail,
+    children: Mapping[str, Sequence[StepInfo]] | None = None,
     folding: Folding | None = None,
     depth: int = 1,
 ) -> Iterator[Line]:
     """The run for people."""
-    info = detail.info
-    yield row("run", [(info.id, "bold")])
-    yield from rows("workflow", clean(f"{info.workflow} ({detail.place})"))
+    yield row("run", [(detail.id, "bold")])
+    yield from rows("workflow", clean(f"{detail.workflow} ({detail.place})"))
     yield from _input(detail, whole=folding is None)
-    yield row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
-    if info.reason:
-        yield from rows("", clean(info.reason))
-    yield row("created", [_when(info.created_at)])
-    if info.completed_at is not None:
-        yield row("ended", [_when(info.completed_at)])
-    if info.completed_at is None or info.updated_at > info.completed_at:
-        yield row("changed", [_when(info.updated_at)])
-    if info.parent:
+    yield row(
+        "status",
+        [(detail.shown_status.replace("_", " "), STYLES.get(detail.shown_status, "")), *_since(detail)],
+    )
+    if detail.reason:
+        yield from rows("", clean(detail.reason))
+    yield row("created", [_when(detail.created_at)])
+    if detail.ended_at is not None:
+        yield row("ended", [_when(detail.ended_at)])
+    if detail.ended_at is None or detail.updated_at > detail.ended_at:
+        yield row("changed", [_when(detail.updated_at)])
+    if detail.parent:
         stray = detail.is_stray()
         yield row(
-            "parent", [info.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
+            "parent", [detail.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
         )
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
@@ -187,10 +174,10 @@ def _when(at: datetime) -> str:
     return both if len(both) <= width() else moments.stamp(at)
 
 
-def _input(detail: Detail, *, whole: bool) -> Iterator[Line]:
+def _input(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
     """The arguments of a function, a value on a line; a command's words are its name."""
-    given = detail.info.input
-    if given is None or detail.state.code.argv:
+    given = detail.whole_input
+    if given is None or detail.is_command:
         return
     values = [("", value) for value in given.args] + [(f"{k}=", v) for k, v in given.kwargs.items()]
     for n, (name, value) in enumerate(values):
@@ -264,42 +251,39 @@ def _generation(event: LogEvent, events: Sequence[LogEvent]) -> str:
 
 
 def _event(event: LogEvent) -> dict[str, Any]:
-    return {
-        "version": event.version,
-        "type": event.type,
-        "at": event.at.isoformat(),
-        "data": event.data,
-    }
+    """Of a run that is known."""
+    return {name: value for name, value in event.to_json().items() if name != "run"}
 
 
-def _since(detail: Detail) -> Iterator[Piece]:
+def _since(detail: RunDetail) -> Iterator[Piece]:
     """How long it took, or has been going on, and where."""
-    info = detail.info
-    if info.status in ENDED:
-        word = "in" if info.status == "completed" else "after"
-        yield f" {word} {moments.between(info.created_at, info.completed_at)}", "dim"
-    elif info.owner_pid is not None:
-        yield f" for {moments.between(info.created_at, datetime.now(UTC))}", "dim"
-        yield f" in process {info.owner_pid}", "dim"
+    if detail.ended:
+        word = "in" if detail.status == "completed" else "after"
+        yield f" {word} {moments.between(detail.created_at, detail.ended_at)}", "dim"
+    elif detail.owner_pid is not None:
+        yield f" for {moments.between(detail.created_at, datetime.now(UTC))}", "dim"
+        yield f" in process {detail.owner_pid}", "dim"
 
 
-def _waits(detail: Detail) -> Iterator[Line]:
+def _waits(detail: RunDetail) -> Iterator[Line]:
     """What the run waits for by itself, the soonest first."""
-    due = [step for step in detail.steps if step.due is not None and step.status in ("sleeping", "retrying")]
-    due.sort(key=lambda step: step.due or datetime.now(UTC))
+    due = [
+        step for step in detail.steps if step.due_at is not None and step.status in ("sleeping", "retrying")
+    ]
+    due.sort(key=lambda step: step.due_at or datetime.now(UTC))
     for n, step in enumerate(due[:_WAITS]):
-        assert step.due is not None
-        left = (step.due - datetime.now(UTC)).total_seconds()
-        when = f"in {moments.duration(left)}" if left > 0 else f"since {moments.stamp(step.due)}"
+        assert step.due_at is not None
+        left = (step.due_at - datetime.now(UTC)).total_seconds()
+        when = f"in {moments.duration(left)}" if left > 0 else f"since {moments.stamp(step.due_at)}"
         what = "wakes" if step.status == "sleeping" else f"attempt {step.attempt + 1}"
         yield row("waits" if n == 0 else "", [clean(step.key), (f"  {what} {when}", "dim")])
     if len(due) > _WAITS:
         yield row("", [(f"and {len(due) - _WAITS:,} more", "dim")])
 
 
-def _gates(detail: Detail, *, whole: bool) -> Iterator[Line]:
+def _gates(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
     """The gates that were decided, one line each, and what the open ones show, also those of child runs."""
-    decided = [gate for gate in detail.gates() if not gate.is_open]
+    decided = [gate for gate in detail.gates if not gate.is_open]
     left_out = 0 if whole else max(len(decided) - _DECIDED, 0)
     if left_out:
         yield row("gates", [(f"{left_out:,} more were decided; --all shows each", "dim")])
@@ -307,21 +291,21 @@ def _gates(detail: Detail, *, whole: bool) -> Iterator[Line]:
         yield from rows("gate", heading(gate))
         if whole:
             yield from _shown(gate, None)
-    if detail.state.ended:
+    if detail.ended:
         return
     for gate in detail.open_gates():
-        of = f" of run {gate.run_id}" if gate.run_id != detail.info.id else ""
+        of = f" of run {gate.run_id}" if gate.run_id != detail.id else ""
         yield from rows("gate", f"{heading(gate)}{of}", STYLES["waiting"])
         yield from _shown(gate, None if whole else _SHOWN_LINES)
 
 
-def _shown(gate: GateView, most: int | None) -> Iterator[Line]:
+def _shown(gate: Gate, most: int | None) -> Iterator[Line]:
     for line in shown_lines(gate, max(width() - 2, 20), most, "--all shows all"):
         yield row("", ["  ", *([line] if isinstance(line, str) else line)])
 
 
-def _ways_on(detail: Detail) -> Iterator[Line]:
-    ways = [(typed(command), what) for command, what in (*detail.ways_on(), *detail.ways_back())]
+def _ways_on(detail: RunDetail) -> Iterator[Line]:
+    ways = [(typed(way.shell()), way.effect) for way in (*detail.ways(), *detail.ways_back())]
     widest = max((cells(command) for command, _ in ways), default=0)
     for n, (command, what) in enumerate(ways):
         name = "next" if n == 0 else ""
@@ -332,7 +316,7 @@ def _ways_on(detail: Detail) -> Iterator[Line]:
             yield row("", [(f"  {what}", "dim")])
 
 
-def _counts(detail: Detail, drawing: Look) -> str:
+def _counts(detail: RunDetail, drawing: Look) -> str:
     """How many steps have which status, in the words of the tree."""
     counts = Counter(shown_status(step, drawing) for step in detail.steps)
     listed = ", ".join(f"{n:,} {plainly(status)}" for status, n in counts.items())
@@ -341,12 +325,11 @@ def _counts(detail: Detail, drawing: Look) -> str:
     return f"{text}; {attempts:,} attempts" if attempts > len(detail.steps) else text
 
 
-def _outcome(detail: Detail, *, whole: bool) -> Iterator[Line]:
-    error = detail.error()
-    if error is not None and detail.state.error is not None:
-        yield from error_rows(detail.sentence(detail.state.error), error, whole=whole)
-    elif detail.info.status == "completed" and not detail.state.code.argv:
-        yield from _result(data_text(detail.result()))
+def _outcome(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
+    if detail.error is not None:
+        yield from error_rows(detail.error, whole=whole)
+    elif detail.status == "completed" and not detail.is_command:
+        yield from _result(data_text(detail.result))
 
 
 def _result(text: str) -> Iterator[Line]:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from holdfast.cli import access, parameters
-from holdfast.cli.detail import Detail
 from holdfast.cli.terminal import clean, complain, out, say, typed
-from holdfast.engine.outside import steering
 from holdfast.errors import GateError, NeedsAttention, Refused
-from holdfast.kernel.state import ENDED
+from holdfast.ways import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.cli.access import Opened
+    from holdfast.handle import Holdfast
+    from holdfast.views.run_detail import RunDetail
 
 HELD = 4
 _DIGEST = re.compile(r"[0-9a-f]{4,64}")
@@ -83,51 +82,53 @@ def _decide(
     then_resume: bool,
     as_json: bool,
 ) -> int:
-    by = steering.user() if by is None else by
-    with access.open_to_execute() as (opened, engine):
-        detail = Detail(opened, run)
-        run_id = detail.info.id
+    with access.open_to_execute() as hf:
+        detail = access.detail(hf, run)
+        run_id = detail.id
         name, digest = _split(gate or "", detail)
+        decide = hf.approve if outcome == "approved" else hf.reject
         try:
-            key = steering.decide_gate(engine, run_id, outcome, name, digest, by, comment)
+            key = decide(run_id, name or None, digest or None, by, comment)
         except GateError as error:
             _point_to_children(detail)
             raise _with_next(error, detail) from None
-        decided = next(one for one in Detail(opened, run_id).gates() if one.key == key)
-        fields = {"gate": key, "digest": decided.digest, "outcome": outcome, "by": by, "comment": comment}
+        decided = next(one for one in hf.get(run_id).gates if one.key == key)
+        fields = {
+            "gate": key, "digest": decided.digest, "outcome": outcome, "by": decided.by, "comment": comment,
+        }  # fmt: skip
         following = report(
-            opened,
+            hf,
             run_id,
             f"gate {clean(key)} of run {run_id} is {outcome}",
-            lambda: fields | _standing(opened, run_id),
+            lambda: fields | _standing(hf, run_id),
             then_resume=then_resume,
             as_json=as_json,
         )
     return resume_and_follow(following, as_json=as_json)
 
 
-def _split(text: str, detail: Detail) -> tuple[str, str]:
+def _split(text: str, detail: RunDetail) -> tuple[str, str]:
     """Gate and digest; a title may have an `@` of its own."""
     name, _, digest = text.rpartition("@")
-    whole = any(text in (gate.key, gate.title) for gate in detail.gates())
+    whole = any(text in (gate.key, gate.title) for gate in detail.gates)
     return (name, digest) if name and not whole and _DIGEST.fullmatch(digest) else (text, "")
 
 
-def _point_to_children(detail: Detail) -> None:
+def _point_to_children(detail: RunDetail) -> None:
     """A run that waits for a child run has no gate of its own: raise what names the child's."""
     open_gates = [gate for gate in detail.open_gates() if gate.kind == "approval"]
-    if open_gates and all(gate.run_id != detail.info.id for gate in open_gates):
+    if open_gates and all(gate.run_id != detail.id for gate in open_gates):
         named = ", ".join(f"{gate.run_id} {gate.place}" for gate in open_gates[:3])
-        raise GateError(f"run {detail.info.id} has no open gate of its own; its child runs have: {named}")
+        raise GateError(f"run {detail.id} has no open gate of its own; its child runs have: {named}")
 
 
-def _with_next(error: GateError, detail: Detail) -> GateError:
+def _with_next(error: GateError, detail: RunDetail) -> GateError:
     """Where there is nothing to decide: the error with the command that moves the run on, if there is one."""
-    way = next(detail.ways_on(), None)
-    undecided = any(gate.is_open and gate.kind == "approval" for gate in detail.gates())
-    if way is None or undecided or detail.state.ended:
+    way = next(iter(detail.ways()), None)
+    undecided = any(gate.is_open and gate.kind == "approval" for gate in detail.gates)
+    if way is None or undecided or detail.ended:
         return error
-    return GateError(f"{error}; `{way[0]}` {way[1]}")
+    return GateError(f"{error}; {quoted(way)} {way.effect}")
 
 
 @click.command("signal")
@@ -145,16 +146,15 @@ def signal_command(
     VALUE is JSON if it parses, else text; without it, null. A signal that nobody waits for is kept for the
     next `wait_for` of that name.
     """
-    by = steering.user() if by is None else by
-    with access.open_to_execute() as (opened, engine):
-        run_id = opened.reading.find(run)
+    with access.open_to_execute() as hf:
+        run_id = hf.find(run)
         sent = None if value is None else parameters.value(value)
-        taken = steering.send_signal(engine, run_id, name, sent, by)
+        taken = hf.signal(run_id, name, sent, by=by)
         following = report(
-            opened,
+            hf,
             run_id,
             f"run {run_id} has received the signal {name}",
-            lambda: {"name": name, "taken": taken, **_standing(opened, run_id)},
+            lambda: {"name": name, "taken": taken, **_standing(hf, run_id)},
             next_up="" if taken else f"it is kept for the next wait_for({name!r})",
             then_resume=then_resume,
             as_json=as_json,
@@ -183,12 +183,12 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
 
     Exits with 4 if the process that executes it has not come there in time; it stops when it does.
     """
-    with access.open_to_execute() as (opened, engine):
-        run_id = opened.reading.find(run)
-        status = steering.pause(engine, run_id, reason, steering.user(), patience)
+    with access.open_to_execute() as hf:
+        run_id = hf.find(run)
+        status = hf.pause(run_id, reason, patience=patience)
         if status == "paused":
-            return _stopped(opened, run_id, f"is paused; `holdfast resume {run_id}` goes on", as_json)
-        return _not_stopped(opened, run_id, status, "pause", patience)
+            return _stopped(hf, run_id, f"is paused; `holdfast resume {run_id}` goes on", as_json)
+        return _not_stopped(hf, run_id, status, "pause", patience)
 
 
 @click.command("cancel")
@@ -203,35 +203,35 @@ def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int
     runs. Exits with 4 if the process that executes it did not end it
     in time; it does as soon as it can.
     """
-    with access.open_to_execute() as (opened, engine):
-        run_id = opened.reading.find(run)
-        status = steering.cancel(engine, run_id, reason, steering.user(), patience)
+    with access.open_to_execute() as hf:
+        run_id = hf.find(run)
+        status = hf.cancel(run_id, reason, patience=patience)
         if status == "cancelled":
-            return _stopped(opened, run_id, _cancelled(opened, run_id), as_json)
-        return _not_stopped(opened, run_id, status, "cancel", patience)
+            return _stopped(hf, run_id, _cancelled(hf, run_id), as_json)
+        return _not_stopped(hf, run_id, status, "cancel", patience)
 
 
-def _stopped(opened: Opened, run_id: str, what: str, as_json: bool) -> int:
+def _stopped(hf: Holdfast, run_id: str, what: str, as_json: bool) -> int:
     if as_json:
-        out.json({"run": run_id, **_standing(opened, run_id)})
+        out.json({"run": run_id, **_standing(hf, run_id)})
     else:
         out.line(typed(f"run {run_id} {what}"))
     return 0
 
 
-def _cancelled(opened: Opened, run_id: str) -> str:
-    doubtful = [step.key for step in Detail(opened, run_id).state.in_doubt()]
+def _cancelled(hf: Holdfast, run_id: str) -> str:
+    doubtful = hf.get(run_id).in_doubt
     if not doubtful:
         return "is cancelled"
     many = "was" if len(doubtful) == 1 else "were"
     return f"is cancelled; {', '.join(doubtful[:3])} {many} cut off and may or may not have happened"
 
 
-def _not_stopped(opened: Opened, run_id: str, status: str, what: str, patience: float) -> int:
+def _not_stopped(hf: Holdfast, run_id: str, status: str, what: str, patience: float) -> int:
     """Raises if it came to another end first; otherwise its owner is still at it."""
-    if status in ENDED:
+    info = hf.get(run_id)
+    if info.ended:
         raise Refused(f"run {run_id} has ended ({status}) before it could {what}")
-    info = opened.run(run_id)
     if status == "needs_attention":
         raise NeedsAttention(run_id, info.reason)
     who = f"process {info.owner_pid}" if info.owner_pid else "the process that executes it"
@@ -246,7 +246,7 @@ def _not_stopped(opened: Opened, run_id: str, status: str, what: str, patience: 
 
 
 def report(
-    opened: Opened,
+    hf: Holdfast,
     run_id: str,
     done: str,
     fields: Callable[[], dict[str, Any]],
@@ -258,8 +258,8 @@ def report(
     """Print what was done to the run and who resumes it (`next_up`, if that is known), or the `fields` of it
     as JSON. Returns the run that this process is to resume next, None if there is none: only then is what is
     printed the output; else the output is the run's result."""
-    next_up = next_up or _going_on(opened, run_id, then_resume)
-    following = _to_resume(opened, run_id) if then_resume else None
+    next_up = next_up or _going_on(hf, run_id, then_resume)
+    following = _to_resume(hf, run_id) if then_resume else None
     sentence = f"{done}; {next_up}"
     if as_json:
         if following is None:
@@ -271,11 +271,11 @@ def report(
     return following
 
 
-def _to_resume(opened: Opened, run_id: str) -> str | None:
+def _to_resume(hf: Holdfast, run_id: str) -> str | None:
     """The run to resume; None if it has ended, or a live process executes it."""
-    eldest = _eldest(opened, run_id)
-    info = opened.run(eldest)
-    return None if info.status in ENDED or info.owner_pid is not None else eldest
+    eldest = _eldest(hf, run_id)
+    info = hf.get(eldest)
+    return None if info.ended or info.owner_pid is not None else eldest
 
 
 def resume_and_follow(run_id: str | None, *, as_json: bool) -> int:
@@ -287,40 +287,32 @@ def resume_and_follow(run_id: str | None, *, as_json: bool) -> int:
     return resume_one(run_id, Options(as_json=as_json))
 
 
-def _going_on(opened: Opened, run_id: str, here: bool = False) -> str:
+def _going_on(hf: Holdfast, run_id: str, here: bool = False) -> str:
     """Who goes on with the run, or which command does; `here`: this process does, if no other. A live process
     takes it up within a moment."""
-    deadline = time.monotonic() + (_TAKEN_UP_S if _anybody_lives(opened) else 0)
+    deadline = time.monotonic() + (_TAKEN_UP_S if hf.owners() else 0)
     while True:
-        info = opened.run(run_id)
-        if info.status in ENDED:
+        info = hf.get(run_id)
+        if info.ended:
             return f"the run has gone on, and is {info.status}"
         if info.owner_pid is not None:
             return f"process {info.owner_pid} goes on with it"
-        gates = Detail(opened, run_id).open_gates() if info.status == "waiting" else []
+        gates = info.open_gates() if info.status == "waiting" else []
         if gates:
             return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
         if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
-            return (
-                "it goes on here" if here else typed(f"`holdfast resume {_eldest(opened, run_id)}` goes on")
-            )
+            return "it goes on here" if here else typed(f"`holdfast resume {_eldest(hf, run_id)}` goes on")
         time.sleep(_LOOK_EVERY_S)
 
 
-def _anybody_lives(opened: Opened) -> bool:
-    from holdfast.engine.ownership.owners import is_alive
-
-    return any(is_alive(opened.place.home, owner.id) for owner in opened.store.owners())
-
-
-def _eldest(opened: Opened, run_id: str) -> str:
+def _eldest(hf: Holdfast, run_id: str) -> str:
     """The run at the root of its family: a child run goes on inside its parent."""
-    while parent := opened.run(run_id).parent:
+    while parent := hf.get(run_id).parent:
         run_id = parent
     return run_id
 
 
-def _standing(opened: Opened, run_id: str) -> dict[str, Any]:
+def _standing(hf: Holdfast, run_id: str) -> dict[str, Any]:
     """How the run stands now."""
-    info = opened.run(run_id)
+    info = hf.get(run_id)
     return {"status": info.status, "owner_pid": info.owner_pid}

@@ -16,8 +16,8 @@ from holdfast.cli.values import data_text, shown_text
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
-    from holdfast.cli.step_detail import Attempt, StepDetail
     from holdfast.cli.steps import Look
+    from holdfast.views.step_detail import Attempt, StepDetail
 
 _LINES = 20  # of arguments, a result, an output, what a gate shows
 _ALL = "--all shows all"
@@ -29,10 +29,10 @@ _SETTLED = {"done": "it happened", "retry": "it did not happen, and was to be ru
 def describe(step: StepDetail, look: Look, *, whole: bool) -> Iterator[Line]:
     """What it is, what it got, each attempt, what it gave; unless `whole`, what is long is cut."""
     most = None if whole else _LINES
-    yield row("step", [(clean(step.view.key), "bold"), f" of run {step.run.info.id}"])
+    yield row("step", [(clean(step.info.key), "bold"), f" of run {step.run.id}"])
     yield row("status", list(_status(step, look)))
-    if step.view.child:
-        yield row("child", [f"run {step.view.child}", (f"  holdfast show {step.view.child}", "cyan")])
+    if step.info.child:
+        yield row("child", [f"run {step.info.child}", (f"  holdfast show {step.info.child}", "cyan")])
     yield from _times(step)
     yield from _arguments(step, most)
     yield from _attempts(step, whole=whole)
@@ -41,30 +41,29 @@ def describe(step: StepDetail, look: Look, *, whole: bool) -> Iterator[Line]:
         yield from rows("settled", f"{_SETTLED[one.outcome]}{who}, {moments.stamp(one.at)}")
     yield from _gate(step, most)
     yield from _output(step, most)
-    if step.state.error is not None:
-        error = step.run.error_fields(step.state.error)
-        yield from error_rows(step.run.sentence(step.state.error), error, whole=whole)
+    if step.error is not None:
+        yield from error_rows(step.error, whole=whole)
     yield from _result(step, most)
 
 
 def _status(step: StepDetail, look: Look) -> Iterator[Piece]:
-    status = shown_status(step.view, look)
-    yield (words(step.view, status, look) if status != "running" else "running"), glyph(status, look)[1]
-    kind = step.view.kind if step.view.kind != "step" else ""
-    facts = [kind, step.view.effect if kind in ("", "command") else ""]
+    status = shown_status(step.info, look)
+    yield (words(step.info, status, look) if status != "running" else "running"), glyph(status, look)[1]
+    kind = step.info.kind if step.info.kind != "step" else ""
+    facts = [kind, step.info.effect if kind in ("", "command") else ""]
     yield "".join(f", {fact}" for fact in facts if fact), "dim"
-    if step.view.note and step.state.error is None and step.gate is None:
-        yield f": {clean(step.view.note)}", "dim"
+    if step.info.note and step.error is None and step.gate is None:
+        yield f": {clean(step.info.note)}", "dim"
 
 
 def _times(step: StepDetail) -> Iterator[Line]:
     """Of what has no attempts and is no gate: a sleep, a checkpoint, a value."""
-    if step.attempts or step.gate is not None or step.view.started is None:
+    if step.attempts or step.gate is not None or step.info.started_at is None:
         return
-    yield row("began", [moments.stamp(step.view.started)])
-    if step.view.kind == "sleep" and step.view.ended is not None:
-        took = moments.between(step.view.started, step.view.ended)
-        yield row("ended", [moments.stamp(step.view.ended), (f" after {took}", "dim")])
+    yield row("began", [moments.stamp(step.info.started_at)])
+    if step.info.kind == "sleep" and step.info.ended_at is not None:
+        took = moments.between(step.info.started_at, step.info.ended_at)
+        yield row("ended", [moments.stamp(step.info.ended_at), (f" after {took}", "dim")])
 
 
 def _arguments(step: StepDetail, most: int | None) -> Iterator[Line]:
@@ -83,14 +82,14 @@ def _attempts(step: StepDetail, *, whole: bool) -> Iterator[Line]:
     widest = max((len(moments.between(one.started, one.ended)) for one in shown), default=0)
     for n, one in enumerate(shown):
         name = "" if n or left_out else "attempt" if len(step.attempts) == 1 else "attempts"
-        yield from rows(name, "".join(_attempt(step, one, max(widest, _TOOK_MIN))))
+        yield from rows(name, "".join(_attempt(one, max(widest, _TOOK_MIN))))
 
 
-def _attempt(step: StepDetail, one: Attempt, widest: int) -> Iterator[str]:
+def _attempt(one: Attempt, widest: int) -> Iterator[str]:
     took = moments.between(one.started, one.ended)
     yield f"{one.number}  {moments.stamp(one.started)}  {took:>{widest}}  {one.status.replace('_', ' ')}"
     if one.error is not None:
-        yield f": {clean(step.run.sentence(one.error))}"
+        yield f": {clean(one.error.sentence)}"
     if one.why:
         yield f": {clean(one.why)}"
     if one.retry is not None and one.ended is not None:
@@ -102,25 +101,25 @@ def _gate(step: StepDetail, most: int | None) -> Iterator[Line]:
     if gate is None:
         return
     yield from rows("gate", heading(gate))
-    yield row("opened", [moments.stamp(gate.opened)])
-    if gate.decided is not None:
-        took = moments.between(gate.opened, gate.decided)
-        yield row("decided", [moments.stamp(gate.decided), (f" after {took}", "dim")])
+    yield row("opened", [moments.stamp(gate.since)])
+    if gate.decided_at is not None:
+        took = moments.between(gate.since, gate.decided_at)
+        yield row("decided", [moments.stamp(gate.decided_at), (f" after {took}", "dim")])
     shown = shown_text(gate.shown)
     if shown:
         yield from block("shown", shown, most, _ALL)
 
 
 def _output(step: StepDetail, most: int | None) -> Iterator[Line]:
-    text = "".join(piece.text for _, piece in step.output)
+    text = "".join(piece.text for piece in step.output)
     if text:
-        logs = f"`holdfast logs {step.run.info.id} --step {shlex.quote(step.view.key)}` prints all"
+        logs = f"`holdfast logs {step.run.id} --step {shlex.quote(step.info.key)}` prints all"
         yield from block("output", text, most, logs)
 
 
 def _result(step: StepDetail, most: int | None) -> Iterator[Line]:
-    if step.state.secret:
+    if step.secret:
         yield row("result", [("secret: it is not kept", "dim")])
-    elif step.has_result:
-        name = "data" if step.view.kind == "checkpoint" else "result"
+    elif step.gave:
+        name = "data" if step.info.kind == "checkpoint" else "result"
         yield from block(name, data_text(step.result, width()), most, f"{_ALL}, and so does --json")

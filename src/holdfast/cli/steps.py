@@ -12,45 +12,13 @@ import msgspec
 from holdfast.cli.moments import duration, stamp
 from holdfast.cli.scopes import INNER, Branches, Folded, Folding, Scope, arrange, by_scope, steps_in
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit
-from holdfast.clock import instant
+from holdfast.views.records import StepInfo
 
 if TYPE_CHECKING:
     from holdfast.cli.scopes import Item
 
 _NOTE_MIN = 12
 _TOOK_MIN = 8
-HIDDEN = ("value", "emit", "patch")
-"""Kinds that have a place among the steps of the log, and are none to a reader."""
-
-
-class StepView(msgspec.Struct):
-    """A step as it is drawn. `note` is its error, why it is in doubt, or how a gate was decided."""
-
-    key: str
-    name: str = ""
-    kind: str = "step"
-    effect: str = "idempotent"
-    status: str = "running"
-    attempt: int = 1
-    started_at: int = 0
-    """Microseconds, as in the log, 0 for never: of a long run few are ever written as a time."""
-    ended_at: int = 0
-    due_at: int = 0
-    child: str = ""
-    note: str = ""
-    outcome: str = ""
-
-    @property
-    def started(self) -> datetime | None:
-        return instant(self.started_at) if self.started_at else None
-
-    @property
-    def ended(self) -> datetime | None:
-        return instant(self.ended_at) if self.ended_at else None
-
-    @property
-    def due(self) -> datetime | None:
-        return instant(self.due_at) if self.due_at else None
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -83,9 +51,9 @@ _DECIDED = ("rejected", "unanswered")
 
 
 def tree(
-    steps: Iterable[StepView],
+    steps: Iterable[StepInfo],
     look: Look,
-    children: Mapping[str, Sequence[StepView]] | None = None,
+    children: Mapping[str, Sequence[StepInfo]] | None = None,
     folding: Folding | None = None,
     depth: int = 99,
 ) -> list[Line]:
@@ -119,7 +87,7 @@ class _Row(NamedTuple):
 
 
 class _Drawing:
-    def __init__(self, look: Look, children: Mapping[str, Sequence[StepView]]) -> None:
+    def __init__(self, look: Look, children: Mapping[str, Sequence[StepInfo]]) -> None:
         self._look = look
         self._children = children
 
@@ -140,7 +108,7 @@ class _Drawing:
                 yield from self._items(folding.unfold(item) if folding else (), below, folding, depth)
             elif not isinstance(item, Scope):
                 yield from self._step(item, label(item), here, below, folding, depth)
-            elif len(item.items) == 1 and isinstance(only := item.items[0], StepView):
+            elif len(item.items) == 1 and isinstance(only := item.items[0], StepInfo):
                 name = f"{clean(item.name)}/{label(only)}"
                 yield from self._step(only, name, here, below, folding, depth)
             else:
@@ -148,7 +116,7 @@ class _Drawing:
                 yield from self.scope(item, below, folding, depth)
 
     def _step(
-        self, step: StepView, name: str, here: str, below: str, folding: Folding | None, depth: int
+        self, step: StepInfo, name: str, here: str, below: str, folding: Folding | None, depth: int
     ) -> Iterator[_Row]:
         look = self._look
         status = shown_status(step, look)
@@ -177,7 +145,7 @@ class _Drawing:
 
     def _state(self, item: Item) -> str:
         """The worst status of its steps."""
-        if isinstance(item, StepView):
+        if isinstance(item, StepInfo):
             return shown_status(item, self._look)
         found = {shown_status(step, self._look) for step in steps_in(item)}
         return next((status for status in _GLYPHS if status in found), "completed")
@@ -186,8 +154,8 @@ class _Drawing:
 def _span(item: Item) -> str:
     """How long it took from the first start to the last end; empty if a step has not ended."""
     steps = list(steps_in(item))
-    started = [step.started_at for step in steps if step.started_at]
-    ended = [step.ended_at for step in steps if step.ended_at]
+    started = [step.started_us for step in steps if step.started_us]
+    ended = [step.ended_us for step in steps if step.ended_us]
     whole = bool(started) and len(ended) == len(steps)
     return duration((max(ended) - min(started)) / 1e6) if whole else ""
 
@@ -206,7 +174,7 @@ def _guides(look: Look, guide: str, last: bool) -> tuple[str, str]:
     return guide + ("`- " if last else "|- "), guide + ("   " if last else "|  ")
 
 
-def label(step: StepView) -> str:
+def label(step: StepInfo) -> str:
     return clean(step.key.rpartition("/")[2])
 
 
@@ -218,7 +186,7 @@ def glyph(status: str, look: Look) -> tuple[str, str]:
     return (rich if look.unicode else plain), style
 
 
-def shown_status(step: StepView, look: Look) -> str:
+def shown_status(step: StepInfo, look: Look) -> str:
     """Its status, or what is more to the point: that it was cut off, how a gate was decided."""
     if step.outcome in _DECIDED:
         return step.outcome
@@ -247,15 +215,15 @@ def _line(row: _Row, look: Look, column: int, took: int) -> Line:
     return pieces
 
 
-def _took(step: StepView, status: str, look: Look) -> str:
+def _took(step: StepInfo, status: str, look: Look) -> str:
     """How long it took, or has taken so far; empty for what takes no time, or if that is not known."""
-    end = step.ended if status not in ("running", "sleeping", "waiting") else look.now
-    if step.started is None or end is None or step.kind == "checkpoint" or status == "cut off":
+    end = step.ended_at if status not in ("running", "sleeping", "waiting") else look.now
+    if step.started_at is None or end is None or step.kind == "checkpoint" or status == "cut off":
         return ""
-    return duration((end - step.started).total_seconds())
+    return duration((end - step.started_at).total_seconds())
 
 
-def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]:
+def _facts(step: StepInfo, status: str, look: Look) -> Iterator[tuple[str, str]]:
     """Notes on a step beside its name and duration, the most important first."""
     style = glyph(status, look)[1]
     if step.kind == "checkpoint":
@@ -274,16 +242,16 @@ def _facts(step: StepView, status: str, look: Look) -> Iterator[tuple[str, str]]
         yield clean(step.note), style if status != "retrying" else "dim"
 
 
-def words(step: StepView, status: str, look: Look) -> str:
+def words(step: StepInfo, status: str, look: Look) -> str:
     """A status as people read it, with the time that it has to do with."""
-    if status == "retrying" and step.due is not None and not look.stopped:
-        left = (step.due - look.now).total_seconds()
+    if status == "retrying" and step.due_at is not None and not look.stopped:
+        left = (step.due_at - look.now).total_seconds()
         return f"again in {duration(left)}" if left > 0.05 else "again now"
-    if status == "sleeping" and step.due is not None:
-        return f"until {stamp(step.due)}"
+    if status == "sleeping" and step.due_at is not None:
+        return f"until {stamp(step.due_at)}"
     if status == "waiting":
         what = f"a decision: {clean(step.name)}" if step.kind == "approval" else "a signal"
-        return f"waits for {what}" + (f", until {stamp(step.due)}" if step.due is not None else "")
+        return f"waits for {what}" + (f", until {stamp(step.due_at)}" if step.due_at is not None else "")
     return plainly(status)
 
 

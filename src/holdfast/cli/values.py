@@ -39,6 +39,6 @@ def _is_tagged(text: str) -> bool:
 
 
 def _as_python(text: str, room: int) -> str:
-    from holdfast.kernel.encoded import layout
+    from holdfast.views.values import python_text
 
-    return layout(text.encode(), room)
+    return python_text(text, room)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.colour import in_loop
 from holdfast.engine.execution import step_output
 from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.execution import Execution
@@ -37,7 +38,7 @@ from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
 from holdfast.engine.runs.loop_thread import LoopThread
-from holdfast.engine.runs.run import Run, in_loop, resumable, warn_if_unasked
+from holdfast.engine.runs.run import Run, resumable, warn_if_unasked
 from holdfast.engine.runs.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec

@@ -24,6 +24,7 @@ from holdfast.errors import CodeNotFound, NotStorable
 
 _recorded: dict[str, str] = {
     "holdfast.engine.outside.records": "holdfast.engine.records",
+    "holdfast.views.records": "holdfast.engine.records",
     "holdfast.engine.primitives.command": "holdfast.engine.command",
     "holdfast.engine.primitives.gates": "holdfast.engine.gates",
     "holdfast.operations.operation_files": "holdfast.operations.files",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -27,13 +28,15 @@ from holdfast.engine.processes.process import NO_OUTPUT, Exit, Process, Supervis
 from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
-from holdfast.kernel.events import Effect, Isolate
+from holdfast.kernel.events import Code, Effect, Isolate
 from holdfast.kernel.identity import check_step_name, check_text, name_of_program
 from holdfast.project import explained
 from holdfast.redaction import Secret, revealed
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
     from holdfast.engine.execution.execution import Execution
+    from holdfast.engine.runs.run import Run
     from holdfast.redaction import Redactor
     from holdfast.store.port import Append
 
@@ -406,3 +409,16 @@ def run_command(
 
 
 command = CommandStep()
+
+
+def start_command(
+    engine: Engine,
+    argv: list[str],
+    cwd: str,
+    how: tuple[float | None, Effect | None, tuple[str, ...], Isolate | None],
+    run_id: str | None = None,
+    title: str = "",
+) -> Run[Any]:
+    """Start a run of `run_command`; `how` is its timeout, effect, writes and isolation."""
+    code = Code(title or shlex.join(argv), __name__, argv=tuple(argv), cwd=cwd)
+    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.colour import in_loop
 from holdfast.engine.execution.notices import say_what_it_waits_for
 from holdfast.engine.execution.parking import Parked
 from holdfast.engine.execution.perform import Outcome
@@ -23,7 +24,7 @@ from holdfast.engine.runs.lifecycle import (
     follow_handle,
     in_one_piece,
 )
-from holdfast.engine.runs.run import Run, in_loop
+from holdfast.engine.runs.run import Run
 from holdfast.errors import NeedsAttention, RunHeld, RunInterrupted, RunPaused, RunWaiting
 from holdfast.store.port import Append
 

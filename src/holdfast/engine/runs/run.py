@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from holdfast.colour import refuse_in_loop
 from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
 from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
-from holdfast.errors import RunNotFound, RunWaiting, WrongColour
+from holdfast.errors import RunNotFound, RunWaiting
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -178,14 +178,3 @@ def _own_frames(trace: TracebackType | None) -> TracebackType | None:
     for one in reversed(kept):
         own = TracebackType(own, one.tb_frame, one.tb_lasti, one.tb_lineno)
     return own
-
-
-def in_loop() -> bool:
-    """Whether an event loop runs in this thread, without importing asyncio to find out."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
-
-
-def refuse_in_loop(what: str, instead: str) -> None:
-    if in_loop():
-        raise WrongColour(f"{what}, and an event loop runs in this thread: write `{instead}`")

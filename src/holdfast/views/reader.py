@@ -1,4 +1,4 @@
-"""Runs as people and programs read them. Everything that leaves the store passes the redactor."""
+"""Reads one store: everything that leaves it passes the redactor."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import instant, microseconds
-from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
-from holdfast.engine.outside.run_input import input_of, title_of
+from holdfast.engine.outside.records import LogEvent
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
-from holdfast.errors import AmbiguousRunId
-from holdfast.kernel.identity import matches
-from holdfast.store.port import RunFilter, RunRow, StepRow, Store
+from holdfast.errors import AmbiguousRunId, RunNotFound, StepNotFound
+from holdfast.kernel.identity import check_run_id, matches
+from holdfast.store.port import OwnerRow, Recorded, RunFilter, RunRow, StepRow, Store
+from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
+from holdfast.views.run_input import input_of, title_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.events import RunCreated
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
+    from holdfast.views.gate import Gate
+    from holdfast.views.run_detail import RunDetail
+    from holdfast.views.step_detail import StepDetail
 
 UNFINISHED = ("pending", "running", "sleeping")
 STOPPED = ("waiting", "paused", "needs_attention", "failed")
@@ -29,7 +33,7 @@ RESUMABLE = (*UNFINISHED, *STOPPED)
 _MANY = 100
 
 
-class Reading:
+class Reader:
     """Reads one store. Knows who is alive, so that an interrupted run shows as such."""
 
     def __init__(self, store: Store, home: Path, redactor: Callable[[], Redactor]) -> None:
@@ -154,29 +158,89 @@ class Reading:
             raise AmbiguousRunId(text, matches)
         raise missing(self._store, text)
 
+    def known(self, run_id: str) -> str:
+        """The id itself, if there is such a run."""
+        if self._store.run(check_run_id(run_id)) is None:
+            raise missing(self._store, run_id)
+        return run_id
+
     def run(self, run_id: str) -> RunInfo | None:
         self._alive.clear()
         row = self._store.run(run_id)
         return None if row is None else self._infos([row])[0]
 
-    def steps(self, run_id: str) -> list[StepInfo]:
-        return [_step_info(row) for row in self._store.steps(run_id)]
+    def info(self, run_id: str) -> RunInfo:
+        """The same, or `RunNotFound`."""
+        found = self.run(run_id)
+        if found is None:
+            raise RunNotFound(run_id)
+        return found
+
+    def detail(self, run_id: str) -> RunDetail:
+        """With its history, which is read when it is needed. Raises `RunNotFound`."""
+        from holdfast.views.run_detail import RunDetail
+
+        return RunDetail.of(self.info(run_id), self)
+
+    def step(self, run_id: str, text: str) -> StepDetail:
+        """The step that `text` names. Raises as `step_detail.find` does."""
+        from holdfast.views import step_detail
+
+        return step_detail.find(self, self.detail(run_id), text)
+
+    def gates(self, run_id: str | None = None) -> list[Gate]:
+        """The open gates of a run and of its child runs; without a run, of all that wait."""
+        if run_id is not None:
+            return self.detail(run_id).open_gates()
+        waiting = [run for run in self.runs(status=("waiting",)) if run.id in self.wants([run])]
+        return [gate for run in waiting for gate in self.detail(run.id).gates if gate.is_open]
+
+    def history(self, run_id: str) -> Sequence[Recorded]:
+        return self._store.load(run_id)
+
+    def blob(self, name: str) -> bytes:
+        """A value that is stored beside the log."""
+        return self._store.blob(name)
+
+    def waiting_children(self, run_id: str) -> list[str]:
+        return [row.id for row in self._store.runs(status=("waiting",), parent=run_id)]
+
+    def is_stray(self, run_id: str) -> bool:
+        """Whether it is a child of a generation that was left."""
+        return bool(self._store.strays([run_id]))
+
+    def live_owners(self) -> list[OwnerRow]:
+        return [owner for owner in self._store.owners() if is_alive(self._home, owner.id)]
+
+    def pulse(self) -> int:
+        """A number that changes with every commit."""
+        return self._store.pulse()
+
+    def steps(self, run_id: str, named: str | None = None) -> list[StepInfo]:
+        rows = self._store.steps(run_id)
+        found = [_step_info(row) for row in rows if named is None or matches(row.key, named)]
+        if named is not None and not found:
+            from difflib import get_close_matches
+
+            from holdfast.views.unknown_point import missing as missing_point
+
+            nearest = get_close_matches(named, [row.key for row in rows], n=3, cutoff=0.4)
+            raise missing_point(self, StepNotFound(run_id, named, nearest), "step")
+        return found
 
     def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
         for entry in self._store.entries(run_id, after=after):
             data = self.redactor.redact_value(msgspec.json.decode(entry.payload))
             yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
 
-    def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[tuple[int, LogLine]]:
-        """(version, piece of output) of the run's commands, in order."""
+    def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[LogLine]:
+        """What the run's commands and steps printed, in order."""
         for entry in self._store.entries(run_id, after=after, type="OutputCaptured"):
             data: dict[str, Any] = msgspec.json.decode(entry.payload)
             if step is None or matches(data["key"], step):
                 text = self.redactor.redact(data["text"])
-                yield (
-                    entry.version,
-                    LogLine(data["key"], data["attempt"], data["source"], text, instant(entry.at)),
-                )
+                at = instant(entry.at)
+                yield LogLine(data["key"], data["attempt"], data["source"], text, at, entry.version)
 
     def statistics(self, since: datetime | None = None) -> Statistics:
         """What the runs that changed since then add up to."""
@@ -211,6 +275,7 @@ class Reading:
             _at(row.ended_at),
             title_of(workflow, created is not None and bool(created.code.argv), given),
             given,
+            row.owner,
         )
 
     def _shown(self, text: str) -> str:
@@ -243,9 +308,9 @@ def _step_info(row: StepRow) -> StepInfo:
         row.effect,
         row.status,
         row.attempt,
-        _at(row.started_at),
-        _at(row.ended_at),
-        _at(row.due_at),
+        row.started_at,
+        row.ended_at,
+        row.due_at,
         row.child,
     )
 

@@ -1,0 +1,123 @@
+"""The executing side of `Holdfast`: runs are started, resumed and recovered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from holdfast.colour import refuse_in_loop
+from holdfast.facade.opened import Opened, blocking
+from holdfast.kernel.identity import check_run_id
+
+if TYPE_CHECKING:
+    from holdfast.engine.runs.run import Run
+    from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.kernel.events import Effect
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Executing(Opened):
+    """Methods that execute runs in this process."""
+
+    def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        """Start a run that executes in the background; durable when this returns.
+
+        In a running event loop it returns at once: the run is durable, and `RunHeld` or `RunExists`
+        raised, at the first `await`.
+        """
+        return self._to_write().start(workflow, args, kwargs)
+
+    def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Execute a workflow and return its result."""
+        refuse_in_loop("hf.run() blocks", "await hf.start(...)")
+        result: R = self._to_write().run(workflow, args, kwargs)
+        return result
+
+    def with_id(self, run_id: str) -> WithId:
+        """`hf.with_id("kelp-1").run(...)`: if the id exists, that run is resumed, or its result or error
+        returned. With other arguments it raises `RunExists`."""
+        return WithId(self, check_run_id(run_id))
+
+    def start_command(
+        self,
+        argv: Sequence[str],
+        *,
+        run_id: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        title: str = "",
+        effect: Effect | None = None,
+        timeout: float | None = None,
+        writes: Sequence[str] = (),
+        isolate: Literal["copy"] | None = None,
+    ) -> Run[Any]:
+        """Start a run that is one command, as `holdfast run -- CMD` does.
+
+        effect   what a crash in the middle means: `workspace` (default, where there is a workspace), `once`
+                 or `idempotent`
+        timeout  after so many seconds its whole process tree is ended
+        writes   patterns of what it writes; other changes are a person's
+        isolate  "copy": it works in a copy of the workspace
+        """
+        from holdfast.engine.execution.step_options import check_files
+        from holdfast.engine.primitives.command import start_command
+
+        check_files("a command", effect or "workspace", writes, isolate)
+        where = os.getcwd() if cwd is None else os.fspath(cwd)
+        how = (timeout, effect, tuple(writes), isolate)
+        return start_command(self._to_write(), list(argv), where, how, run_id, title)
+
+    def resume(
+        self,
+        run_id: str,
+        take_over: bool = False,
+        keep_files: bool = False,
+        root: str | os.PathLike[str] | None = None,
+    ) -> Run[Any]:
+        """Resume a run: an interrupted one where it stopped, a failed one with its failed step.
+
+        The changes of a failed or cut-off attempt of a `workspace` step to files and git repository are
+        rolled back before the step runs again; `keep_files` keeps them. `root` is where the project of its
+        code is now. Raises `RunHeld` if a live process executes it; `take_over` takes it from one that hangs.
+        """
+        engine = self._to_write()
+        if root is not None:
+            engine.location.given = Path(root)
+        return engine.resume(run_id, take_over=take_over, keep_files=keep_files)
+
+    @blocking
+    def recover(self) -> list[Run[Any]]:
+        """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does.
+
+        A run whose code would mix its modules with those of this process is not executed: its handle
+        raises `CodeClash`, which names the command that resumes it.
+        """
+        return self._to_write().recover()
+
+    def stop(self, why: str = "") -> None:
+        """Make the runs of this Holdfast stop at their next step boundary; `close` waits for it."""
+        if self._opened_engine is not None:
+            self._opened_engine.stop(why or "its Holdfast was stopped")
+
+
+class WithId:
+    """A Holdfast that starts its next run under a given id."""
+
+    def __init__(self, holdfast: Executing, run_id: str) -> None:
+        self._holdfast = holdfast
+        self._run_id = run_id
+
+    def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        return self._holdfast._to_write().start(workflow, args, kwargs, self._run_id)
+
+    def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_in_loop("run() blocks", "await hf.with_id(...).start(...)")
+        result: R = self._holdfast._to_write().run(workflow, args, kwargs, self._run_id)
+        return result

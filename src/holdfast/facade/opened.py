@@ -1,0 +1,128 @@
+"""What the parts of `Holdfast` share: the place, the store, a reader, and an engine once one is needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from holdfast import wiring
+from holdfast.colour import refuse_in_loop
+from holdfast.errors import BadInput
+from holdfast.views.reader import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.clock import Clock
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.outside.records import LogEvent
+    from holdfast.redaction import Redactor
+    from holdfast.settings import Settings
+    from holdfast.store.sqlite import SqliteStore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound="Opened")
+
+OnEvent = Callable[["LogEvent"], None]
+OnOutput = Callable[[str, str, str, str], None]
+OnScan = Callable[[int, int], None]
+
+
+class Opened:
+    """An open store. `read_only`: it has no owner, nothing is written, and there is an engine only for what
+    cannot be read without one."""
+
+    def __init__(
+        self,
+        place: wiring.Place,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        on_event: OnEvent | None = None,
+        on_output: OnOutput | None = None,
+        on_scan: OnScan | None = None,
+    ) -> None:
+        self._place = place
+        self._read_only = read_only
+        self._clock = clock
+        self._on_event = on_event
+        self._on_output = on_output
+        self._on_scan = on_scan
+        self._opened_engine: Engine | None = None
+        self._lock = threading.Lock()
+        self._store: SqliteStore = wiring.open_store(place)
+        self._reader = Reader(self._store, place.home, self._open_redactor)
+        if not read_only:
+            try:
+                self._engine  # noqa: B018 opening it finishes what was cut off
+            except BaseException:
+                self._store.close()
+                raise
+
+    @property
+    def home(self) -> Path:
+        """The store's directory."""
+        return self._place.home
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold here, resolved."""
+        return self._place.resolved.settings
+
+    @property
+    def _engine(self) -> Engine:
+        with self._lock:
+            if self._opened_engine is None:
+                self._opened_engine = wiring.open_engine(
+                    self._place,
+                    self._store,
+                    clock=self._clock,
+                    on_event=self._on_event,
+                    on_output=self._on_output,
+                    on_scan=self._on_scan,
+                    to_look=self._read_only,
+                )
+            return self._opened_engine
+
+    def _to_write(self) -> Engine:
+        """The engine, for a method that executes or writes."""
+        if self._read_only:
+            raise BadInput("this Holdfast was opened with read_only=True; open one without it to change runs")
+        return self._engine
+
+    def _open_redactor(self) -> Redactor:
+        engine = self._opened_engine
+        return wiring.open_redactor(self._place) if engine is None else engine.redactor
+
+    def _known(self, run_id: str) -> str:
+        """The id itself, if there is such a run. Programs name runs in full; people may give a prefix, which
+        `find` completes."""
+        return self._reader.known(run_id)
+
+    def _by(self, by: str | None) -> str:
+        """Who does it: the user, if no other name is given."""
+        return wiring.user() if by is None else by
+
+    def close(self) -> None:
+        """Stop the live runs at their next step boundary, release them, and close the store."""
+        engine = self._opened_engine
+        if engine is not None:
+            engine.close()
+            if engine.left_open:
+                return
+        self._store.close()
+
+
+def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P], R]:
+    """A method that does I/O: refused where an event loop runs; `hf.aio` has it as a coroutine."""
+    name = method.__name__
+
+    @wraps(method)
+    def checked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
+        return method(self, *args, **kwargs)
+
+    return checked

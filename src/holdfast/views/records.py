@@ -1,0 +1,178 @@
+"""Runs, steps and output as plain data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.clock import instant
+from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.kernel.state import ENDED
+from holdfast.views.run_input import RunInput
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A piece of what a command or a step printed. `version` is that of its event."""
+
+    step: str
+    attempt: int
+    source: str
+    text: str
+    at: datetime
+    version: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "step": self.step,
+            "attempt": self.attempt,
+            "source": self.source,
+            "text": self.text,
+            "at": self.at.isoformat(),
+        }
+
+
+class StepInfo(msgspec.Struct):
+    """A step of a run's live history.
+
+    started_at, ended_at  of the last attempt; None if it has not begun, has not ended
+    due_at                when the next attempt begins, a sleep ends, or a gate is left unanswered
+    child                 the id of the child run, if it is the call of one
+    note                  its error in one line, why it is in doubt, or how a gate was decided
+    outcome               of a gate that was decided
+    """
+
+    key: str
+    name: str = ""
+    kind: str = "step"
+    effect: str = "idempotent"
+    status: str = "running"
+    attempt: int = 1
+    started_us: int = 0
+    """Microseconds, as in the log, 0 for never: of a long run few are ever written as a time."""
+    ended_us: int = 0
+    due_us: int = 0
+    child: str = ""
+    note: str = ""
+    outcome: str = ""
+
+    @property
+    def started_at(self) -> datetime | None:
+        return instant(self.started_us) if self.started_us else None
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return instant(self.ended_us) if self.ended_us else None
+
+    @property
+    def due_at(self) -> datetime | None:
+        return instant(self.due_us) if self.due_us else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "name": self.name,
+            "kind": self.kind,
+            "effect": self.effect,
+            "status": self.status,
+            "attempt": self.attempt,
+            "started_at": iso(self.started_at),
+            "ended_at": iso(self.ended_at),
+            "due_at": iso(self.due_at),
+            "child": self.child or None,
+            "note": self.note or None,
+        }
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """A run as the store knows it.
+
+    interrupted  it has begun, has not ended, and has no live owner
+    ended_at     when it completed, failed or was cancelled; None if it has not ended
+    title        its workflow with what it was started with, on one line
+    input        that as data; None if it is so large that it is stored beside the log
+    """
+
+    id: str
+    workflow: str
+    status: str
+    reason: str
+    interrupted: bool
+    owner_pid: int | None
+    generation: int
+    parent: str
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    title: str = ""
+    input: RunInput | None = None
+    owner: str = ""
+    """The owner that the log names, alive or dead; empty if the run was released."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it completed, failed or was cancelled."""
+        return self.status in ENDED
+
+    @property
+    def shown_status(self) -> str:
+        """Its status, or `interrupted`, which is none in the log."""
+        return "interrupted" if self.interrupted else self.status
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "workflow": self.workflow,
+            "status": self.status,
+            "interrupted": self.interrupted,
+            "reason": self.reason,
+            "parent": self.parent or None,
+            "owner_pid": self.owner_pid,
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+            "completed_at": iso(self.ended_at),
+            "title": self.title,
+            "input": msgspec.to_builtins(self.input),
+        }
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """The newest of the runs that were asked for, and how many there are in all."""
+
+    runs: list[RunInfo]
+    total: int
+
+
+class RunError(msgspec.Struct, frozen=True):
+    """An error that ended a run, a step or an attempt, redacted.
+
+    members  of a group, each in one line
+    steps    the steps whose errors ended a run
+    """
+
+    type: str
+    message: str
+    traceback: str
+    members: tuple[str, ...] = ()
+    steps: tuple[str, ...] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """As Python writes the last line of a traceback."""
+        name = self.type.removeprefix("holdfast.errors.")
+        return f"{name}: {self.message}" if self.message else name
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "type": self.type,
+            "message": self.message,
+            "traceback": self.traceback,
+            "members": list(self.members),
+        }
+        return found if self.steps is None else found | {"steps": list(self.steps)}
+
+
+def iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at is not None else None

@@ -1,0 +1,308 @@
+"""One run with everything that can be said of it, folded from its history when that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.clock import instant
+from holdfast.kernel import events as e
+from holdfast.kernel.evolve import fold
+from holdfast.views.gate import Gate, decision_text
+from holdfast.views.records import RunError, RunInfo, StepInfo
+from holdfast.views.run_input import RunInput, input_of
+from holdfast.ways import VALUE, Way
+
+if TYPE_CHECKING:
+    from holdfast.kernel.state import RunState, StepState
+    from holdfast.store.port import Recorded
+    from holdfast.views.reader import Reader
+
+
+HIDDEN = ("value", "emit", "patch")
+"""Kinds that have a place among the steps of the log, and are none to a reader."""
+_NAMED = 3  # so many steps are named, the others counted
+
+
+class RunDetail(RunInfo, frozen=True, dict=True):
+    """A run, its steps in the order of their first start, its gates and its outcome.
+
+    The history is read once, at the first use of what only it knows.
+    """
+
+    @classmethod
+    def of(cls, info: RunInfo, reader: Reader) -> RunDetail:
+        made = cls(*(getattr(info, name) for name in info.__struct_fields__))
+        made.__dict__["_reader"] = reader
+        return made
+
+    @property
+    def _reader_of(self) -> Reader:
+        reader: Reader = self.__dict__["_reader"]
+        return reader
+
+    @cached_property
+    def recorded(self) -> Sequence[Recorded]:
+        """The history."""
+        return self._reader_of.history(self.id)
+
+    @cached_property
+    def state(self) -> RunState:
+        state = fold(self.recorded)
+        assert state is not None, "a run that the store lists has a history"
+        return state
+
+    @cached_property
+    def whole_input(self) -> RunInput | None:
+        """What the run was started with, also where that is stored beside the log."""
+        created = self.recorded[0].event
+        if self.input is not None or type(created) is not e.RunCreated:
+            return self.input
+        return input_of(created, lambda: self._reader_of.redactor, self._reader_of.blob)
+
+    # What it consists of
+
+    @cached_property
+    def steps(self) -> list[StepInfo]:
+        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in HIDDEN]
+
+    @cached_property
+    def gates(self) -> list[Gate]:
+        """All of them, in the order in which they were opened."""
+        return [self.gate(step) for step in self.state.steps.values() if step.kind in ("approval", "signal")]
+
+    def open_gates(self) -> list[Gate]:
+        """What the run waits for at the moment: its own gates, then those of its child runs."""
+        found = [gate for gate in self.gates if gate.is_open]
+        for child in self._reader_of.waiting_children(self.id):
+            found += self._reader_of.detail(child).open_gates()
+        return found
+
+    def children(self) -> Iterator[RunDetail]:
+        """The child runs, in the order of their steps. One of which nothing was written yet is left out."""
+        for step in self.steps:
+            child = self._reader_of.run(step.child) if step.child else None
+            if child is not None:
+                yield RunDetail.of(child, self._reader_of)
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the run is one command line, and no function."""
+        return bool(self.state.code.argv)
+
+    @property
+    def place(self) -> str:
+        """Where the workflow is, in words."""
+        code = self.state.code
+        if code.argv:
+            return f"a command in {code.cwd}"
+        return f"{code.script or code.module}:{code.name}"
+
+    @property
+    def version(self) -> int:
+        """Of the last event."""
+        return self.state.version
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """The steps of which it is not known whether they happened."""
+        return [step.key for step in self.state.in_doubt()]
+
+    def is_stray(self) -> bool:
+        """Whether it is a child of a generation that was left: nothing waits for it."""
+        return self._reader_of.is_stray(self.id)
+
+    def just_settled(self) -> list[str]:
+        """The steps that were settled since the run was last claimed."""
+        found: list[str] = []
+        for event, _, _ in reversed(self.recorded):
+            if type(event) is e.RunClaimed:
+                break
+            if type(event) is e.StepSettled:
+                found.append(event.key)
+        return found[::-1]
+
+    def executed_s(self) -> float:
+        """How long it was executed: from each claim to its release, or to the last event before a crash."""
+        total, since, last = 0, None, 0
+        for event, _, at in self.recorded:
+            if type(event) is e.RunClaimed:
+                total += last - since if since is not None else 0
+                since = at
+            elif type(event) is e.RunReleased and since is not None:
+                total += at - since
+                since = None
+            last = at
+        return (total + (last - since if since is not None else 0)) / 1e6
+
+    # Its outcome
+
+    @property
+    def result(self) -> Any:
+        """The run's result as JSON data (values that plain JSON lacks are tagged), None without one."""
+        return self.data(self.state.result, self.state.blob)
+
+    @property
+    def error(self) -> RunError | None:
+        failure = self.state.error
+        if failure is None:
+            return None
+        return msgspec.structs.replace(self.failure(failure), steps=tuple(self.state.failed_steps))
+
+    # What to do next
+
+    def ways(self) -> list[Way]:
+        """Each way in which a person can move the run on."""
+        return list(self._ways())
+
+    def _ways(self) -> Iterator[Way]:
+        doubtful = self.in_doubt
+        if doubtful and not self.ended:
+            yield from self._ways_to_settle(doubtful)
+        elif self.interrupted:
+            yield self._resume(self._after_a_crash())
+        elif self.status == "failed":
+            again = _listed(self.state.failed_steps)
+            workflow = "runs the workflow again, with the recorded steps as they are"
+            yield self._resume(f"tries {again} again" if again else workflow)
+        elif self.status == "needs_attention":
+            yield self._resume("once that is put right")
+        elif self.status == "waiting":
+            gates = self.open_gates()
+            for gate in gates[:_NAMED]:
+                yield from gate.ways()
+            if len(gates) > _NAMED:
+                yield self._show_all(f"names {len(gates) - _NAMED:,} more gates")
+            yield self._resume("continues then, unless a live process does")
+        elif self.status in ("cancelled", "paused"):
+            yield self._resume("continues")
+        elif self.owner_pid:
+            hangs = f"only if process {self.owner_pid} hangs"
+            yield Way("resume", self.id, {"take_over": True}, hangs)
+        elif self.status == "pending":
+            yield self._resume("continues, unless a live process does")
+        elif self.status == "sleeping":
+            yield self._resume("continues when it wakes, unless a live process does")
+
+    def ways_back(self) -> list[Way]:
+        """The same for what a command that has ended did to the files: it has no checkpoint to go back to."""
+        if self.ended and self.is_command and self._changed_files():
+            return [Way("rewind", self.id, {"to": "start"}, "rolls back what it did to the files")]
+        return []
+
+    def _resume(self, effect: str) -> Way:
+        return Way("resume", self.id, {}, effect)
+
+    def _show_all(self, effect: str) -> Way:
+        return Way("show", self.id, {"all": True}, effect)
+
+    def _ways_to_settle(self, doubtful: Sequence[str]) -> Iterator[Way]:
+        for key in doubtful[:_NAMED]:
+            yield Way("settle", self.id, {"step": key, "done": VALUE}, "it happened, and this is its result")
+            yield Way("settle", self.id, {"step": key, "retry": True}, "it did not happen: run it")
+            yield Way("settle", self.id, {"step": key, "fail": True}, "it failed")
+        if len(doubtful) > _NAMED:
+            yield self._show_all(f"names {len(doubtful) - _NAMED:,} more in doubt")
+
+    def _after_a_crash(self) -> str:
+        cut_off = [step.key for step in self.steps if step.status == "running" and step.effect == "once"]
+        if not cut_off:
+            return "continues where it stopped"
+        it = "it" if len(cut_off) == 1 else "them"
+        return f"{_listed(cut_off)} may have happened: unless a `verify` tells, you must settle {it}"
+
+    def _changed_files(self) -> bool:
+        """Whether the files or the git repository are other than the run first found them."""
+        found = [
+            (saved.snapshot, saved.git and (saved.git.refs, saved.git.head, saved.git.branch))
+            for saved in self.state.files
+        ]
+        return bool(found) and found[0] != found[-1]
+
+    # Parts of the history as views
+
+    def gate(self, step: StepState) -> Gate:
+        opening = self._openings[step.key, step.digest]
+        outcome = "abandoned" if step.status == "abandoned" else step.outcome
+        return Gate(
+            self.id,
+            step.key,
+            step.kind,
+            self.redact(step.name),
+            step.digest,
+            self.data(opening.show, opening.blob),
+            instant(step.started_at),
+            _at(opening.until if outcome else step.due_at),
+            outcome,
+            self.redact(step.by),
+            self.redact(step.comment),
+            _at(step.ended_at),
+        )
+
+    @cached_property
+    def _openings(self) -> dict[tuple[str, str], e.GateOpened]:
+        return {
+            (event.key, event.digest): event for event, _, _ in self.recorded if type(event) is e.GateOpened
+        }
+
+    def step_info(self, step: StepState) -> StepInfo:
+        note = self.redact(step.why) if step.why else ""
+        if step.error is not None:
+            note = self.failure(step.error).sentence
+        elif step.outcome:
+            note = self.redact(decision_text(step.outcome, step.by, step.comment))
+        return StepInfo(
+            step.key,
+            step.name,
+            step.kind,
+            step.effect,
+            step.status,
+            step.attempt,
+            step.started_at,
+            step.ended_at,
+            step.due_at,
+            step.child,
+            note,
+            step.outcome,
+        )
+
+    def failure(self, failure: e.Failure) -> RunError:
+        return RunError(
+            failure.type_name,
+            self.redact(failure.message),
+            self.redact(failure.traceback),
+            tuple(self.failure(member).sentence for member in failure.members),
+        )
+
+    def data(self, inline: msgspec.Raw, blob: str) -> Any:
+        """A value of its history as JSON data, None without one."""
+        data = self._reader_of.blob(blob) if blob else bytes(inline)
+        return self._reader_of.redactor.redact_value(msgspec.json.decode(data)) if data else None
+
+    def redact(self, text: str) -> str:
+        return self._reader_of.redactor.redact(text)
+
+    def to_json(self) -> dict[str, Any]:
+        error = self.error
+        return {
+            **super().to_json(),
+            "input": msgspec.to_builtins(self.whole_input),
+            "result": self.result,
+            "error": None if error is None else error.to_json(),
+            "steps": [step.to_json() for step in self.steps],
+            "gates": [gate.to_json() for gate in self.gates],
+        }
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """The first of them by name, the others counted."""
+    more = f" and {len(keys) - _NAMED:,} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
+
+
+def _at(us: int) -> datetime | None:
+    return instant(us) if us else None

@@ -1,0 +1,41 @@
+"""A point of a run that was named and is not there: what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.errors import BadInput, NotFound, StepNotFound
+from holdfast.operations import points
+
+if TYPE_CHECKING:
+    from holdfast.views.reader import Reader
+    from holdfast.views.run_detail import RunDetail
+
+
+@contextmanager
+def explained(reader: Reader) -> Iterator[None]:
+    """Around what takes a checkpoint or a step: for one that is not there, raise the error of `missing`."""
+    try:
+        yield
+    except StepNotFound as error:
+        raise missing(reader, error, "checkpoint or step") from None
+
+
+def missing(reader: Reader, error: StepNotFound, what: str) -> NotFound:
+    """The error with what was looked for, and the child run that has it, or the nearest names."""
+    sentence = f"run {error.run_id} has no {what} {error.step!r}"
+    for child in _descendants(reader.detail(error.run_id)):
+        try:
+            key = points.find(child.id, child.state, error.step).key
+        except (StepNotFound, BadInput):
+            continue
+        return NotFound(f"{sentence}; its child run {child.id} has {key}")
+    return NotFound(f"{sentence}; nearest: {', '.join(error.nearest)}" if error.nearest else sentence)
+
+
+def _descendants(run: RunDetail) -> Iterator[RunDetail]:
+    for child in run.children():
+        yield child
+        yield from _descendants(child)

@@ -1,0 +1,68 @@
+"""What a person can do next, as data, and as a command line.
+
+    Way("resume", "kelp-1", {"take_over": True}).shell() == "holdfast resume kelp-1 --take-over"
+
+An action is a command of the CLI and a method of `Holdfast`; its arguments have the same names in both. This
+is the only module below the CLI that knows how a command line is written.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import msgspec
+
+VALUE = "VALUE"
+"""In place of an argument that only the person knows."""
+_POSITIONAL = {
+    "approve": ("gate",),
+    "reject": ("gate",),
+    "settle": ("step",),
+    "signal": ("name", "value"),
+    "trust": ("path",),
+    "undo": ("operation",),
+    "workspace restore": ("snapshot",),
+}
+"""Action → the arguments that are words of its command line; all others are options."""
+
+
+class Way(msgspec.Struct, frozen=True):
+    """One thing to do next.
+
+    action     such as `resume`
+    run        the run it is about; empty if it is about none
+    arguments  by name, without those that have their defaults
+    effect     what it does, in words
+    """
+
+    action: str
+    run: str = ""
+    arguments: dict[str, Any] = {}
+    effect: str = ""
+
+    def shell(self) -> str:
+        """The command line, to be copied."""
+        words = ["holdfast", self.action]
+        if self.run:
+            words.append(shlex.quote(self.run))
+        positional = _POSITIONAL.get(self.action, ())
+        words += [shlex.quote(str(self.arguments[name])) for name in positional if name in self.arguments]
+        for name, value in self.arguments.items():
+            if name not in positional:
+                words.append(f"--{name.replace('_', '-')}")
+                words += [] if value is True else [shlex.quote(str(value))]
+        return " ".join(words)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "action": self.action,
+            "run": self.run or None,
+            "arguments": self.arguments,
+            "effect": self.effect,
+        }
+
+
+def quoted(way: Way) -> str:
+    """The command line inside a sentence."""
+    return f"`{way.shell()}`"
