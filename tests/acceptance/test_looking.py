@@ -16,7 +16,7 @@ import pytest
 from holdfast.cli.counts import counted
 from holdfast.cli.picture import put_back
 from holdfast.cli.scopes import Folding
-from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.steps import Look, tree
 from holdfast.cli.terminal import cells
 from holdfast.clock import microseconds
 from holdfast.kernel import commands as c
@@ -24,6 +24,7 @@ from holdfast.kernel import events as e
 from holdfast.store.port import Append, new_event
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.histories import failure, own, perform
+from holdfast.views.records import StepInfo
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 
@@ -353,7 +354,7 @@ START = datetime(2026, 1, 31, tzinfo=UTC)
 def step_view(key, status="completed", ms=10, **fields):
     began = microseconds(START)
     ended = began + ms * 1000 if status in ("completed", "failed") else 0
-    return StepView(key, key.split("#")[0], status=status, started_at=began, ended_at=ended, **fields)
+    return StepInfo(key, key.split("#")[0], status=status, started_us=began, ended_us=ended, **fields)
 
 
 def drawn(steps, folding=Folding(), width=100, children=None, **look):  # noqa: B008

@@ -19,12 +19,12 @@ from holdfast.cli.steps import Look, plainly, shown_status, tree
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, typed
 from holdfast.cli.values import compact_text, data_text
 from holdfast.errors import RunNotFound
+from holdfast.views.records import StepInfo
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
     from holdfast.handle import Holdfast
     from holdfast.views.gate import Gate
-    from holdfast.views.records import StepInfo
     from holdfast.views.run_detail import RunDetail
 
 _RESULT_CHARS = 4000
