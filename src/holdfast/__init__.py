@@ -60,9 +60,12 @@ if TYPE_CHECKING:
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
+    from holdfast.operations.replaying import Replay
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
+    from holdfast.serving.served import Served, Taken
+    from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.records import LogLine, RunInfo, StepInfo
     from holdfast.views.run_detail import RunDetail
@@ -117,9 +120,12 @@ _HOMES = {
     "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
+    "holdfast.operations.replaying": ("Replay",),
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
+    "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.gate": ("Gate",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
@@ -138,6 +144,8 @@ __all__ = [
     "Decision",
     "DetachedStep",
     "DivergenceError",
+    "FeedEvent",
+    "FeedPage",
     "FileDiff",
     "FilesBack",
     "Fork",
@@ -152,6 +160,7 @@ __all__ = [
     "NotStorable",
     "OnceAgain",
     "OperationInfo",
+    "Replay",
     "Retry",
     "Rewind",
     "Run",
@@ -166,12 +175,14 @@ __all__ = [
     "RunPaused",
     "RunWaiting",
     "Secret",
+    "Served",
     "StepDetail",
     "StepError",
     "StepInfo",
     "StepTimeout",
     "StoreError",
     "StoreVanished",
+    "Taken",
     "Undo",
     "Way",
     "WorkspaceConflict",

@@ -112,6 +112,18 @@ class Refused(BadInput):
     code = "refused"
 
 
+class EndedElsewhere(Refused):
+    """The worker process that was to execute a run could not be started, or ended in the middle of it.
+    `ended_with` is its exit code, negative for a signal."""
+
+    code = "ended_elsewhere"
+    ended_with = 1
+
+    def __init__(self, why: str, ended_with: int) -> None:
+        super().__init__(why)
+        self.ended_with = ended_with
+
+
 class OnceAgain(Refused):
     """What is asked for would let `once` steps run again that were done, or may have been."""
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
 from holdfast.facade.executing import Executing
+from holdfast.facade.following import Following
 from holdfast.facade.keeping import Keeping
 from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
+from holdfast.facade.serving import Serving
 from holdfast.facade.steering import Steering
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.facade.opened import OnEvent, OnOutput, OnScan
 
 
-class Holdfast(Executing, Steering, Rewinding, Reading, Keeping):
+class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keeping):
     """An open store with its engine; a context manager, sync and async.
 
     home        the store's directory (default: the project's, as the CLI finds it)
@@ -40,7 +42,8 @@ class Holdfast(Executing, Steering, Rewinding, Reading, Keeping):
                 redacted as `events()` gives it; those of a run one after the other, in the log's order. It
                 must not wait for its run
     on_output   called with (run id, step, "stdout" or "stderr", text) of what commands print, live
-    on_scan     called with (entries, bytes read) while the files of the workspace are scanned
+    on_scan     called with (entries, bytes read) while the files of the workspace are scanned, also by a
+                worker of `serve`; with (0, 0) at the end of a worker's scan
     """
 
     def __init__(
@@ -86,6 +89,26 @@ class Holdfast(Executing, Steering, Rewinding, Reading, Keeping):
         made = cls.__new__(cls)
         super(Holdfast, made).__init__(
             place, read_only=read_only, on_event=on_event, on_output=on_output, on_scan=on_scan
+        )
+        return made
+
+    def executing(
+        self,
+        place: wiring.Place,
+        *,
+        on_event: OnEvent | None = None,
+        on_output: OnOutput | None = None,
+        on_scan: OnScan | None = None,
+    ) -> Holdfast:
+        """The same store, opened to execute runs at `place`; this Holdfast is closed. The database is not
+        opened again, unless `place` has another store or durability."""
+        same = place.home == self.home and place.resolved.settings.durability == self.settings.durability
+        store = self._hand_over() if same else None
+        if not same:
+            self.close()
+        made = type(self).__new__(type(self))
+        super(Holdfast, made).__init__(
+            place, on_event=on_event, on_output=on_output, on_scan=on_scan, store=store
         )
         return made
 

@@ -15,6 +15,7 @@ from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
 from holdfast.errors import BadInput
+from holdfast.facade.loading import names_workflow
 
 if TYPE_CHECKING:
     from holdfast import Run
@@ -46,7 +47,7 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     if error.possibilities:
         return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
-    if not any(target.is_function(word) for word in words[:at]):
+    if not any(names_workflow(word) for word in words[:at]):
         return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
     given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
     parameter = name.lstrip("-").replace("-", "_")

@@ -33,6 +33,7 @@ from holdfast.engine.ownership.unreleased import Unreleased
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
+from holdfast.engine.runs.attaching import Attaching
 from holdfast.engine.runs.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
@@ -51,6 +52,7 @@ from holdfast.store.port import Append, Store
 if TYPE_CHECKING:
     from holdfast.engine.execution.mailbox import Mailbox
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.kernel.state import RunState
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
 
@@ -103,6 +105,7 @@ class Engine:
         self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
+        self.attaching = Attaching(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.turns = Turns()
         self.unreleased = Unreleased(self)
@@ -184,11 +187,18 @@ class Engine:
             raise
 
     def resume(
-        self, run_id: str, *, take_over: bool = False, keep_files: bool = False, stay: bool = True
+        self,
+        run_id: str,
+        *,
+        take_over: bool = False,
+        keep_files: bool = False,
+        stay: bool = True,
+        known: RunState | None = None,
     ) -> Run[Any]:
         """Go on with a run; a failed one tries its failed step again. `keep_files` keeps what earlier
         attempts of its `workspace` steps did. Without `stay` it is left to others when it is parked: its
-        handle raises `RunWaiting`."""
+        handle raises `RunWaiting`. `known` is its state at some version, and the engine's from now on: only
+        what came after it is read."""
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
@@ -196,10 +206,16 @@ class Engine:
 
         def claim_it() -> Claimed:
             return recovery.claim_to_resume(
-                self, run_id, workflow, take_over=take_over, keep_files=keep_files
+                self, run_id, workflow, take_over=take_over, keep_files=keep_files, known=known
             )
 
         return launching.launch(self, run, workflow, None, claim_it, stay=stay)
+
+    def attach(self, run_id: str) -> Run[Any]:
+        """A handle that follows a run and never executes it. In a running event loop, `await` raises
+        `RunNotFound` if there is no such run."""
+        self._check_open()
+        return self.attaching.attach(check_run_id(run_id) if in_loop() else self.known(run_id))
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run that nobody executes, a few at a time, to its end or to where it waits; returns
@@ -351,6 +367,7 @@ class Engine:
             return  # in a forked child there is nothing of its own to close
         self._refuse_to_block_own_runs()
         self._closed = True
+        self.attaching.close()  # a live run may wait for one that is attached
         self._wait_for_runs(self.stop("its Holdfast was closed"))
         if not self.left_open:
             self.release()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.kernel.events import Effect
+    from holdfast.views.run_detail import RunDetail
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,17 +79,20 @@ class Executing(Opened):
         take_over: bool = False,
         keep_files: bool = False,
         root: str | os.PathLike[str] | None = None,
+        known: RunDetail | None = None,
     ) -> Run[Any]:
         """Resume a run: an interrupted one where it stopped, a failed one with its failed step.
 
         The changes of a failed or cut-off attempt of a `workspace` step to files and git repository are
         rolled back before the step runs again; `keep_files` keeps them. `root` is where the project of its
-        code is now. Raises `RunHeld` if a live process executes it; `take_over` takes it from one that hangs.
+        code is now. `known` is what `get` returned for it: its history is read only from there on. Raises
+        `RunHeld` if a live process executes it; `take_over` takes it from one that hangs.
         """
         engine = self._to_write()
         if root is not None:
             engine.location.given = Path(root)
-        return engine.resume(run_id, take_over=take_over, keep_files=keep_files)
+        state = known.take_state() if known is not None and known.id == run_id else None
+        return engine.resume(run_id, take_over=take_over, keep_files=keep_files, known=state)
 
     @blocking
     def recover(self) -> list[Run[Any]]:
@@ -100,9 +104,13 @@ class Executing(Opened):
         return self._to_write().recover()
 
     def stop(self, why: str = "") -> None:
-        """Make the runs of this Holdfast stop at their next step boundary; `close` waits for it."""
+        """Make the runs of this Holdfast stop at their next step boundary, and `serve` return; `close` waits
+        for the runs."""
+        why = why or "its Holdfast was stopped"
+        for session in list(self._sessions):
+            session.stop(why)
         if self._opened_engine is not None:
-            self._opened_engine.stop(why or "its Holdfast was stopped")
+            self._opened_engine.stop(why)
 
 
 class WithId:

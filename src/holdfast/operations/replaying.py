@@ -57,6 +57,16 @@ class Replay(msgspec.Struct, frozen=True):
     reached: str = ""
     why: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run_id,
+            "workflow": self.workflow,
+            "verdict": self.verdict,
+            "calls": self.calls,
+            "reached": self.reached or None,
+            "why": self.why or None,
+        }
+
 
 def replay(engine: Engine, run_id: str) -> Replay:
     """Check the run's live history, and those of its child runs, against the code as it is now. Blocks; not

@@ -56,6 +56,12 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         assert state is not None, "a run that the store lists has a history"
         return state
 
+    def take_state(self) -> RunState:
+        """The state, for a caller that folds more events into it; the next use here folds it again."""
+        state = self.state
+        del self.__dict__["state"]
+        return state
+
     @cached_property
     def whole_input(self) -> RunInput | None:
         """What the run was started with, also where that is stored beside the log."""

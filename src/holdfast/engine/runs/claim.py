@@ -53,9 +53,11 @@ def claim(
     reopen: bool = False,
     force: bool = False,
     durable: bool = True,
+    known: RunState | None = None,
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
-    `force` takes it from a live owner. It is this thread's turn until the run is live."""
+    `force` takes it from a live owner. `known` is its state at some version, which the claim may change. It
+    is this thread's turn until the run is live."""
     if reopen:
         _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
@@ -65,7 +67,7 @@ def claim(
             decide(live[0].state, create)  # RunExists, if these are other arguments
         return Claimed(live[0].state, live[1])
     try:
-        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
+        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable, known)
     except Exception as error:
         if isinstance(error, StoreInDoubt):
             release_quietly(engine, run_id)
@@ -74,6 +76,11 @@ def claim(
     if claimed.state.ended:
         engine.turns.leave(run_id)
     return claimed
+
+
+def now(engine: Engine, run_id: str, known: RunState | None = None) -> RunState | None:
+    """The state of the run, None if there is none; what came after `known` is folded into that."""
+    return fold(engine.store.history(run_id, after=0 if known is None else known.version), known)
 
 
 # A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
@@ -141,9 +148,10 @@ def _claim(
     reopen: bool,
     force: bool,
     durable: bool,
+    known: RunState | None,
 ) -> Claimed:
     while True:
-        state = fold(engine.store.history(run_id))
+        state, known = now(engine, run_id, known), None
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
