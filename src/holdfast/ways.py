@@ -20,7 +20,8 @@ _POSITIONAL = {
     "reject": ("gate",),
     "settle": ("step",),
     "signal": ("name", "value"),
-    "trust": ("path",),
+    "backup restore": ("file",),
+    "trust": ("directory",),
     "undo": ("operation",),
     "workspace restore": ("snapshot",),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -28,6 +28,14 @@ class Restored(msgspec.Struct, frozen=True):
 
     files: FilesBack
     operation: str = ""
+
+    JSON: ClassVar = {
+        "operation": "what `undo` reverses; null if nothing changed",
+        "files": "what becomes of the files: see below",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operation": self.operation or None, "files": self.files.to_json()}
 
 
 def restore(
