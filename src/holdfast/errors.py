@@ -140,7 +140,8 @@ class PlanChanged(Refused):
         what = ", ".join(self.paths[:8]) if paths else "files, steps or refs"
         new = f" ({now[:12]})" if now else ""
         super().__init__(
-            f"what would be done now is not plan {plan[:12]}: {what} changed since the preview. Nothing was done; "
+            f"what would be done now is not plan {plan[:12]}: {what} changed since the preview. Nothing "
+            f"was done; "
             f"preview it again with --dry-run, then pass the new plan{new}"
         )
 

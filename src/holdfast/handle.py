@@ -84,8 +84,8 @@ class Holdfast(Executing, Steering, Rewinding, Reading, Keeping, Storeless):
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
     ) -> Holdfast:
-        """The same where the place is known already. Without `finish`, what was cut off is finished only when a
-        method needs an engine."""
+        """The same where the place is known already. Without `finish`, what was cut off is finished only when
+        a method needs an engine."""
         made = cls.__new__(cls)
         super(Holdfast, made).__init__(
             place, read_only=read_only, finish=finish, on_event=on_event, on_output=on_output, on_scan=on_scan

@@ -459,7 +459,7 @@ def back_up(
         )
     keep = place.resolved.settings.backup_keep
     removed = backup.rotate(directory, keep, made.path) if to is None else []
-    return made._replace(removed=tuple(removed))
+    return msgspec.structs.replace(made, removed=tuple(removed))
 
 
 def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.views.check import Check
 
 _MB = 1024 * 1024
-_MONTH = timedelta(days=30)
+ARCHIVE_AFTER = timedelta(days=30)
 
 
 class Keeping(Opened):
@@ -51,9 +51,9 @@ class Keeping(Opened):
     def backups(
         self, directory: str | os.PathLike[str] | None = None, *, on_progress: Progress | None = None
     ) -> list[Backup]:
-        """The backups in `directory`, or in the backup directory, the newest first. Each file is read from its
-        beginning to its end: `fault` says which cannot be relied on. Raises `NotFound` if there is no such
-        directory."""
+        """The backups in `directory`, or in the backup directory, the newest first. Each file is read from
+        its beginning to its end: `fault` says which cannot be relied on. Raises `NotFound` if there is no
+        such directory."""
         from holdfast.facade.storeless import backups_in
 
         return backups_in(wiring.backup_directory(self._place), directory, on_progress)
@@ -61,15 +61,15 @@ class Keeping(Opened):
     @blocking
     def archive(
         self,
-        older_than: datetime | timedelta = _MONTH,
+        older_than: datetime | timedelta = ARCHIVE_AFTER,
         *,
         failed: bool = False,
         directory: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Archive:
-        """Move runs that ended, with their child runs, out of the store into a new file. It is whole, and read
-        back, before anything is removed; the log keeps a record of each run.
+        """Move runs that ended, with their child runs, out of the store into a new file. It is whole, and
+        read back, before anything is removed; the log keeps a record of each run.
 
         older_than   only runs that have not changed since then, or for so long
         failed       failed runs, too: they can no longer be resumed then
@@ -92,8 +92,9 @@ class Keeping(Opened):
 
     @blocking
     def verify(self, *, on_progress: Progress | None = None) -> Audit:
-        """Check every event against its hash, and every head and table against the log. Returns how much there
-        is, and each place that does not verify. `on_progress` is called once, with how many events there are."""
+        """Check every event against its hash, and every head and table against the log. Returns how much
+        there is, and each place that does not verify. `on_progress` is called once, with how many events
+        there are."""
         from holdfast.store.sqlite.database_file import extent
         from holdfast.views.audit import Audit
 
@@ -120,10 +121,10 @@ class Keeping(Opened):
 
     @blocking
     def gc(self, quota: float | None = None, *, dry_run: bool = False) -> Collected:
-        """Remove what is saved of files and no snapshot in the log needs any more. Beyond the quota (in MB; the
-        setting `workspace_quota_mb` if it is not given), the snapshots of ended runs go too, the oldest first:
-        those runs can no longer be rewound with their files. Waits until no process saves files. With `dry_run`
-        nothing is removed; returns what would be."""
+        """Remove what is saved of files and no snapshot in the log needs any more. Beyond the quota (in MB;
+        the setting `workspace_quota_mb` if it is not given), the snapshots of ended runs go too, the oldest
+        first: those runs can no longer be rewound with their files. Waits until no process saves files. With
+        `dry_run` nothing is removed; returns what would be."""
         from holdfast.operations import quota as quotas
 
         limit = wiring.quota_of(self._place) if quota is None else int(quota * _MB)

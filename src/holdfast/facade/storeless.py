@@ -37,8 +37,8 @@ class Storeless:
         *,
         on_progress: Progress | None = None,
     ) -> RestoredBackup:
-        """Verify a backup and make it the store in `home` (None: the project's own); the store that is there is
-        kept aside. `file` is a path, or the name of one that `backups` gives.
+        """Verify a backup and make it the store in `home` (None: the project's own); the store that is there
+        is kept aside. `file` is a path, or the name of one that `backups` gives.
 
         Raises `StoreHeld` while a live process executes runs of the store, `NotFound` with the nearest names,
         `StoreCorrupt`, `StoreFull`: then nothing has changed.
@@ -114,8 +114,8 @@ def doctor(home: str | None = None) -> list[Check]:
 
 
 def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Coverage:
-    """`Holdfast.coverage` where there may be no store. None is made then: what a snapshot needs to keep goes to
-    a directory that is removed."""
+    """`Holdfast.coverage` where there may be no store. None is made then: what a snapshot needs to keep goes
+    to a directory that is removed."""
     from holdfast.operations.disk_usage import coverage
 
     with ExitStack() as stack:

@@ -66,7 +66,8 @@ class Fork(msgspec.Struct, frozen=True):
         "kept": "the steps whose results the new run has",
         "once": "the `once` steps that the other run did from there on: they run again in this one",
         "made": "false with `--dry-run`",
-        "files": "with `--directory`: `directory`, `as_of` (which moment the files are of), `snapshot`, `count`; else "
+        "files": "with `--directory`: `directory`, `as_of` (which moment the files are of), `snapshot`, "
+        "`count`; else "
         "null",
         "plan": "a digest of what is done, or would be; `--plan` takes it",
     }

@@ -38,8 +38,8 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class FileKept(msgspec.Struct, frozen=True):
-    """A path that stays as it is, and why. `conflict`: the run and another both changed it since, and `theirs`
-    restores it too."""
+    """A path that stays as it is, and why. `conflict`: the run and another both changed it since, and
+    `theirs` restores it too."""
 
     path: str
     why: str
@@ -71,7 +71,8 @@ class FilesBack(msgspec.Struct, frozen=True):
         "root": "the workspace",
         "snapshot": "what the files are restored to",
         "as_of": "which moment of the run that is, in words",
-        "changes": "the paths that are restored: `path`, and `change` (`added`, `removed`, `modified`, `mode` or "
+        "changes": "the paths that are restored: `path`, and `change` (`added`, `removed`, `modified`, "
+        "`mode` or "
         "`type`)",
         "kept": "the paths that differ and stay: `path`, `why`",
         "before": "the snapshot of all files just before; null in a dry run",

@@ -1,8 +1,8 @@
 """The digest of what an operation would do: a preview names it, and the operation can be bound to it.
 
-It covers the operation and its point, the steps that no longer count (with the versions of their events), each
-path that changes with its content before and after, and each ref that moves. Two previews with the same digest
-would do the same. What stays as it is does not count.
+It covers the operation and its point, the steps that no longer count (with the versions of their events),
+each path that changes with its content before and after, and each ref that moves. Two previews with the same
+digest would do the same. What stays as it is does not count.
 """
 
 from __future__ import annotations

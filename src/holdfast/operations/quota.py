@@ -32,7 +32,8 @@ class Collected(msgspec.Struct, frozen=True):
     forgotten  runs that have ended whose snapshots had to go because of the quota
     damaged    what could not be read, and was left
     over       how many bytes are over the quota still: what is left may not go
-    unneeded   in a dry run, how many contents no snapshot needs; then `forgotten` are the runs that may go, the
+    unneeded   in a dry run, how many contents no snapshot needs; then `forgotten` are the runs that may go,
+    the
                oldest first, until the rest fits. Else None
     """
 
@@ -46,7 +47,8 @@ class Collected(msgspec.Struct, frozen=True):
     JSON: ClassVar = {
         "removed": "how many contents were removed",
         "freed": "how many bytes that freed",
-        "forgotten": "ended runs whose snapshots went because of the quota; with `--dry-run`, those that would, the "
+        "forgotten": "ended runs whose snapshots went because of the quota; with `--dry-run`, those that "
+        "would, the "
         "oldest first, until the rest fits",
         "damaged": "what could not be read, and was left",
         "over": "how many bytes are over the quota",

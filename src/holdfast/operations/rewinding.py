@@ -66,9 +66,11 @@ class Rewind(msgspec.Struct, frozen=True):
         "generation": "the one that is opened",
         "again": "the steps after that point, in order",
         "decisions": "the gates among them that were decided",
-        "once": "the `once` steps among them that were done, or may have been; of child runs as `pay#1 of r.child-1`",
+        "once": "the `once` steps among them that were done, or may have been; of child runs as `pay#1 of "
+        "r.child-1`",
         "children": "the child runs that no longer count",
-        "operation": "what `undo` reverses; null with `--dry-run`, and if `--only` names files that need no change",
+        "operation": "what `undo` reverses; null with `--dry-run`, and if `--only` names files that need "
+        "no change",
         "files": "what becomes of the files; null if the run has none at that point",
         "git": "with `--git`, what becomes of the repository; else null",
         "git_stays": "without `--git`, what the run did to the repository and stays; null if that is nothing",
@@ -112,9 +114,10 @@ def rewind(
     run is paused after. With `only`, the run stays where it is, and of its files those that match go back;
     files that match `keep` stay as they are.
 
-    Raises `PlanChanged` if `plan` is the digest of a preview, and something else would be done now; `RunHeld` if somebody executes the run, `OnceAgain` if `once` steps would run again and
-    `rerun_once` does not say that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a
-    saved file cannot be read and `partial` does not say that the rest will do.
+    Raises `PlanChanged` if `plan` is the digest of a preview, and something else would be done now; `RunHeld`
+    if somebody executes the run, `OnceAgain` if `once` steps would run again and `rerun_once` does not say
+    that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a saved file cannot be read and
+    `partial` does not say that the rest will do.
     """
     refuse_pattern([*only, *keep])
     if keep and not files:

@@ -20,7 +20,8 @@ class Audit(msgspec.Struct, frozen=True):
         "ok": "whether all of it verifies",
         "streams": "how many streams there are",
         "events": "how many events",
-        "faults": "each place that does not verify: `stream` (empty: the database), `version` (0: all of it), `what`",
+        "faults": "each place that does not verify: `stream` (empty: the database), `version` (0: all of "
+        "it), `what`",
     }
 
     @property

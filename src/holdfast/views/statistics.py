@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.store.statistics import Durations, FailingStep, StepTotals, WorkflowTotals
+from holdfast.store.statistics import Durations as Durations
+from holdfast.store.statistics import FailingStep as FailingStep
+from holdfast.store.statistics import StepTotals as StepTotals
+from holdfast.store.statistics import WorkflowTotals as WorkflowTotals
 from holdfast.views.records import iso
 
 if TYPE_CHECKING:

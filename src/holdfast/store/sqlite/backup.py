@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, ClassVar, Final, Literal, Protocol
 
 import apsw
+import msgspec
 
 from holdfast.durable_file import sync_directory
 from holdfast.errors import (
@@ -47,9 +48,9 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _PAGES_AT_ONCE: Final = 4096
 
 
-class Backup(NamedTuple):
-    """A backup as its file tells; as a path, and as text, it is that file. `fault` says why it cannot be relied
-    on; empty if it can."""
+class Backup(msgspec.Struct, frozen=True):
+    """A backup as its file tells; as a path, and as text, it is that file. `fault` says why it cannot be
+    relied on; empty if it can."""
 
     path: Path
     at: datetime
@@ -61,7 +62,7 @@ class Backup(NamedTuple):
     removed: tuple[Path, ...] | None = None
     """Of one that was just made: the older ones that were removed for it."""
 
-    JSON = {  # noqa: RUF012 a NamedTuple knows no ClassVar
+    JSON: ClassVar = {
         "path": "its file",
         "at": "when it was made",
         "bytes": "its size",

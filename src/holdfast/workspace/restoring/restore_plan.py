@@ -68,8 +68,8 @@ class Plan:
 
     @property
     def doing(self) -> list[tuple[bytes, tuple[Entry | None, Entry | None]]]:
-        """Each path that changes, with what is there now and what will be: of directories only the mode, since
-        what is in them is named by itself."""
+        """Each path that changes, with what is there now and what will be: of directories only the mode,
+        since what is in them is named by itself."""
         return [(one.path, (_bare_entry(one.before), _bare_entry(one.after))) for one in self.actions]
 
     @property
