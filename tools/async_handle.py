@@ -1,8 +1,8 @@
 """Writes `src/holdfast/async_handle.py` from the façade: `python tools/async_handle.py`.
 
 Each public method of `Holdfast` that carries `@blocking` becomes a coroutine with the same signature. The
-signatures are read from the source, so that defaults and annotations stay as they are written. A test fails when
-the file is stale.
+signatures are read from the source, so that defaults and annotations stay as they are written. A test fails
+when the file is stale.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from holdfast.handle import Holdfast
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "async_handle.py"
 
 HEAD = '''\
-"""`hf.aio`: the methods of a Holdfast that do I/O, as coroutines. Written by `tools/async_handle.py`: change the
-façade, and write it again."""
+"""`hf.aio`: the methods of a Holdfast that do I/O, as coroutines. Written by `tools/async_handle.py`: change
+the façade, and write it again."""
 
 from __future__ import annotations
 

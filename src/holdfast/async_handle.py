@@ -1,5 +1,5 @@
-"""`hf.aio`: the methods of a Holdfast that do I/O, as coroutines. Written by `tools/async_handle.py`: change the
-façade, and write it again."""
+"""`hf.aio`: the methods of a Holdfast that do I/O, as coroutines. Written by `tools/async_handle.py`: change
+the façade, and write it again."""
 
 from __future__ import annotations
 

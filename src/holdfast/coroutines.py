@@ -1,5 +1,5 @@
-"""The base of `hf.aio`: how a method of a Holdfast becomes a coroutine. Coroutines that are more than a call in a
-thread are written here by hand; all others are in `async_handle`."""
+"""The base of `hf.aio`: how a method of a Holdfast becomes a coroutine. Coroutines that are more than a call
+in a thread are written here by hand; all others are in `async_handle`."""
 
 from __future__ import annotations
 

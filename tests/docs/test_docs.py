@@ -101,7 +101,7 @@ def reference() -> dict[str, object]:
     return module.PAGES
 
 
-@pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md", "states.md"])
+@pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md", "states.md", "json.md"])
 def test_reference_pages_are_what_the_code_says(page: str) -> None:
     """Commands, settings and errors are documented as they are; `docs/reference.py` writes the pages."""
     make = reference()[page]

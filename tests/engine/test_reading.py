@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from holdfast.engine.outside.reading import Reading, matches
 
 from holdfast.clock import SystemClock, instant
 from holdfast.engine.outside import reading as readings
-from holdfast.engine.outside.reading import Reading, matches
 from holdfast.engine.ownership.owners import Owner
 from holdfast.errors import AmbiguousRunId, RunNotFound
 from holdfast.kernel import commands as c

@@ -66,9 +66,7 @@ class Fork(msgspec.Struct, frozen=True):
         "kept": "the steps whose results the new run has",
         "once": "the `once` steps that the other run did from there on: they run again in this one",
         "made": "false with `--dry-run`",
-        "files": "with `--directory`: `directory`, `as_of` (which moment the files are of), `snapshot`, "
-        "`count`; else "
-        "null",
+        "files": "with `--directory`, where its files are; else null",
         "plan": "a digest of what is done, or would be; `--plan` takes it",
     }
 
@@ -92,6 +90,13 @@ class ForkedFiles(msgspec.Struct, frozen=True):
     as_of: str
     snapshot: str
     count: int
+
+    JSON: ClassVar = {
+        "directory": "where the files are",
+        "as_of": "which moment of the other run they are of, in words",
+        "snapshot": "the snapshot of that moment",
+        "count": "how many files",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {

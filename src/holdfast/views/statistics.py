@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -34,6 +34,20 @@ class Statistics(msgspec.Struct, frozen=True):
     path: str
     events: int
     size: int
+
+    JSON: ClassVar = {
+        "since": "what `--since` was, or null",
+        "runs": "`total`, `by_status`, and how many of them are `interrupted`",
+        "durations": "of completed runs from creation to end: `count`, `p50_s`, `p95_s`, `max_s` (null if "
+        "there is "
+        "none)",
+        "workflows": "`workflow`, `total`, `by_status`, `durations`; the one with most runs first",
+        "steps": "`total`, `by_status`, `attempts`, `retried` (steps with more than one attempt)",
+        "failing_steps": "the ten worst: `workflow`, `step` (a name), `steps`, `lost_attempts` (that "
+        "failed or were "
+        "cut off), `failed` (steps that are failed now)",
+        "store": "`path`, `bytes`, `events`",
+    }
 
     @property
     def by_status(self) -> dict[str, int]:

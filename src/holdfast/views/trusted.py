@@ -14,6 +14,12 @@ class GrantedSetting(msgspec.Struct, frozen=True):
     value: Any
     place: str
 
+    JSON: ClassVar = {
+        "key": "the setting",
+        "value": "what it is set to",
+        "place": "the file and line that sets it",
+    }
+
     def to_json(self) -> dict[str, Any]:
         return {"key": self.key, "value": self.value, "place": self.place}
 
