@@ -216,11 +216,6 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         ["StepDetail", "Attempt", "Settlement"],
     ),
     (
-        "`gates --json`",
-        "What runs wait for: gates as above.",
-        [],
-    ),
-    (
         "`approve --json`, `reject --json`, `signal --json`, `pause --json`, `cancel --json`",
         "With `--resume` they print the run as `resume --json` does. Otherwise all have `run`, and how it stands a moment "
         "later: `status`, `owner_pid` (the process that executes it now, or null). `approve` and `reject` also have `gate`, "
