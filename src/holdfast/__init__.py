@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         NeedsAttention,
         NotStorable,
         OnceAgain,
+        PlanChanged,
         RunArchived,
         RunCancelled,
         RunExists,
@@ -55,21 +56,32 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from holdfast.handle import Holdfast
+    from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.diffing import FileDiff
+    from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
+    from holdfast.operations.quota import Collected
     from holdfast.operations.replaying import Replay
+    from holdfast.operations.repositories import GitBack
+    from holdfast.operations.restoring import Restored
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
     from holdfast.serving.served import Served, Taken
+    from holdfast.store.sqlite.backup import Backup
+    from holdfast.views.audit import Audit, Repaired
+    from holdfast.views.check import Check
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.records import LogLine, RunInfo, StepInfo
+    from holdfast.views.restored_backup import RestoredBackup
     from holdfast.views.run_detail import RunDetail
+    from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
+    from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.ways import Way
 
 _HOMES = {
@@ -99,6 +111,7 @@ _HOMES = {
         "NeedsAttention",
         "NotStorable",
         "OnceAgain",
+        "PlanChanged",
         "RunArchived",
         "RunCancelled",
         "RunExists",
@@ -130,16 +143,33 @@ _HOMES = {
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
     "holdfast.views.step_detail": ("StepDetail",),
+    "holdfast.operations.archiving": ("Archive",),
+    "holdfast.operations.disk_usage": ("Coverage", "FilesVerified", "Usage"),
+    "holdfast.operations.quota": ("Collected",),
+    "holdfast.operations.repositories": ("GitBack",),
+    "holdfast.operations.restoring": ("Restored",),
+    "holdfast.store.sqlite.backup": ("Backup",),
+    "holdfast.views.audit": ("Audit", "Repaired"),
+    "holdfast.views.check": ("Check",),
+    "holdfast.views.restored_backup": ("RestoredBackup",),
+    "holdfast.views.statistics": ("Statistics",),
+    "holdfast.views.trusted": ("Granted", "TrustRecord"),
     "holdfast.ways": ("Way",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "Archive",
     "ArgumentChanged",
+    "Audit",
+    "Backup",
+    "Check",
     "CheckpointInfo",
+    "Collected",
     "CommandFailed",
     "CommandResult",
+    "Coverage",
     "CrashLoop",
     "Decision",
     "DetachedStep",
@@ -148,9 +178,12 @@ __all__ = [
     "FeedPage",
     "FileDiff",
     "FilesBack",
+    "FilesVerified",
     "Fork",
     "Gate",
     "GateError",
+    "GitBack",
+    "Granted",
     "Holdfast",
     "HoldfastError",
     "InDoubt",
@@ -160,7 +193,11 @@ __all__ = [
     "NotStorable",
     "OnceAgain",
     "OperationInfo",
+    "PlanChanged",
+    "Repaired",
     "Replay",
+    "Restored",
+    "RestoredBackup",
     "Retry",
     "Rewind",
     "Run",
@@ -176,6 +213,7 @@ __all__ = [
     "RunWaiting",
     "Secret",
     "Served",
+    "Statistics",
     "StepDetail",
     "StepError",
     "StepInfo",
@@ -183,7 +221,9 @@ __all__ = [
     "StoreError",
     "StoreVanished",
     "Taken",
+    "TrustRecord",
     "Undo",
+    "Usage",
     "Way",
     "WorkspaceConflict",
     "WorkspaceError",

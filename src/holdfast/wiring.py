@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.attachment import Attachment
     from holdfast.store.sqlite.backup import Backup, Progress
-    from holdfast.store.sqlite.restore import Restored
+    from holdfast.views.restored_backup import RestoredBackup
 
 
 def user() -> str:
@@ -431,10 +431,10 @@ def back_up(
     files: bool | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
-) -> tuple[Backup, list[Path]]:
+) -> Backup:
     """Make a backup at `to`, a directory or a file; without it, in the backup directory, from which those
-    beyond `backup_keep` are removed: the second value. `files` says whether the saved files go with it;
-    without it, the setting does."""
+    beyond `backup_keep` are removed. `files` says whether the saved files go with it; without it, the setting
+    does."""
     from holdfast.store.sqlite import backup
     from holdfast.workspace.contents.transfer import exporting
 
@@ -458,7 +458,8 @@ def back_up(
             progress=progress or backup.silent,
         )
     keep = place.resolved.settings.backup_keep
-    return made, backup.rotate(directory, keep, made.path) if to is None else []
+    removed = backup.rotate(directory, keep, made.path) if to is None else []
+    return msgspec.structs.replace(made, removed=tuple(removed))
 
 
 def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None) -> None:
@@ -485,6 +486,7 @@ def restore_backup(
     from holdfast.store.sqlite.attachment import read_attachment
     from holdfast.store.sqlite.backup import explained
     from holdfast.store.sqlite.restore import restore
+    from holdfast.views.restored_backup import RestoredBackup
     from holdfast.workspace.contents.transfer import note_without_files
 
     refuse()
@@ -503,7 +505,7 @@ def restore_backup(
         _prove(place.home)
     name = source.parent.name if source.name == project.DATABASE else source.name
     note_without_files(saved_files(place), "" if has_files else name)
-    return RestoredBackup(done, has_files, tuple(damaged))
+    return RestoredBackup(source, place.home, done.events, done.kept, has_files, tuple(damaged))
 
 
 @contextmanager
@@ -530,12 +532,3 @@ def _still_has_files(place: Place, source: Path) -> bool:
     from holdfast.store.sqlite.kept_log import read_log
 
     return has_files(read_log(source, NAMING_FILES), saved_files(place))
-
-
-class RestoredBackup(NamedTuple):
-    """A backup that was made the store, whether it has its files (they came with it, or are still there), and
-    what of those that came with it is damaged."""
-
-    store: Restored
-    files: bool
-    damaged: tuple[str, ...] = ()

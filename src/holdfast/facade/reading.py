@@ -32,6 +32,11 @@ class Reading(Opened):
         return self._reader.find(text)
 
     @blocking
+    def ids(self, beginning: str, limit: int = 100) -> list[str]:
+        """The ids of runs that begin so, at most `limit` of them."""
+        return self._store.run_ids(beginning, limit)
+
+    @blocking
     def has(self, run_id: str) -> bool:
         """Whether there is a run with this id."""
         return self._reader.run(run_id) is not None

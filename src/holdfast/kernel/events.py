@@ -532,7 +532,8 @@ class OperationBegun(Event, frozen=True, gc=False):
 class FilesPlanned(Event, frozen=True, gc=False):
     """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
     `version` is the run's when that was planned; `point` is `to` without what somebody else did since. With
-    `died` the run's history does not have `left`: its owner did not live to say so."""
+    `died` the run's history does not have `left`: its owner did not live to say so. What matches `keep`
+    stays."""
 
     root: str
     to: str
@@ -546,6 +547,7 @@ class FilesPlanned(Event, frozen=True, gc=False):
     died: bool = False
     mark: str = ""
     """Which directory the root is, wherever it is moved."""
+    keep: tuple[str, ...] = ()
 
 
 class FilesApplied(Event, frozen=True, gc=False):

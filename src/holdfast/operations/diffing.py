@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -30,6 +30,15 @@ class FileDiff(msgspec.Struct, frozen=True):
     path: str
     change: str
     text: str
+
+    JSON: ClassVar = {
+        "path": "from the root of the workspace",
+        "change": "`added`, `removed`, `modified`, `mode` or `type`",
+        "diff": "a unified diff",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "change": self.change, "diff": self.text}
 
     def lines(self) -> tuple[int, int] | None:
         """How many lines were added and removed; None for what is compared as a whole."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from holdfast.kernel.identity import check_run_id
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
+from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.repeats import once_steps
 from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 
@@ -45,6 +46,8 @@ class Fork(msgspec.Struct, frozen=True):
     files   where the files of the point were put, and how many; None if no directory was named
     once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
             they run again if this one comes to them
+    made    False in a dry run
+    plan    a digest of all this; with `plan=`, `fork` refuses to do anything else
     """
 
     id: str
@@ -53,6 +56,31 @@ class Fork(msgspec.Struct, frozen=True):
     kept: tuple[str, ...]
     once: tuple[str, ...]
     files: ForkedFiles | None = None
+    made: bool = False
+    plan: str = ""
+
+    JSON: ClassVar = {
+        "id": "the new run; null with `--dry-run` and no `--into`",
+        "origin": "the run that it was made from",
+        "at": "the point",
+        "kept": "the steps whose results the new run has",
+        "once": "the `once` steps that the other run did from there on: they run again in this one",
+        "made": "false with `--dry-run`",
+        "files": "with `--directory`, where its files are; else null",
+        "plan": "a digest of what is done, or would be; `--plan` takes it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id or None,
+            "origin": self.origin,
+            "at": self.at,
+            "kept": list(self.kept),
+            "once": list(self.once),
+            "made": self.made,
+            "files": None if self.files is None else self.files.to_json(),
+            "plan": self.plan,
+        }
 
 
 class ForkedFiles(msgspec.Struct, frozen=True):
@@ -62,6 +90,21 @@ class ForkedFiles(msgspec.Struct, frozen=True):
     as_of: str
     snapshot: str
     count: int
+
+    JSON: ClassVar = {
+        "directory": "where the files are",
+        "as_of": "which moment of the other run they are of, in words",
+        "snapshot": "the snapshot of that moment",
+        "count": "how many files",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "as_of": self.as_of,
+            "snapshot": self.snapshot,
+            "count": self.count,
+        }
 
 
 def fork(
@@ -73,13 +116,15 @@ def fork(
     into: str | None = None,
     directory: Path | None = None,
     dry_run: bool = False,
+    plan: str | None = None,
 ) -> Fork:
     """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint;
     `before:STEP` is the moment in which a step or a checkpoint began, `start` that of the run. With
     `directory`, which must be empty or not there, it works in that, on the files of the point.
 
     The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
-    names, `RunExists`, `BadWorkspace`.
+    names, `RunExists`, `BadWorkspace`; `PlanChanged` if `plan` is the digest of a preview, and something else
+    would be done now.
     """
     if into is not None:
         check_run_id(into)
@@ -102,9 +147,14 @@ def fork(
         if directory is not None:
             moved = _Moved.of(engine, run_id, state, point, directory, held)
             forked = msgspec.structs.replace(forked, files=moved.files)
+        files = None if forked.files is None else forked.files.to_json()
+        doing = [into, point.name, point.version, versions(kept.values()), forked.once, files]
+        digest = digest_of("fork", run_id, doing)
+        refuse_other(plan, digest)
+        forked = msgspec.structs.replace(forked, plan=digest)
         if dry_run:
             return forked
-        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12])
+        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12], made=True)
         if moved is not None:
             held.enter_context(moved.made(forked.id))
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)

@@ -7,6 +7,7 @@ crash leaves both or neither.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -34,6 +35,31 @@ class OperationInfo(msgspec.Struct, frozen=True):
     status: str
     stands: bool
     at: datetime
+
+    JSON: ClassVar = {
+        "id": "of the operation",
+        "kind": "`rewind`, `restore` or `undo`",
+        "run": "the run it was done to",
+        "by": "who did it",
+        "to": "the step that a rewind went to, or the snapshot of a restore; else null",
+        "undoes": "the operation that an undo reversed; else null",
+        "status": "`done`, `dropped` if it was rolled back, or `begun` if it was cut off",
+        "stands": "true: what it did still holds, and it can be undone",
+        "at": "when it began",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "run": self.run_id,
+            "by": self.by,
+            "to": self.to or None,
+            "undoes": self.undoes or None,
+            "status": self.status,
+            "stands": self.stands,
+            "at": self.at.isoformat(),
+        }
 
 
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:

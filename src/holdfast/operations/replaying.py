@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -56,6 +56,16 @@ class Replay(msgspec.Struct, frozen=True):
     calls: int = 0
     reached: str = ""
     why: str = ""
+
+    JSON: ClassVar = {
+        "run": "the run",
+        "workflow": "its workflow",
+        "verdict": "`matches`, `diverges` or `unloadable`",
+        "calls": "how many recorded calls the code made again",
+        "reached": "the first call that is not recorded; null if the function ended",
+        "why": "both sides of a divergence, why the code cannot be loaded, or the error with which the "
+        "function ended",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {

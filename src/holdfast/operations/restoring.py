@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -29,6 +29,14 @@ class Restored(msgspec.Struct, frozen=True):
     files: FilesBack
     operation: str = ""
 
+    JSON: ClassVar = {
+        "operation": "what `undo` reverses; null if nothing changed",
+        "files": "what becomes of the files: see below",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operation": self.operation or None, "files": self.files.to_json()}
+
 
 def restore(
     engine: Engine,
@@ -45,7 +53,7 @@ def restore(
     Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`.
     """
     refuse_pattern(only)
-    run_id, found = _find(engine, snapshot)
+    run_id, found = find(engine, snapshot)
     if not dry_run:
         make_way(engine, run_id)
     while True:
@@ -78,8 +86,8 @@ def _going(
         yield Going(workspace, plan, as_of, state.version, None, partial, left_out=left_out)
 
 
-def _find(engine: Engine, text: str) -> tuple[str, str]:
-    """(run, snapshot) that `text` is the id of, or the beginning of it."""
+def find(engine: Engine, text: str) -> tuple[str, str]:
+    """(run, snapshot) that `text` is the id of, or the beginning of it. Raises `SnapshotNotFound`."""
     found = {
         one: stream for stream, ids in named(engine).items() for one in sorted(ids) if one.startswith(text)
     }

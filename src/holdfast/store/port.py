@@ -269,6 +269,13 @@ class Fault(msgspec.Struct, frozen=True):
     version: int
     what: str
 
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        if not self.stream:
+            return "the database"
+        return f"{self.stream} version {self.version}" if self.version else self.stream
+
 
 class FeedPage(NamedTuple):
     entries: Sequence[Entry]

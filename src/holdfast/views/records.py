@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -22,6 +22,15 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
     at: datetime
     version: int = 0
+
+    JSON: ClassVar = {
+        "version": "of its event in the run; `--since-version` continues after it",
+        "step": "the step that printed it",
+        "attempt": "in which attempt",
+        "source": "`stdout` or `stderr`",
+        "text": "what was printed",
+        "at": "when",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +66,22 @@ class StepInfo(msgspec.Struct):
     child: str = ""
     note: str = ""
     outcome: str = ""
+
+    JSON: ClassVar = {
+        "key": "its identity in the run: `branch[2]/ask#1`",
+        "name": "the last part of that: `ask`",
+        "kind": "`step`, `command`, `child`, `sleep`, `approval`, `signal` or `checkpoint`",
+        "effect": "`idempotent`, `once` or `workspace`",
+        "status": "`running`, `retrying`, `sleeping`, `waiting`, `completed`, `failed`, `in_doubt`, "
+        "`reopened` or "
+        "`abandoned` (a gate or a sleep that the code gave up)",
+        "attempt": "how many attempts there were",
+        "started_at": "when the last attempt began",
+        "ended_at": "when it ended; null if it has not",
+        "due_at": "when the next attempt begins, a sleep ends, or a gate is left unanswered; else null",
+        "child": "the id of the child run, or null",
+        "note": "its error in one line, why it is in doubt, or how a gate was decided; else null",
+    }
 
     @property
     def started_at(self) -> datetime | None:
@@ -111,6 +136,27 @@ class RunInfo(msgspec.Struct, frozen=True):
     owner: str = ""
     """The owner that the log names, alive or dead; empty if the run was released."""
 
+    JSON: ClassVar = {
+        "id": "of the run",
+        "workflow": "a function's name, or a command line",
+        "status": "`pending`, `running`, `waiting`, `sleeping`, `paused`, `needs_attention`, `completed`, "
+        "`failed` "
+        "or `cancelled`",
+        "interrupted": "true: it has not ended, and no process executes it; `resume` continues it",
+        "reason": "why it needs attention or was cancelled, else empty",
+        "parent": "the run that started it, or null",
+        "owner_pid": "the process that executes it now, or null",
+        "created_at": "the time of its first event",
+        "updated_at": "the time of its last event",
+        "completed_at": "when it completed, failed or was cancelled; null if it has not ended. An undo "
+        "brings it "
+        "back with the generation",
+        "title": 'the workflow with its input, on one line: `report(["kelp"])`; a command line as it is',
+        "input": "`args` and `kwargs` of the workflow, tagged as a result is; of a command its words as "
+        "`args`. In "
+        "a list null if it takes more than 32 KB",
+    }
+
     @property
     def ended(self) -> bool:
         """Whether it completed, failed or was cancelled."""
@@ -157,6 +203,14 @@ class RunError(msgspec.Struct, frozen=True):
     traceback: str
     members: tuple[str, ...] = ()
     steps: tuple[str, ...] | None = None
+
+    JSON: ClassVar = {
+        "type": "the error's class",
+        "message": "its text",
+        "traceback": "as Python prints it",
+        "members": "of a group of errors, each in one line",
+        "steps": "of a run: the steps whose errors ended it",
+    }
 
     @property
     def sentence(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -33,6 +33,14 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     The history is read once, at the first use of what only it knows.
     """
+
+    JSON: ClassVar = {
+        **RunInfo.JSON,
+        "result": "its result; values that plain JSON lacks are tagged, see [formats](formats.md)",
+        "error": "null, or the error that ended it",
+        "steps": "all steps, in the order of their first start, never folded",
+        "gates": "all gates, in the order in which they were opened",
+    }
 
     @classmethod
     def of(cls, info: RunInfo, reader: Reader) -> RunDetail:
