@@ -324,6 +324,13 @@ def open_store(place: Place) -> SqliteStore:
     return store
 
 
+def schema_version() -> int:
+    """The newest schema of a store that this holdfast knows."""
+    from holdfast.store.sqlite import sql
+
+    return sql.migrations()[-1][0]
+
+
 def open_redactor(place: Place) -> Redactor:
     from holdfast.redaction import Redactor
 

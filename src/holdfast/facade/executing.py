@@ -113,6 +113,13 @@ class Executing(Opened):
             self._opened_engine.stop(why)
 
 
+def wrap_streams() -> None:
+    """Keep what steps print after a program has put other streams in place of `sys.stdout` and `sys.stderr`."""
+    from holdfast.engine.execution import step_output
+
+    step_output.wrap()
+
+
 class WithId:
     """A Holdfast that starts its next run under a given id."""
 
