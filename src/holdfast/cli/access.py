@@ -77,11 +77,10 @@ def open_files() -> Iterator[Files]:
 
             scratch = stack.enter_context(TemporaryDirectory(prefix="holdfast-"))
             place = wiring.find_place({"home": scratch})
-        files = wiring.open_files(place)
+        files = wiring.open_files(place, on_progress=show_scan if err.is_live else None)
         stack.callback(files.close)
         if err.is_live:
             stack.callback(clear_progress)
-            files.on_progress = show_scan
         yield files
 
 
@@ -140,9 +139,11 @@ def open_engine(
     """An engine on the store. On a terminal it draws how far it is with looking at the files, unless
     `on_event` draws there."""
     draws = on_event is None and err.is_live
-    engine = wiring.open_engine(
-        place, store, on_event=clear_scan if draws else on_event, on_output=on_output, to_look=to_look
+    return wiring.open_engine(
+        place,
+        store,
+        on_event=clear_scan if draws else on_event,
+        on_output=on_output,
+        on_progress=show_scan if draws else None,
+        to_look=to_look,
     )
-    if draws:
-        engine.files.on_progress = show_scan
-    return engine

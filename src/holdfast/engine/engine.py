@@ -69,6 +69,10 @@ class Options(msgspec.Struct, frozen=True):
     capture_output: bool = True
 
 
+def _finish_none(_engine: Engine, _operation: str) -> bool:
+    return False
+
+
 class Engine:
     """Executes runs in this process. Closing it stops them at their next step boundary."""
 
@@ -83,7 +87,12 @@ class Engine:
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
         location: Location | None = None,
+        finish_operation: Callable[[Engine, str], bool] = _finish_none,
+        after_work: Callable[[Engine], None] | None = None,
     ) -> None:
+        """`finish_operation` brings an operation on a run that was cut off to its end; it returns False if
+        another process is at it. `after_work` is called when the engine closes, if runs have worked on
+        files."""
         prepare()
         if options.capture_output:
             step_output.begin(self)
@@ -97,8 +106,8 @@ class Engine:
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
         self.location = location or Location(home, None)
-        self.settle: Callable[[str], bool] = lambda _: False
-        """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
+        self.finish_operation = partial(finish_operation, self)
+        self._after_work = after_work
         self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
@@ -404,6 +413,8 @@ class Engine:
             self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
+        if self._after_work is not None and self.files.worked:
+            self._after_work(self)
         self.files.close()
 
     def _check_open(self) -> None:

@@ -99,6 +99,9 @@ class Execution:
         *,
         is_async: bool,
         birth: Append | None = None,
+        forced: bool = False,
+        robbed: bool = False,
+        keeps_files: bool = False,
     ) -> None:
         self.engine = engine
         self.id = run_id
@@ -112,11 +115,11 @@ class Execution:
         around = current.get()
         self.around = around if isinstance(around, InsideStep) else None
         """The step whose body runs this run, if any: they wait for each other."""
-        self.forced = False
+        self.forced = forced
         """Taken from a live owner by force: what it left half done is taken the same way."""
-        self.robbed = False
+        self.robbed = robbed
         """Taken from a live owner, which worked in it until a moment ago."""
-        self.keeps_until = 0
+        self.keeps_until = state.version if keeps_files else 0
         """Attempts of `workspace` steps up to this version of the log are not rolled back."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None

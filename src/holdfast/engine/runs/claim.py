@@ -370,7 +370,7 @@ def settle_pending(engine: Engine, run_id: str) -> bool:
     off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
-            if engine.settle(row.id):
+            if engine.finish_operation(row.id):
                 return True
             raise Refused(
                 f"{row.kind} {row.id} of run {run_id} is under way in another process; try again when that "

@@ -163,9 +163,16 @@ def _ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
 def _enlist(
     engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool, birth: Append | None = None
 ) -> Execution:
-    execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
-    execution.forced, execution.robbed = claimed.forced, claimed.robbed
-    execution.keeps_until = claimed.state.version if claimed.keeps else 0
+    execution = Execution(
+        engine,
+        run.id,
+        claimed.state,
+        is_async=is_async,
+        birth=birth,
+        forced=claimed.forced,
+        robbed=claimed.robbed,
+        keeps_files=claimed.keeps,
+    )
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing
