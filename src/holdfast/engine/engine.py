@@ -32,7 +32,7 @@ from holdfast.engine.ownership.unreleased import Unreleased
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
-from holdfast.engine.runs.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.claim import begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
@@ -200,14 +200,8 @@ class Engine:
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
-        workflow: list[Any] = []
-
-        def claim_it() -> Claimed:
-            return recovery.claim_to_resume(
-                self, run_id, workflow, take_over=take_over, keep_files=keep_files
-            )
-
-        return launching.launch(self, run, workflow, None, claim_it, stay=stay)
+        claim_it = partial(recovery.claim_to_resume, self, run_id, take_over=take_over, keep_files=keep_files)
+        return launching.launch(self, run, None, None, claim_it, stay=stay)
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run that nobody executes, a few at a time, to its end or to where it waits; returns

@@ -80,6 +80,7 @@ class Spec:
         is_async: bool = False,
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
+        older: Callable[[], Iterable[str]] | None = None,
     ) -> None:
         self.name = name
         self.body = body
@@ -97,7 +98,7 @@ class Spec:
         self.straight = timeout is None and not self.intent_first
         self.signature: Signature | None = None
         """Of a step's function, once it was called."""
-        self.older: Callable[[], Iterable[str]] | None = None
+        self.older = older
         """Of a child run: the digests that the call may have had before."""
 
 

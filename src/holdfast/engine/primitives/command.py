@@ -220,11 +220,10 @@ class CommandStep:
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
         spec = Spec(
-            title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True,
-            writes=writes, isolate=isolate,
+            title, lambda: _run(call, words, limit, check), kind="command", effect=effect,
+            retry=retry or ONCE, intent_first=True, writes=writes, isolate=isolate,
         )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
-        spec.body = lambda: _run(call, words, limit, check)
         return call
 
 

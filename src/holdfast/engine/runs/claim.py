@@ -42,6 +42,8 @@ class Claimed(NamedTuple):
     """It did: until a moment ago somebody worked in it."""
     keeps: bool = False
     """Earlier attempts' changes to the files are kept: the next one begins from the files as they are."""
+    workflow: Any = None
+    """The run's workflow, if the claim had to find it."""
 
 
 def claim(

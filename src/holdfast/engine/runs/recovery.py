@@ -26,9 +26,7 @@ OPEN = ("pending", "running", "sleeping", "waiting")
 """The statuses of a run that goes on by itself, now or later."""
 
 
-def claim_to_resume(
-    engine: Engine, run_id: str, found: list[Any], *, take_over: bool, keep_files: bool = False
-) -> Claimed:
+def claim_to_resume(engine: Engine, run_id: str, *, take_over: bool, keep_files: bool = False) -> Claimed:
     """Find the run's code first: a run that cannot be executed is not claimed."""
     state = fold(engine.store.history(run_id))
     if state is None:
@@ -41,8 +39,9 @@ def claim_to_resume(
     doubtful = [step for step in state.in_doubt() if not step.verifiable]
     if doubtful:
         raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
-    found.append(load_code(engine, run_id, state.code))
-    return claim(engine, run_id, reopen=True, force=take_over)._replace(keeps=keep_files)
+    workflow = load_code(engine, run_id, state.code)
+    claimed = claim(engine, run_id, reopen=True, force=take_over)
+    return claimed._replace(keeps=keep_files, workflow=workflow)
 
 
 def load_code(engine: Engine, run_id: str, code: Code) -> AnyWorkflow:
