@@ -328,11 +328,13 @@ def open_engine(
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    location: Location | None = None,
     to_look: bool = False,
+    root: Path | None = None,
+    only_missing: bool = False,
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
-    settings ask for; not so `to_look`, which leaves all as it is."""
+    settings ask for; not so `to_look`, which leaves all as it is. `root` is where the project is now, if the
+    user says so, with `only_missing` only for runs whose own project is gone."""
     from holdfast.engine.engine import Engine, Options
 
     settings = place.resolved.settings
@@ -356,7 +358,7 @@ def open_engine(
         on_event,
         on_output,
         open_files(place, on_progress=on_progress),
-        location or find_location(place),
+        find_location(place, root, only_missing=only_missing),
         _finish_operation,
         partial(keep_to_quota, place),
     )

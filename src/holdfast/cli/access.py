@@ -109,15 +109,28 @@ def open_to_execute(
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
     to_look: bool = False,
+    root: Path | None = None,
+    only_missing: bool = False,
+    opened: Opened | None = None,
 ) -> Iterator[tuple[Opened, Engine]]:
     """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
-    stopped and released. With `to_look` no operation that was cut off is finished, and no backup is made."""
+    stopped and released. With `to_look` no operation that was cut off is finished, and no backup is made.
+    `root` and `only_missing` as for `wiring.open_engine`. `opened` is the same store as the caller has opened
+    it; it is closed here."""
     gc.enable()
     hear_warnings()
     place = place or find_place(create=create, home=home)
-    store = wiring.open_store(place)
+    store = _open_store(place, opened)
     try:
-        engine = open_engine(place, store, on_event=on_event, on_output=on_output, to_look=to_look)
+        engine = open_engine(
+            place,
+            store,
+            on_event=on_event,
+            on_output=on_output,
+            to_look=to_look,
+            root=root,
+            only_missing=only_missing,
+        )
         try:
             yield Opened(place, store, Reading(store, place.home, lambda: engine.redactor)), engine
         finally:
@@ -128,6 +141,19 @@ def open_to_execute(
         store.close()
 
 
+def _open_store(place: wiring.Place, opened: Opened | None) -> SqliteStore:
+    """The store that is open already, unless the settings of `place` ask for another durability."""
+    if opened is not None:
+        durability = place.resolved.settings.durability
+        if (
+            opened.place.home.resolve() == place.home.resolve()
+            and opened.place.resolved.settings.durability == durability
+        ):
+            return opened.store
+        opened.store.close()
+    return wiring.open_store(place)
+
+
 def open_engine(
     place: wiring.Place,
     store: SqliteStore,
@@ -135,6 +161,8 @@ def open_engine(
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
     to_look: bool = False,
+    root: Path | None = None,
+    only_missing: bool = False,
 ) -> Engine:
     """An engine on the store. On a terminal it draws how far it is with looking at the files, unless
     `on_event` draws there."""
@@ -145,5 +173,7 @@ def open_engine(
         on_event=clear_scan if draws else on_event,
         on_output=on_output,
         on_progress=show_scan if draws else None,
+        root=root,
+        only_missing=only_missing,
         to_look=to_look,
     )

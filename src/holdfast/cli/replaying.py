@@ -51,14 +51,13 @@ def replay_command(
 
     place = access.find_place()
     wiring.refuse_foreign_code(place.home)
-    with access.open_to_execute(place, to_look=True) as (opened, engine):
+    with access.open_to_execute(place, to_look=True, root=root, only_missing=everything) as (opened, engine):
         if run is not None:
             ids = [opened.reading.find(run)]
         else:
             rows = opened.store.runs(status=IN_FLIGHT)
             there = {row.id for row in rows}
             ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
-        engine.location.given, engine.location.only_missing = root, everything
         workers = Workers(opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr)
         with closing(workers):
             found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
@@ -25,7 +25,6 @@ from holdfast.errors import NotFound
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
     from holdfast.cli.interpreter import Interpreters
-    from holdfast.engine.runs.code_location import Location
     from holdfast.kernel.events import Code
 
 USAGE = 2
@@ -127,12 +126,13 @@ def resume_one(run: str | None, options: Options, python: str | None = None) -> 
         detail = Detail(opened, chosen)
         if detail.info.status == "completed":
             return _say_done(detail, options.as_json)
-        place = opened.place
-    from holdfast.cli.interpreter import Interpreters
+        from holdfast.cli.interpreter import Interpreters
 
-    location = wiring.find_location(place)
-    location.given = options.root
-    return _resume(detail, location, Interpreters(python), options)
+        code = wiring.find_location(opened.place, options.root).now(detail.state.code)
+        other = _other_interpreter(chosen, code, Interpreters(python))
+        if other is None:
+            return _resume(opened, detail, code, options)
+    return _pass_on(other, chosen, options)
 
 
 def _only_one(opened: Opened) -> str | None:
@@ -158,40 +158,44 @@ def _say_done(detail: Detail, as_json: bool) -> int:
     return 0
 
 
-def _pass_on(run_id: str, code: Code, interpreters: Interpreters, options: Options) -> None:
-    """Replace this process by `holdfast resume RUN` of the interpreter that is to execute the run's code, if
-    that is another one. The command line of this process is not passed on: it may be that of `approve
-    --resume`, which is done."""
+def _other_interpreter(run_id: str, code: Code, interpreters: Interpreters) -> str | None:
+    """The interpreter that is to execute the run's code, if it is not this one."""
     from holdfast.cli.interpreter import is_this
 
     if os.environ.pop(_PASSED_ON, "") or code.argv:
-        return
+        return None
     path = interpreters.choose(run_id, code.interpreter)
-    if not is_this(path):
-        os.environ[_PASSED_ON] = "1"
-        home = app.home()
-        store = [] if home is None else ["--home", home]
-        words = [*store, "resume", *options.words(), "--", run_id]
-        os.execv(path, [path, "-P", "-m", "holdfast", *words])
+    return None if is_this(path) else path
 
 
-def _resume(detail: Detail, location: Location, interpreters: Interpreters, options: Options) -> int:
+def _pass_on(interpreter: str, run_id: str, options: Options) -> NoReturn:
+    """Replace this process by `holdfast resume RUN` of another interpreter. The command line of this process
+    is not passed on: it may be that of `approve --resume`, which is done."""
+    os.environ[_PASSED_ON] = "1"
+    home = app.home()
+    store = [] if home is None else ["--home", home]
+    words = [*store, "resume", *options.words(), "--", run_id]
+    os.execv(interpreter, [interpreter, "-P", "-m", "holdfast", *words])
+
+
+def _resume(opened: Opened, detail: Detail, code: Code, options: Options) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
     project, or of none, as a fork's own is."""
     from holdfast.engine.runs.code import own_process
     from holdfast.engine.runs.recovery import check_directory
 
-    code = location.now(detail.state.code)
-    _pass_on(detail.info.id, code, interpreters, options)
     own_process()
     if code.cwd:
         check_directory(detail.info.id, detail.state.code, code)
         os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
     progress = make_progress(whole=bool(code.argv), keep_stdout=options.as_json, quiet=options.quiet)
     with access.open_to_execute(
-        home=location.home, on_event=progress.on_event, on_output=progress.on_output
+        home=opened.place.home.resolve(),
+        on_event=progress.on_event,
+        on_output=progress.on_output,
+        root=options.root,
+        opened=opened,
     ) as (opened, engine):
-        engine.location.given = location.given
         return execute(
             opened,
             engine,

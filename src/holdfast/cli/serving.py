@@ -43,7 +43,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
     stop = threading.Event()
     with (
         Foreground() as foreground,
-        access.open_to_execute(create=follow) as (opened, engine),
+        access.open_to_execute(create=follow, root=root, only_missing=True) as (opened, engine),
     ):
         if not engine.options.resume:
             raise Refused(
@@ -55,7 +55,6 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
             teller.tell(run_id, error)
             wiring.keep_to_quota(opened.place, engine)
 
-        engine.location.given, engine.location.only_missing = root, True
         on_taken = say_taken if follow and not as_json else None
         workers = Workers(
             opened.place.home,

@@ -168,9 +168,8 @@ def _serve(channel: socket.socket, loaded: LoadedFiles, home: str, reports: bool
     try:
         # The process that started this one has made the backup, and has finished what was cut off.
         opening = access.open_engine if reports else wiring.open_engine
-        engine = opening(place, store, to_look=True)
-        if root:
-            engine.location.given, engine.location.only_missing = Path(root[0]), bool(root[1:])
+        given = Path(root[0]) if root else None
+        engine = opening(place, store, to_look=True, root=given, only_missing=bool(root[1:]))
         try:
             worker = Worker(channel, engine, loaded, say_taken if reports else None)
             # In a thread: the one that the signal interrupts may hold what stopping needs.

@@ -55,9 +55,11 @@ def claim(
     reopen: bool = False,
     force: bool = False,
     durable: bool = True,
+    known: RunState | None = None,
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
-    `force` takes it from a live owner. It is this thread's turn until the run is live."""
+    `force` takes it from a live owner. `known` is the run as the caller has read it: only what was recorded
+    since is read, and `known` changes. It is this thread's turn until the run is live."""
     if reopen:
         _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
@@ -67,7 +69,7 @@ def claim(
             decide(live[0].state, create)  # RunExists, if these are other arguments
         return Claimed(live[0].state, live[1])
     try:
-        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
+        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable, known)
     except Exception as error:
         if isinstance(error, StoreInDoubt):
             release_quietly(engine, run_id)
@@ -143,9 +145,11 @@ def _claim(
     reopen: bool,
     force: bool,
     durable: bool,
+    known: RunState | None,
 ) -> Claimed:
     while True:
-        state = fold(engine.store.history(run_id))
+        after = 0 if known is None else known.version
+        state, known = fold(engine.store.history(run_id, after=after), known), None
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)

@@ -40,7 +40,7 @@ def claim_to_resume(engine: Engine, run_id: str, *, take_over: bool, keep_files:
     if doubtful:
         raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
     workflow = load_code(engine, run_id, state.code)
-    claimed = claim(engine, run_id, reopen=True, force=take_over)
+    claimed = claim(engine, run_id, reopen=True, force=take_over, known=state)
     return claimed._replace(keeps=keep_files, workflow=workflow)
 
 
