@@ -21,6 +21,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
+from holdfast.kernel.naming import UNSEEN
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -94,7 +95,7 @@ def fork(
         id=into or "",
         origin=run_id,
         at=point.name,
-        kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
+        kept=tuple(step.key for step in kept.values() if step.kind not in UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
     with ExitStack() as held:

@@ -11,7 +11,8 @@ from datetime import datetime
 import msgspec
 
 from holdfast.clock import instant
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import NotFound
+from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
 from holdfast.store.port import OperationRow, Store
 
@@ -73,16 +74,9 @@ def state_of(store: Store, operation: str) -> OperationState:
 
 def find(store: Store, text: str) -> OperationRow:
     """The operation whose id this is, or the beginning of it."""
-    found = store.operations(prefix=text, limit=9) if text else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        exact = [row for row in found if row.id == text]
-        if exact:
-            return exact[0]
-        listed = ", ".join(row.id for row in found[:8])
-        raise BadInput(f"{text!r} is the start of several operations: {listed}; type more of it")
-    raise NotFound(f"there is no operation {text!r}; `holdfast op log` lists them")
+    found = {row.id: row for row in store.operations(prefix=text, limit=9)} if text else {}
+    none = NotFound(f"there is no operation {text!r}; `holdfast op log` lists them")
+    return found[find_id(text, list(found), "operations", lambda: none)]
 
 
 def last_undo_of(store: Store, person: str) -> OperationRow:

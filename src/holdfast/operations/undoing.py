@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.engine.ownership.owners import bury
-from holdfast.errors import BadInput, OnceAgain, Refused
+from holdfast.errors import BadInput, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel.generations import again_if_restored
+from holdfast.kernel.naming import UNSEEN
 from holdfast.kernel.operation import begin, refuse_unknown
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
-from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
 from holdfast.operations.performing import perform
-from holdfast.operations.points import UNSEEN
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
@@ -90,11 +89,11 @@ def undo(
             refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
         steps = _only_here(state, row.left) if row.opened >= 0 else []
         plan = _plan(engine, row, state, steps)
-        dead = look(engine, state) if dry_run else let_go(engine, row.run, state)
-        if not dry_run:
-            refuse_live_children(engine, steps)
-            if plan.once and not rerun_once:
-                raise OnceAgain(row.run, plan.once)
+        if dry_run:
+            dead = look(engine, state)
+        else:
+            dead = let_go_family(engine, row.run, state, steps)
+            refuse_again(row.run, plan.once, rerun_once)
         with (
             to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run)
             if files
@@ -111,8 +110,6 @@ def undo(
             )
             done = perform(engine, begun, state, command if row.opened >= 0 else None, going)
         if done is not None:
-            if dead.owner and row.opened >= 0:
-                bury(engine.home, engine.store, dead.owner)
             return msgspec.structs.replace(plan, operation=done.operation, files=done.files, git=done.git)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import RunArchived, RunNotFound
+from holdfast.kernel.naming import nearest
 
 if TYPE_CHECKING:
     from holdfast.store.port import Store
@@ -17,7 +18,5 @@ def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
     file = store.archived(run_id)
     if file is not None:
         return RunArchived(run_id, file)
-    from difflib import get_close_matches
-
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]
-    return RunNotFound(run_id, get_close_matches(run_id, known, n=3, cutoff=0.5))
+    return RunNotFound(run_id, nearest(run_id, known, cutoff=0.5))
