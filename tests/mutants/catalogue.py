@@ -222,8 +222,8 @@ MUTANTS = (
         WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
         (
             "store/sqlite/gate.py",
-            "                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
-            "                pass\n",
+            "            if not try_lock(self._fd):\n",
+            "            if False:\n",
         ),
     ),
     mutant(
@@ -541,7 +541,7 @@ MUTANTS = (
     mutant(
         "two workspace steps work on one root at once",
         ENGINE + "test_files.py::test_many_at_once_take_turns",
-        ("workspace/workspace.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
+        ("workspace/workspace.py", "tried(self._work_path)", "tried(self._work_path, shared=True)"),
     ),
     mutant(
         "contents that a snapshot needs are removed by gc",

@@ -7,7 +7,6 @@ owner, never one that is just being born. Ids are fresh: a dead owner never come
 
 from __future__ import annotations
 
-import fcntl
 import os
 import weakref
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import StoreError
+from holdfast.file_lock import lock
 from holdfast.project import explained
 from holdfast.store.port import OwnerRow, Store
 
@@ -32,7 +32,7 @@ class Owner:
         with explained(self._path.parent):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(self._fd)  # one who looks whether it is held has it for a moment
         _held.add(self)
         try:
             store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
