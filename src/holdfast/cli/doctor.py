@@ -129,7 +129,7 @@ def _owners(opened: Opened) -> Iterator[Check]:
 
 
 def _runs(opened: Opened) -> Iterator[Check]:
-    from holdfast.engine.outside.reading import UNFINISHED
+    from holdfast.kernel.state import UNFINISHED
 
     lost = [run.id for run in opened.reading.runs(status=UNFINISHED) if run.interrupted]
     if lost:

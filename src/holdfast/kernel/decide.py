@@ -15,9 +15,8 @@ from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound,
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
-from holdfast.kernel.history import GATES, OUTCOMES
 from holdfast.kernel.identity import matches
-from holdfast.kernel.state import RunState, StepState
+from holdfast.kernel.state import GATES, OVER, UNDONE, RunState, StepState
 
 E = TypeVar("E", bound=e.Event)
 
@@ -46,7 +45,7 @@ def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
 
 
 def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
-    if state.status in ("completed", "failed", "cancelled"):
+    if state.ended:
         raise Refused(f"run {command.run_id} has ended ({state.status}); there is nothing to execute")
     if state.owner and state.owner not in (command.dead, command.owner) and not command.force:
         raise RunHeld(command.run_id, 0, state.owner)
@@ -68,7 +67,7 @@ def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
 
 
 def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:
-    if state.status not in ("failed", "cancelled"):
+    if state.status not in UNDONE:
         return []
     # An error that came out of a child run names a step of that run.
     failed = [state.steps[key] for key in state.failed_steps if key in state.steps]
@@ -230,7 +229,7 @@ def _not_ended(state: RunState, run_id: str, what: str) -> None:
 
 # Gates and signals
 
-_WAITS = ("approval", "signal", "sleep")
+_WAITS = GATES | {"sleep"}
 
 
 def _record(state: RunState, command: c.Record) -> Sequence[e.Event]:
@@ -328,7 +327,7 @@ def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
 def _deliver_outcome(state: RunState, command: c.DeliverOutcome) -> Sequence[e.Event]:
     _owned(state)
     gate = state.steps.get(command.key)
-    if gate is None or gate.kind not in GATES or gate.status not in OUTCOMES:
+    if gate is None or gate.kind not in GATES or gate.status not in OVER:
         raise Refused(f"{command.key} is no gate that has an outcome")
     return [e.OutcomeDelivered(command.key, state.generation)]
 

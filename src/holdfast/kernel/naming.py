@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from holdfast.errors import BadInput, StepNotFound
 from holdfast.kernel.identity import matches
-from holdfast.kernel.state import StepState
+from holdfast.kernel.state import UNSEEN, StepState
 
 T = TypeVar("T")
 
-UNSEEN: Final = frozenset({"value", "emit", "patch"})
-"""Kinds that are recorded among the steps and are none to a reader."""
 _MOST = 8
 
 

@@ -21,7 +21,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
-from holdfast.kernel.naming import UNSEEN
+from holdfast.kernel.state import OVER, UNSEEN
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -167,11 +167,7 @@ def _make(
 def _kept(state: RunState, point: Point) -> dict[str, StepState]:
     """The steps that had ended before the point; a checkpoint is itself among them, any other step is not."""
     last = point.version - (point.step is not None and point.step.kind != "checkpoint")
-    return {
-        key: step
-        for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed", "abandoned")
-    }
+    return {key: step for key, step in state.steps.items() if step.version <= last and step.status in OVER}
 
 
 class _Moved(NamedTuple):

@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.kernel.generations import again, following, up_to
-from holdfast.kernel.naming import UNSEEN
 from holdfast.kernel.operation import begin
+from holdfast.kernel.state import GATES, UNSEEN
 from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import load, look
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
     from holdfast.operations.points import Point
-
-_GATES = ("approval", "signal")
 
 
 class Rewind(msgspec.Struct, frozen=True):
@@ -150,7 +148,7 @@ def _plan(engine: Engine, run_id: str, state: RunState, point: Point, *, selecti
         to=point.name,
         generation=following(state),
         again=tuple(step.key for step in steps),
-        decisions=tuple(step.key for step in steps if step.kind in _GATES and step.status == "completed"),
+        decisions=tuple(step.key for step in steps if step.kind in GATES and step.status == "completed"),
         once=tuple(once_steps(engine.store, again(state, kept))),
         children=tuple(step.child for step in steps if step.child),
     )

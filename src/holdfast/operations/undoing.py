@@ -10,8 +10,8 @@ import msgspec
 from holdfast.errors import BadInput, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel.generations import again_if_restored
-from holdfast.kernel.naming import UNSEEN
 from holdfast.kernel.operation import begin, refuse_unknown
+from holdfast.kernel.state import UNSEEN
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import load, look

@@ -36,9 +36,8 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
-from holdfast.kernel.history import GATES
 from holdfast.kernel.identity import Counters, scope_of
-from holdfast.kernel.state import RunState, StepState
+from holdfast.kernel.state import GATES, PARKED, RunState, StepState
 from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
@@ -660,7 +659,7 @@ class Execution:
 def _is_due(step: StepState, now: int) -> bool:
     """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
     would make the run ready as soon as it is released, over and over."""
-    return step.status in ("waiting", "sleeping") and 0 < step.due_at <= now
+    return step.status in PARKED and 0 < step.due_at <= now
 
 
 def _ending(step: StepState, now: int) -> c.Command:

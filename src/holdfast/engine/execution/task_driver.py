@@ -24,8 +24,7 @@ from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Reques
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.execution.wakeup import Bell
 from holdfast.kernel import commands as c
-from holdfast.kernel.history import GATES, OUTCOMES
-from holdfast.kernel.state import StepState
+from holdfast.kernel.state import GATES, OVER, StepState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ async def perform_call(call: Call) -> Any:
     run, key, past = call.execution, call.key, call.recall()
     delivery = run.tasks_delivery
     assert delivery is not None
-    if past is None or past.status not in OUTCOMES:
+    if past is None or past.status not in OVER:
         cancelled = None
         if delivery.guarded:
             cancelled = await delivery.barrier(key)

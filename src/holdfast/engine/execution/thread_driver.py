@@ -15,8 +15,7 @@ from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Reques
 from holdfast.engine.execution.scope import current, in_body
 from holdfast.engine.execution.thread_delivery import ThreadTurn
 from holdfast.errors import NotStorable, OwnershipLost, StepTimeout, StoreError
-from holdfast.kernel.history import OUTCOMES
-from holdfast.kernel.state import StepState
+from holdfast.kernel.state import OVER, StepState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def drive(call: Call, past: StepState | None) -> Any:
     """Perform the call and return its value or raise its error."""
     run = call.execution
-    if past is not None and past.status in OUTCOMES:
+    if past is not None and past.status in OVER:
         run.refuse_given_up(call.key)
         if past.secret:
             run.reach(call.key)

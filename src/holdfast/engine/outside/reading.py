@@ -16,6 +16,7 @@ from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId
 from holdfast.kernel.identity import matches
+from holdfast.kernel.state import RESUMABLE, STOPPED, UNFINISHED
 from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
 
-UNFINISHED = ("pending", "running", "sleeping")
-STOPPED = ("waiting", "paused", "needs_attention", "failed")
-RESUMABLE = (*UNFINISHED, *STOPPED)
 _MANY = 100
 
 

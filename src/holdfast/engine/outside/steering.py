@@ -19,7 +19,7 @@ from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import check_step_name
-from holdfast.kernel.state import ENDED, RunState
+from holdfast.kernel.state import ENDED, HALTED, RunState
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) 
         run_id,
         lambda state, live: c.PauseRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live)),
     )
-    return _wait(engine, run_id, ENDED | {"paused", "needs_attention"}, patience_s)
+    return _wait(engine, run_id, ENDED | HALTED, patience_s)
 
 
 def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:

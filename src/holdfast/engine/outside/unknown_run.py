@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import RunArchived, RunNotFound
-from holdfast.kernel.naming import nearest
 
 if TYPE_CHECKING:
     from holdfast.store.port import Store
@@ -18,5 +17,7 @@ def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
     file = store.archived(run_id)
     if file is not None:
         return RunArchived(run_id, file)
+    from holdfast.kernel.naming import nearest
+
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]
     return RunNotFound(run_id, nearest(run_id, known, cutoff=0.5))

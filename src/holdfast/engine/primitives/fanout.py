@@ -19,7 +19,7 @@ from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots
 from holdfast.engine.primitives.step import AsyncStep, BoundStep, Step
 from holdfast.errors import BadInput, WrongColour
-from holdfast.kernel.history import OUTCOMES
+from holdfast.kernel.state import OVER
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
     outcomes: dict[Call, Outcome] = {}
     for call in calls:
         past = call.recall()
-        if past is None or past.status not in OUTCOMES:
+        if past is None or past.status not in OVER:
             new.append(call)
             continue
         run.delivery.take(call.key)

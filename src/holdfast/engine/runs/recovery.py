@@ -16,14 +16,12 @@ from holdfast.engine.runs.claim import Claimed, claim, settle_pending
 from holdfast.engine.runs.run import Run
 from holdfast.errors import CodeClash, CodeNotFound, CrashLoop, InDoubt, RunPaused
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.state import OPEN
 from holdfast.store.port import RunFilter, RunRow
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import AnyWorkflow, Engine
     from holdfast.kernel.events import Code
-
-OPEN = ("pending", "running", "sleeping", "waiting")
-"""The statuses of a run that goes on by itself, now or later."""
 
 
 def claim_to_resume(engine: Engine, run_id: str, *, take_over: bool, keep_files: bool = False) -> Claimed:
