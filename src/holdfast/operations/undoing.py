@@ -82,7 +82,7 @@ def undo(
         state = load(engine, row.run)
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
-        elif row.status != "done" or not operation_log.stands(engine.store, row):
+        elif row.status != "done" or not operation_log.Standing(engine.store).has(row):
             raise Refused(f"operation {row.id} has nothing that could be taken back")
         if files and undone.planned is not None:
             what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
