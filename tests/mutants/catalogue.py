@@ -351,7 +351,7 @@ MUTANTS = (
         "a once step begins before its intent is written",
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
-            "engine/execution/perform.py",
+            "engine/execution/call.py",
             '        self.intent_first = intent_first or effect != "idempotent"\n',
             "        self.intent_first = intent_first\n",
         ),
@@ -490,7 +490,7 @@ MUTANTS = (
         "what a person commits during an isolated step counts as the run's",
         GIT + "test_what_a_person_does_in_the_root_during_an_isolated_step[completed]",
         (
-            "engine/execution/perform.py",
+            "engine/execution/call.py",
             '        return self.spec.isolate != "copy"\n',
             "        return True\n",
         ),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import Scope, current, live_runs
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.recovery import load_code

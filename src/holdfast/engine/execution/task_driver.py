@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine.execution import thread_driver as sync_driver
 from holdfast.engine.execution.body_task import StraightBody, run_body
+from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.mailbox import Mailbox, Waiter
-from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Request, perform
+from holdfast.engine.execution.perform import perform
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.execution.wakeup import Bell
 from holdfast.kernel import commands as c

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.scope import current
 from holdfast.engine.files import file_windows, git_rollback
 from holdfast.engine.files.copied_links import CopiedLinks

@@ -15,8 +15,8 @@ from holdfast.kernel.file_history import last
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 
 if TYPE_CHECKING:
+    from holdfast.engine.execution.call import Call, Outcome, Request
     from holdfast.engine.execution.execution import Execution
-    from holdfast.engine.execution.perform import Call, Outcome, Request
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Workspace
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine.outside.attempt import Blobs, command
-from holdfast.errors import RunHeld, StepError
+from holdfast.engine.ownership.owners import held_by
+from holdfast.errors import StepError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.failure import capture
@@ -32,8 +33,7 @@ def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any,
     def make(state: RunState, live: bool) -> c.SettleStep:
         found = find_step(run_id, state.steps.values(), step, prefer=lambda one: one.status in _OPEN)
         if live and found.status in _OPEN:
-            row = engine.store.owner(state.owner)
-            raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+            raise held_by(engine.store, run_id, state.owner)
         return c.SettleStep(run_id, found.key, outcome, by, result, blob, error, abandoned=not live)
 
     settled = command(engine, run_id, make, blobs)

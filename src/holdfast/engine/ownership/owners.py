@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.engine.processes.lock_file import is_held
-from holdfast.errors import StoreError
+from holdfast.errors import RunHeld, StoreError
 from holdfast.file_lock import lock
 from holdfast.project import explained
 from holdfast.store.port import OwnerRow, Store
@@ -82,6 +82,12 @@ def lock_path(home: Path, owner_id: str) -> Path:
 def is_alive(home: Path, owner_id: str) -> bool:
     """Whether that owner's lock is held by a live process."""
     return is_held(lock_path(home, owner_id))
+
+
+def held_by(store: Store, run_id: str, owner_id: str, way: str = "") -> RunHeld:
+    """The error for a run that this live owner executes; `way` is what to do about it."""
+    row = store.owner(owner_id)
+    return RunHeld(run_id, row.pid if row else 0, row.host if row else "?", way)
 
 
 def last_seen_us(home: Path, owner_id: str) -> int:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holdfast.engine.execution.arguments import Digested, Signature
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.output_buffer import OutputBuffer
-from holdfast.engine.execution.perform import Call, Spec, doubt
+from holdfast.engine.execution.perform import doubt
 from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover

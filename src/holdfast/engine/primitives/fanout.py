@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Any, TypeVar, overload
 
+from holdfast.engine.execution.call import Call, Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Call, Outcome
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots

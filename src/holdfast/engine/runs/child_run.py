@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.execution.arguments import own_copies
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.parking import Parked, Wait
-from holdfast.engine.execution.perform import Call, Spec
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.runs import code as codes

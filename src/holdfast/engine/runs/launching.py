@@ -7,19 +7,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import say_what_it_waits_for
 from holdfast.engine.execution.parking import Parked
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
 from holdfast.engine.runs.claim import Claimed, claim, give_back, release_quietly
+from holdfast.engine.runs.ending import ended, failed_at
 from holdfast.engine.runs.follower import Parking
 from holdfast.engine.runs.lifecycle import (
     Arguments,
     OnPark,
-    ended,
     execute,
     execute_async,
-    failed_at,
     follow_handle,
     in_one_piece,
 )

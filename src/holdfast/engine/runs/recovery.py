@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution.perform import Outcome
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.outside import steering
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive
