@@ -34,7 +34,7 @@ from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
 from holdfast.engine.runs.attaching import Attaching
-from holdfast.engine.runs.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.claim import begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
@@ -72,6 +72,10 @@ class Options(msgspec.Struct, frozen=True):
     capture_output: bool = True
 
 
+def _finish_none(_engine: Engine, _operation: str) -> bool:
+    return False
+
+
 class Engine:
     """Executes runs in this process. Closing it stops them at their next step boundary."""
 
@@ -86,7 +90,12 @@ class Engine:
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
         location: Location | None = None,
+        finish_operation: Callable[[Engine, str], bool] = _finish_none,
+        after_work: Callable[[Engine], None] | None = None,
     ) -> None:
+        """`finish_operation` brings an operation on a run that was cut off to its end; it returns False if
+        another process is at it. `after_work` is called when the engine closes, if runs have worked on
+        files."""
         prepare()
         if options.capture_output:
             step_output.begin(self)
@@ -100,8 +109,8 @@ class Engine:
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
         self.location = location or Location(home, None)
-        self.settle: Callable[[str], bool] = lambda _: False
-        """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
+        self.finish_operation = partial(finish_operation, self)
+        self._after_work = after_work
         self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
@@ -202,14 +211,10 @@ class Engine:
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
-        workflow: list[Any] = []
-
-        def claim_it() -> Claimed:
-            return recovery.claim_to_resume(
-                self, run_id, workflow, take_over=take_over, keep_files=keep_files, known=known
-            )
-
-        return launching.launch(self, run, workflow, None, claim_it, stay=stay)
+        claim_it = partial(
+            recovery.claim_to_resume, self, run_id, take_over=take_over, keep_files=keep_files, known=known
+        )
+        return launching.launch(self, run, None, None, claim_it, stay=stay)
 
     def attach(self, run_id: str) -> Run[Any]:
         """A handle that follows a run and never executes it. In a running event loop, `await` raises
@@ -422,6 +427,8 @@ class Engine:
             self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
+        if self._after_work is not None and self.files.worked:
+            self._after_work(self)
         self.files.close()
 
     def _check_open(self) -> None:

@@ -90,7 +90,7 @@ class Executing(Opened):
         """
         engine = self._to_write()
         if root is not None:
-            engine.location.given = Path(root)
+            engine.location.look_in(Path(root))
         state = known.take_state() if known is not None and known.id == run_id else None
         return engine.resume(run_id, take_over=take_over, keep_files=keep_files, known=state)
 
@@ -114,7 +114,7 @@ class Executing(Opened):
 
 
 def wrap_streams() -> None:
-    """Keep what steps print after a program has put other streams in place of `sys.stdout` and `sys.stderr`."""
+    """Keep what steps print after a program has replaced `sys.stdout` and `sys.stderr`."""
     from holdfast.engine.execution import step_output
 
     step_output.wrap()

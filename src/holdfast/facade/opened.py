@@ -90,7 +90,7 @@ class Opened:
                     clock=self._clock,
                     on_event=self._on_event,
                     on_output=self._on_output,
-                    on_scan=self._on_scan,
+                    on_progress=self._on_scan,
                     to_look=self._read_only,
                 )
             return self._opened_engine

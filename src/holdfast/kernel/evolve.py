@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import ALWAYS, Fired, RunState, RunStatus, Saved, Signal, StepState
+from holdfast.kernel.state import ALWAYS, OPEN, Fired, RunState, RunStatus, Saved, Signal, StepState
 
 
 class Impossible(Exception):
@@ -72,9 +72,6 @@ def _going(state: RunState) -> RunStatus:
     if state.sleepers:
         return "sleeping"
     return "running" if state.owner else "pending"
-
-
-_GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
@@ -262,7 +259,7 @@ def _sleep_ended(state: RunState, event: e.SleepEnded, version: int, at: int) ->
     step.status, step.ended_at, step.version = "completed", at, version
     state.stalls = 0
     state.sleepers -= 1
-    if state.status in _GOING:
+    if state.status in OPEN:
         state.status = _going(state)
 
 
@@ -296,7 +293,7 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
         state.signals[event.signal].taken_by = event.key
     state.waiters -= 1
     state.stalls = 0
-    if state.status in _GOING:
+    if state.status in OPEN:
         # Nobody executes it: it can be gone on with, whatever else of it waits.
         state.status = _going(state) if state.owner else "pending"
 
@@ -311,7 +308,7 @@ def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: i
     step.status, step.ended_at, step.version, step.due_at = "abandoned", at, version, 0
     step.delivered = 0  # what was delivered before was not what the code has seen
     state.stalls = 0
-    if state.status in _GOING:
+    if state.status in OPEN:
         state.status = _going(state)
 
 

@@ -21,6 +21,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
+from holdfast.kernel.state import OVER, UNSEEN
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -139,7 +140,7 @@ def fork(
         id=into or "",
         origin=run_id,
         at=point.name,
-        kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
+        kept=tuple(step.key for step in kept.values() if step.kind not in UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
     with ExitStack() as held:
@@ -216,11 +217,7 @@ def _make(
 def _kept(state: RunState, point: Point) -> dict[str, StepState]:
     """The steps that had ended before the point; a checkpoint is itself among them, any other step is not."""
     last = point.version - (point.step is not None and point.step.kind != "checkpoint")
-    return {
-        key: step
-        for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed", "abandoned")
-    }
+    return {key: step for key, step in state.steps.items() if step.version <= last and step.status in OVER}
 
 
 class _Moved(NamedTuple):

@@ -21,7 +21,7 @@ from holdfast.errors import OwnershipLost, RunArchived, StoreClosed, StoreCorrup
 from holdfast.kernel import events as e
 from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
-from holdfast.kernel.state import RunState
+from holdfast.kernel.state import PARKED, RunState
 from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
@@ -339,7 +339,7 @@ class OracleStore:
 
     def _waits_in_vain(self, state: RunState) -> bool:
         """A child run that it waits for has ended."""
-        if state.status not in ("waiting", "sleeping"):
+        if state.status not in PARKED:
             return False
         waits_for = (step.child for step in state.steps.values() if step.child and step.status == "running")
         children = (self.streams.get(child) for child in waits_for)
@@ -584,9 +584,9 @@ def _passes(row: RunRow, which: RunFilter) -> bool:
 
 def _dues(state: RunState) -> list[int]:
     """When the sleeps and gates of a run that waits for them are over."""
-    if state.status not in ("sleeping", "waiting"):
+    if state.status not in PARKED:
         return []
-    return [s.due_at for s in state.steps.values() if s.status in ("sleeping", "waiting") and s.due_at]
+    return [s.due_at for s in state.steps.values() if s.status in PARKED and s.due_at]
 
 
 def _operation_row(stream: Stream) -> OperationRow:

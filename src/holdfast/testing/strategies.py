@@ -64,14 +64,17 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         abandoned=st.booleans(),
     )
     gate = st.builds(
-        c.OpenGate,
-        KEYS,
-        ORDINALS,
-        st.sampled_from(["approval", "signal"]),
-        NAMES,
-        DIGESTS,
-        RAWS,
-        until=st.sampled_from([0, 0, 50]),
+        c.Record,
+        st.builds(
+            e.GateOpened,
+            KEYS,
+            ORDINALS,
+            st.sampled_from(["approval", "signal"]),
+            NAMES,
+            DIGESTS,
+            RAWS,
+            until=st.sampled_from([0, 0, 50]),
+        ),
     )
     return st.one_of(
         st.builds(c.CreateRun, here, st.just(e.Code("flow")), st.sampled_from(["d", "d", "other"]), RAWS),
@@ -114,9 +117,16 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.FireTimer, NAMES, ORDINALS),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
-        st.builds(c.TakeCheckpoint, KEYS, ORDINALS, NAMES, RAWS),
+        st.builds(c.Record, st.builds(e.CheckpointTaken, KEYS, ORDINALS, NAMES, RAWS)),
         st.builds(
-            c.Emit, NAMES, RAWS.filter(lambda raw: bytes(raw) != b""), st.sampled_from(["", "a#2"]), ORDINALS
+            c.Record,
+            st.builds(
+                e.Emitted,
+                NAMES,
+                RAWS.filter(lambda raw: bytes(raw) != b""),
+                st.sampled_from(["", "a#2"]),
+                ORDINALS,
+            ),
         ),
         st.builds(c.SeePatch, KEYS, NAMES),
     )

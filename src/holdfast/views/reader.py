@@ -15,6 +15,7 @@ from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId, RunNotFound, StepNotFound
 from holdfast.kernel.identity import check_run_id, matches
+from holdfast.kernel.state import RESUMABLE, STOPPED, UNFINISHED
 from holdfast.store.port import OwnerRow, Recorded, RunFilter, RunRow, StepRow, Store
 from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
 from holdfast.views.run_input import input_of, title_of
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from holdfast.views.run_detail import RunDetail
     from holdfast.views.step_detail import StepDetail
 
-UNFINISHED = ("pending", "running", "sleeping")
-STOPPED = ("waiting", "paused", "needs_attention", "failed")
-RESUMABLE = (*UNFINISHED, *STOPPED)
 _MANY = 100
 
 

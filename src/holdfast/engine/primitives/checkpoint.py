@@ -14,6 +14,7 @@ from holdfast.engine.files.checkpoint_append import CheckpointAppend
 from holdfast.errors import WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.identity import check_step_name
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, Checkpoin
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
         return key, None
     value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return key, CheckpointAppend(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
+    return key, CheckpointAppend(run, e.CheckpointTaken(key, ordinal, name, value, blob), blobs)
 
 
 def emit(name: str, value: object) -> None:
@@ -87,7 +88,9 @@ def emit(name: str, value: object) -> None:
     inside = current.get()
     if isinstance(inside, InsideStep):
         run = inside.execution
-        entry = run.entry([c.Emit(name, raw, step=inside.key, attempt=inside.attempt)], durable=False)
+        entry = run.entry(
+            [c.Record(e.Emitted(name, raw, step=inside.key, attempt=inside.attempt))], durable=False
+        )
         run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
         return
     scope = _scope("emit")
@@ -96,7 +99,7 @@ def emit(name: str, value: object) -> None:
     key = scope.counters.key(name)
     ordinal = scope.counters.ordinal
     if scope.execution.recall(key, name, ordinal, "", "emit") is None:
-        scope.execution.note(c.Emit(name, raw, key, ordinal))
+        scope.execution.note(c.Record(e.Emitted(name, raw, key, ordinal)))
 
 
 def patched(id: str) -> bool:

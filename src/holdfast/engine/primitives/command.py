@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holdfast.engine.execution.arguments import Digested, Signature
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.output_buffer import OutputBuffer
-from holdfast.engine.execution.perform import Call, Spec, doubt
+from holdfast.engine.execution.perform import doubt
 from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
@@ -223,11 +224,10 @@ class CommandStep:
         key = scope.counters.key(title)
         limit = None if timeout is None else seconds(timeout)
         spec = Spec(
-            title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True,
-            writes=writes, isolate=isolate,
+            title, lambda: _run(call, words, limit, check), kind="command", effect=effect,
+            retry=retry or ONCE, intent_first=True, writes=writes, isolate=isolate,
         )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
-        spec.body = lambda: _run(call, words, limit, check)
         return call
 
 

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Any, TypeVar, overload
 
+from holdfast.engine.execution.call import Call, Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Call, Outcome
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots
 from holdfast.engine.primitives.step import AsyncStep, BoundStep, Step
 from holdfast.errors import BadInput, WrongColour
-from holdfast.kernel.history import OUTCOMES
+from holdfast.kernel.state import OVER
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
     outcomes: dict[Call, Outcome] = {}
     for call in calls:
         past = call.recall()
-        if past is None or past.status not in OUTCOMES:
+        if past is None or past.status not in OVER:
             new.append(call)
             continue
         run.delivery.take(call.key)

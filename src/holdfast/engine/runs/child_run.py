@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.execution.arguments import own_copies
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.parking import Parked, Wait
-from holdfast.engine.execution.perform import Call, Spec
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.runs import code as codes
@@ -39,9 +39,12 @@ from holdfast.kernel.events import Waits
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     args, kwargs = own_copies(args, kwargs)
-    call = _call(scope, workflow, args, kwargs)
+
+    def body() -> Any:
+        return _run_child(call, workflow, args, kwargs, make_claim)
+
+    call = _call(scope, workflow, args, kwargs, body)
     make_claim = _claimer(call, workflow, args, kwargs)
-    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, make_claim)
     return drive(call, call.recall())
 
 
@@ -51,25 +54,34 @@ def run_async(
     from holdfast.engine.execution import task_driver
 
     args, kwargs = own_copies(args, kwargs)
-    call = _call(scope, workflow, args, kwargs)
-    make_claim = _claimer(call, workflow, args, kwargs)
 
     async def body() -> Any:
         return await _run_child_async(call, workflow, args, kwargs, make_claim)
 
-    call.spec.body, call.spec.is_async = body, True
+    call = _call(scope, workflow, args, kwargs, body, is_async=True)
+    make_claim = _claimer(call, workflow, args, kwargs)
     return scope.execution.unawaited.expect("workflow", workflow.name, task_driver.perform_call(call))
 
 
-def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+def _call(
+    scope: Scope,
+    workflow: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    body: Callable[[], Any],
+    *,
+    is_async: bool = False,
+) -> Call:
     digested = workflow.signature.digest(args, kwargs)
     key = scope.counters.key(workflow.name)
     execution = scope.execution
     past = execution.state.steps.get(key)
     # One that a rewind has kept is the run that it was, whatever the generation is called now.
     child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
-    spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
-    spec.older = partial(workflow.signature.older, args, kwargs)
+    older = partial(workflow.signature.older, args, kwargs)
+    spec = Spec(
+        workflow.name, body, kind="child", child=child, intent_first=True, is_async=is_async, older=older
+    )
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
