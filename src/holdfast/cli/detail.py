@@ -240,6 +240,7 @@ def run_fields(run: RunInfo) -> dict[str, Any]:
         "status": run.status,
         "interrupted": run.interrupted,
         "reason": run.reason,
+        "stage": run.stage or None,
         "parent": run.parent or None,
         "owner_pid": run.owner_pid,
         "created_at": run.created_at.isoformat(),

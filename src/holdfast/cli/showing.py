@@ -154,11 +154,15 @@ def describe(
     """The run for people."""
     info = detail.info
     yield row("run", [(info.id, "bold")])
-    yield from rows("workflow", clean(f"{info.workflow} ({detail.place})"))
+    yield from rows(
+        "workflow", clean(f"{detail.redact(detail.state.code.title) or info.workflow} ({detail.place})")
+    )
     yield from _input(detail, whole=folding is None)
     yield row("status", [(detail.status.replace("_", " "), STYLES.get(detail.status, "")), *_since(detail)])
     if info.reason:
         yield from rows("", clean(info.reason))
+    if info.stage:
+        yield from rows("stage", clean(info.stage))
     yield row("created", [_when(info.created_at)])
     if info.completed_at is not None:
         yield row("ended", [_when(info.completed_at)])

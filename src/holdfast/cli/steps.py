@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NOTE_MIN = 12
 _TOOK_MIN = 8
-HIDDEN = ("value", "emit", "patch")
+HIDDEN = ("value", "emit", "patch", "stage")
 """Kinds that have a place among the steps of the log, and are none to a reader."""
 
 

@@ -299,3 +299,9 @@ class Emit(Command, frozen=True, gc=False):
 class SeePatch(Command, frozen=True, gc=False):
     key: str
     id: str
+
+
+class EnterStage(Command, frozen=True, gc=False):
+    key: str
+    ordinal: int
+    name: str

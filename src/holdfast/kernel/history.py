@@ -14,7 +14,7 @@ from holdfast.kernel.state import ALWAYS, RunState, StepState
 
 OUTCOMES: Final = frozenset({"completed", "failed", "abandoned"})
 """The statuses of a call whose outcome is recorded."""
-_AT_ONCE: Final = frozenset({"value", "emit", "patch"})
+_AT_ONCE: Final = frozenset({"value", "emit", "patch", "stage"})
 GATES: Final = frozenset({"approval", "signal"})
 
 

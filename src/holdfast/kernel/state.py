@@ -139,6 +139,8 @@ class RunState(msgspec.Struct):
     parent: str = ""
     parent_step: str = ""
     status: RunStatus = "pending"
+    stage: str = ""
+    """The last one that the code has entered in this generation; empty before the first."""
     reason: str = ""
     cause: str = ""
     attention_step: str = ""

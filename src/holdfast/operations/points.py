@@ -16,7 +16,7 @@ from holdfast.operations.lineage import live
 if TYPE_CHECKING:
     from holdfast.store.port import Store
 
-UNSEEN: Final = frozenset({"value", "emit", "patch"})
+UNSEEN: Final = frozenset({"value", "emit", "patch", "stage"})
 """Kinds that are recorded among the steps and are none to a reader."""
 BEFORE: Final = "before:"
 START: Final = "start"

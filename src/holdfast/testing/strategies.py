@@ -119,6 +119,7 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
             c.Emit, NAMES, RAWS.filter(lambda raw: bytes(raw) != b""), st.sampled_from(["", "a#2"]), ORDINALS
         ),
         st.builds(c.SeePatch, KEYS, NAMES),
+        st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
     )
 
 

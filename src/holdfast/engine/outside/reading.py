@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.clock import instant, microseconds
 from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, RunPage, StepInfo
-from holdfast.engine.outside.run_input import input_of, title_of
+from holdfast.engine.outside.run_input import RunInput, input_of, title_of
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId
@@ -209,9 +209,15 @@ class Reading:
             instant(row.created_at),
             instant(row.updated_at),
             _at(row.ended_at),
-            title_of(workflow, created is not None and bool(created.code.argv), given),
+            self._title(workflow, created, given),
             given,
+            self._shown(row.stage),
         )
+
+    def _title(self, workflow: str, created: RunCreated | None, given: RunInput | None) -> str:
+        if created is not None and created.code.title:
+            return self._shown(created.code.title)
+        return title_of(workflow, created is not None and bool(created.code.argv), given)
 
     def _shown(self, text: str) -> str:
         # A function's name holds no secret; a command line may.

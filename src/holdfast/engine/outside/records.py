@@ -50,8 +50,9 @@ class RunInfo(msgspec.Struct, frozen=True):
 
     interrupted   it has begun, has not ended, and has no live owner
     completed_at  when it completed, failed or was cancelled; None if it has not ended
-    title         its workflow with what it was started with, on one line
+    title         the title of its code; without one, its workflow with what it was started with, on one line
     input         that as data; None if it is so large that it is stored beside the log
+    stage         the last one that its code has entered with `stage(...)`; empty if none
     """
 
     id: str
@@ -67,6 +68,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     completed_at: datetime | None = None
     title: str = ""
     input: RunInput | None = None
+    stage: str = ""
 
 
 class RunPage(msgspec.Struct, frozen=True):
