@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 
 import pytest
 
 from holdfast import DivergenceError, StoreError, checkpoint, gather, parallel, stage, step, wait_for
+from holdfast.clock import SystemClock
 from holdfast.errors import BadInput
 from holdfast.kernel.evolve import fold
+from holdfast.operations import archiving
 from holdfast.store.oracle import run_row
 
 
@@ -199,6 +202,15 @@ def test_a_fork_is_in_the_stage_of_its_point(hf, act):
     assert entered(hf, "y") == ["one", "two"]
     hf.fork("x", at="start", into="z")
     assert hf.get("z").stage == ""
+
+
+def test_an_archived_run_leaves_no_stages(hf, act, tmp_path):
+    """The tables are what the log says, also after its events are gone."""
+    hf.with_id("x").run(act(lambda: [stage("one"), work(1)][1]))
+    later = hf.get("x").updated_at + timedelta(microseconds=1)
+    archiving.archive(hf._store, hf.home, later, tmp_path / "archive", SystemClock())
+    assert hf.runs() == []
+    assert list(hf._store.verify()) == []
 
 
 def test_stages_of_threads_in_turns(hf, act):
