@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
     from holdfast.engine.outside.records import LogEvent
-    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched
+    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched, stage
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
@@ -90,7 +90,7 @@ _HOMES = {
     "holdfast.engine.primitives.timeout": ("timeout",),
     "holdfast.engine.primitives.fanout": ("gather", "parallel"),
     "holdfast.engine.primitives.gates": ("Decision", "approval", "wait_for"),
-    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched"),
+    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched", "stage"),
     "holdfast.engine.execution.perform": ("NOT_DONE",),
     "holdfast.engine.execution.step_options": ("Retry",),
     "holdfast.engine.outside.records": ("LogEvent",),
@@ -239,6 +239,7 @@ __all__ = [
     "patched",
     "random",
     "sleep",
+    "stage",
     "step",
     "timeout",
     "uuid",

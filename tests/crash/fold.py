@@ -26,8 +26,8 @@ from tests.crash.history import (
 
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
-    "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen RunNeedsAttention RunCompleted RunFailed "
-    "RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired".split()
+    "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered RunNeedsAttention RunCompleted "
+    "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
@@ -218,6 +218,7 @@ class Fold:
         for name, value in stand._asdict().items():
             setattr(run, name, value)
         run.sleepers = sum(step.status == "sleeping" for step in run.live_steps())
+        run.stage = next((name for at, _, name in reversed(run.stages()) if at == generation), "")
 
     def on_Rewound(self, payload: dict[str, Any]) -> None:
         run = self.run
@@ -394,6 +395,10 @@ class Fold:
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))
+
+    def on_StageEntered(self, payload: dict[str, Any]) -> None:
+        self.mark("stage", payload, payload["name"])
+        self.run.stage = payload["name"]
 
     def on_PatchSeen(self, payload: dict[str, Any]) -> None:
         self.mark("patch", payload)

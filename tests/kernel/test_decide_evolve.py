@@ -177,6 +177,7 @@ EXAMPLES = {
     "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD, "m", "5c"),
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
+    "StageEntered": e.StageEntered("stage#1", 1, "review", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
     "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OutcomeDelivered": e.OutcomeDelivered("send#1", 1),

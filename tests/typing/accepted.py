@@ -26,6 +26,7 @@ from holdfast import (
     parallel,
     random,
     sleep,
+    stage,
     step,
     timeout,
     uuid,
@@ -77,12 +78,22 @@ def report(topics: list[str], depth: int = 1) -> str:
     assert_type(uuid(), UUID)
     with timeout(5):
         sleep(1)
+    stage("children")
+    assert_type(areport.sync(["kelp"]), bytes)
+    assert_type(parallel(aspell, ["a", "b"]), list[int])
+    assert_type(parallel(aspell.sync, ["a", "b"]), list[int])
+    assert_type(child.sync(1), str)
     return child(1)
 
 
 @workflow
 def child(n: int) -> str:
     return str(n)
+
+
+@workflow
+async def aspell(word: str) -> int:
+    return len(word)
 
 
 @workflow
@@ -94,6 +105,12 @@ async def areport(topics: list[str]) -> bytes:
     await sleep.aio(1)
     assert_type(await gather(fetch("a"), fetch("b"), limit=2), list[bytes])
     await asyncio.gather(fetch("a"), fetch("b"))
+    stage("children")
+    assert_type(await assert_type(child.aio(1), Coroutine[Any, Any, str]), str)
+    assert_type(await child.aio(n=1), str)
+    assert_type(await gather(child.aio(1), child.aio(2), limit=2), list[str])
+    assert_type(await aspell("a"), int)
+    assert_type(await aspell.aio("a"), int)
     return b"".join([await fetch(topic) for topic in topics])
 
 

@@ -23,12 +23,19 @@ def report(topics: list[str], depth: int = 1) -> str:
     answer: str = length("a")  # refused
     length.aio(5)  # refused
     parallel(length, [1, 2])  # refused
+    areport.sync(5)  # refused
+    told: str = areport.sync(["kelp"])  # refused
+    parallel(areport, ["kelp"])  # refused
+    print(told)
     return answer
 
 
 @workflow
 async def areport(topics: list[str]) -> bytes:
     await fetch(1)  # refused
+    await report.aio(1)  # refused
+    number: int = await report.aio(["kelp"])  # refused
+    print(number)
     text: str = await fetch("u")  # refused
     return text.encode()
 

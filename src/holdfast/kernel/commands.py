@@ -258,3 +258,9 @@ class SendSignal(Command, frozen=True, gc=False):
 class SeePatch(Command, frozen=True, gc=False):
     key: str
     id: str
+
+
+class EnterStage(Command, frozen=True, gc=False):
+    key: str
+    ordinal: int
+    name: str

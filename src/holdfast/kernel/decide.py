@@ -362,6 +362,11 @@ def _see_patch(state: RunState, command: c.SeePatch) -> Sequence[e.Event]:
     return [e.PatchSeen(command.key, command.id, state.generation)]
 
 
+def _enter_stage(state: RunState, command: c.EnterStage) -> Sequence[e.Event]:
+    _new(state, command.key, "stage")
+    return [e.StageEntered(command.key, command.ordinal, command.name, state.generation)]
+
+
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
     c.CreateRun: _create,
     c.ClaimRun: _claim,
@@ -392,4 +397,5 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.FireTimer: _fire_timer,
     c.SendSignal: _send_signal,
     c.SeePatch: _see_patch,
+    c.EnterStage: _enter_stage,
 }

@@ -17,7 +17,7 @@ from holdfast.errors import BadInput, not_text
 
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
-    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
+    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch", "stage"
 ]
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
@@ -72,7 +72,8 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `directory` is what a module was imported from, empty for one that was installed into the interpreter.
     `root` is the root of its project, `mark` says which directory that was, and `home` is where the store was
-    inside it, if it was: so the code is found again in a project that was moved or copied.
+    inside it, if it was: so the code is found again in a project that was moved or copied. `title` is what
+    people see instead of `name`; the code is always found by its name.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     mark: str = ""
     home: str = ""
     directory: str = ""
+    title: str = ""
 
     @property
     def place(self) -> str:
@@ -474,6 +476,15 @@ class PatchSeen(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class StageEntered(Event, frozen=True, gc=False):
+    """`stage("name")`: from here on the run is in the stage `name`, beside its status."""
+
+    key: str
+    ordinal: int
+    name: str
+    generation: int = 0
+
+
 class OutputCaptured(Event, frozen=True, gc=False):
     """A piece of the output of a command or a step, redacted; `source` is `stdout`, `stderr`, or `log` for
     what a step logged."""
@@ -633,6 +644,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         FilesForgotten,
         Emitted,
         PatchSeen,
+        StageEntered,
         OutputCaptured,
         WaitAbandoned,
         OutcomeDelivered,

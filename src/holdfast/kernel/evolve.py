@@ -363,6 +363,11 @@ def _patch_seen(state: RunState, event: e.PatchSeen, version: int, at: int) -> N
     _done_at_once(state, event.key, event.id, 0, "patch", version, at)
 
 
+def _stage_entered(state: RunState, event: e.StageEntered, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.name, event.ordinal, "stage", version, at)
+    state.stage = event.name
+
+
 def _done_at_once(
     state: RunState, key: str, name: str, ordinal: int, kind: e.StepKind, version: int, at: int
 ) -> None:
@@ -422,4 +427,5 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.FilesForgotten: _files_forgotten,
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
+    e.StageEntered: _stage_entered,
 }

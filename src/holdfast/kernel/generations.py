@@ -175,3 +175,5 @@ def _count(state: RunState) -> None:
     state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
     state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
     state.waiters = len(state.open_gates())
+    stages = [step.name for step in state.steps.values() if step.kind == "stage"]  # in the order of the log
+    state.stage = stages[-1] if stages else ""

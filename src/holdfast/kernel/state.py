@@ -64,7 +64,7 @@ PARKED: Final[frozenset[str]] = frozenset({"waiting", "sleeping"})
 
 OVER: Final[frozenset[str]] = frozenset({"completed", "failed", "abandoned"})
 """Its outcome is recorded."""
-UNSEEN: Final[frozenset[str]] = frozenset({"value", "emit", "patch"})
+UNSEEN: Final[frozenset[str]] = frozenset({"value", "emit", "patch", "stage"})
 """Kinds that are recorded among the steps and are none to a reader."""
 GATES: Final[frozenset[str]] = frozenset({"approval", "signal"})
 """Kinds that wait for a person or a program outside."""
@@ -165,6 +165,8 @@ class RunState(msgspec.Struct):
     parent: str = ""
     parent_step: str = ""
     status: RunStatus = "pending"
+    stage: str = ""
+    """The last one that the code has entered in this generation; empty before the first."""
     reason: str = ""
     cause: str = ""
     attention_step: str = ""

@@ -155,10 +155,18 @@ def fork(
         forked = msgspec.structs.replace(forked, plan=digest)
         if dry_run:
             return forked
-        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12], made=True)
+        forked = msgspec.structs.replace(forked, id=into or _free_id(engine), made=True)
         if moved is not None:
             held.enter_context(moved.made(forked.id))
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+
+
+def _free_id(engine: Engine) -> str:
+    """A minted id that no run has, or had."""
+    while True:
+        minted = engine.mint_id()
+        if engine.store.run(minted) is None and engine.store.archived(minted) is None:
+            return minted
 
 
 def _refuse_taken(store: Store, run_id: str) -> None:

@@ -647,6 +647,7 @@ def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
         updated_at=state.updated_at,
         version=state.version,
         ended_at=state.ended_at,
+        stage=state.stage,
     )
 
 
@@ -668,6 +669,6 @@ def step_rows(state: RunState) -> list[StepRow]:
             version=step.version,
         )
         for step in state.steps.values()
-        if step.kind not in ("value", "emit", "patch")
+        if step.kind not in ("value", "emit", "patch", "stage")
     ]
     return sorted(rows, key=lambda row: row.version)

@@ -156,6 +156,7 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
     ),
     (c.ExpireGate("late#1", 2), c.Record(e.GateOpened("never#1", 12, "approval", "never", "d2"))),
     (c.StartSleep("sleep#2", 13, 999), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
+    (c.EnterStage("stage#1", 14, "first"), c.EnterStage("stage#2", 15, "last stage")),
     (c.DeliverOutcome("go#1"), c.FireTimer("", 1), c.FireTimer("b[1]/", 2)),
     (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
     (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),

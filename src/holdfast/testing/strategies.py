@@ -129,6 +129,7 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
             ),
         ),
         st.builds(c.SeePatch, KEYS, NAMES),
+        st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
     )
 
 

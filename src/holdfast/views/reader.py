@@ -18,7 +18,7 @@ from holdfast.kernel.identity import check_run_id, matches
 from holdfast.kernel.state import RESUMABLE, STOPPED, UNFINISHED
 from holdfast.store.port import OwnerRow, Recorded, RunFilter, RunRow, StepRow, Store
 from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
-from holdfast.views.run_input import input_of, title_of
+from holdfast.views.run_input import RunInput, input_of, title_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.events import RunCreated
@@ -271,10 +271,16 @@ class Reader:
             instant(row.created_at),
             instant(row.updated_at),
             _at(row.ended_at),
-            title_of(workflow, created is not None and bool(created.code.argv), given),
+            self._title(workflow, created, given),
             given,
             row.owner,
+            self._shown(row.stage),
         )
+
+    def _title(self, workflow: str, created: RunCreated | None, given: RunInput | None) -> str:
+        if created is not None and created.code.title:
+            return self._shown(created.code.title)
+        return title_of(workflow, created is not None and bool(created.code.argv), given)
 
     def _shown(self, text: str) -> str:
         # A function's name holds no secret; a command line may.

@@ -135,26 +135,27 @@ class RunInfo(msgspec.Struct, frozen=True):
     input: RunInput | None = None
     owner: str = ""
     """The owner that the log names, alive or dead; empty if the run was released."""
+    stage: str = ""
+    """The last one that its code has entered with `stage(...)`; empty if none."""
 
     JSON: ClassVar = {
         "id": "of the run",
         "workflow": "a function's name, or a command line",
         "status": "`pending`, `running`, `waiting`, `sleeping`, `paused`, `needs_attention`, `completed`, "
-        "`failed` "
-        "or `cancelled`",
+        "`failed` or `cancelled`",
         "interrupted": "true: it has not ended, and no process executes it; `resume` continues it",
         "reason": "why it needs attention or was cancelled, else empty",
+        "stage": "the last one that its code has entered with `stage(...)`, or null",
         "parent": "the run that started it, or null",
         "owner_pid": "the process that executes it now, or null",
         "created_at": "the time of its first event",
         "updated_at": "the time of its last event",
         "completed_at": "when it completed, failed or was cancelled; null if it has not ended. An undo "
-        "brings it "
-        "back with the generation",
-        "title": 'the workflow with its input, on one line: `report(["kelp"])`; a command line as it is',
+        "brings it back with the generation",
+        "title": "the title of its code, if it has one; else the workflow with its input, on one line: "
+        '`report(["kelp"])`; a command line as it is',
         "input": "`args` and `kwargs` of the workflow, tagged as a result is; of a command its words as "
-        "`args`. In "
-        "a list null if it takes more than 32 KB",
+        "`args`. In a list null if it takes more than 32 KB",
     }
 
     @property
@@ -174,6 +175,7 @@ class RunInfo(msgspec.Struct, frozen=True):
             "status": self.status,
             "interrupted": self.interrupted,
             "reason": self.reason,
+            "stage": self.stage or None,
             "parent": self.parent or None,
             "owner_pid": self.owner_pid,
             "created_at": self.created_at.isoformat(),

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.clock import instant
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.state import UNSEEN
 from holdfast.views.gate import Gate, decision_text
 from holdfast.views.records import RunError, RunInfo, StepInfo
 from holdfast.views.run_input import RunInput, input_of
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from holdfast.views.reader import Reader
 
 
-HIDDEN = ("value", "emit", "patch")
-"""Kinds that have a place among the steps of the log, and are none to a reader."""
 _NAMED = 3  # so many steps are named, the others counted
 
 
@@ -82,7 +81,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> list[StepInfo]:
-        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in HIDDEN]
+        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in UNSEEN]
 
     @cached_property
     def gates(self) -> list[Gate]:
@@ -107,6 +106,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def is_command(self) -> bool:
         """Whether the run is one command line, and no function."""
         return bool(self.state.code.argv)
+
+    @property
+    def name(self) -> str:
+        """The title of its code, or the workflow's name."""
+        return self.redact(self.state.code.title) or self.workflow
 
     @property
     def place(self) -> str:

@@ -12,12 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from holdfast.engine.outside import steering
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership import owners
 from holdfast.engine.ownership.dead_owner import command_locks, last_seen_us, locks_up_to, wait_for_commands
 from holdfast.engine.processes.tree_lock import stop_tree
-from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError, StoreInDoubt
+from holdfast.errors import (
+    HoldfastError,
+    OwnershipLost,
+    Refused,
+    RunArchived,
+    RunHeld,
+    StoreError,
+    StoreInDoubt,
+)
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -88,37 +98,58 @@ def now(engine: Engine, run_id: str, known: RunState | None = None) -> RunState 
 
 # A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
 
+ID_TAKEN = (OwnershipLost, RunArchived)
+"""What the store raises for the first append of a run whose id another run has, or had."""
 
-def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> Claimed:
-    claimed, append = begin(engine, create, blobs)
-    engine.turns.take(create.run_id, lambda: None)
-    try:
-        engine.store.append(append)
-    except Exception as error:
-        _leave_fresh(engine, claimed, create.run_id, error)
-        raise
-    engine.tell(append)
-    return claimed
+
+def claim_fresh(
+    engine: Engine, run: Run[Any], create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
+) -> Claimed:
+    """If another run has the id, the run gets another one, and so does its handle."""
+    while True:
+        claimed, append = begin(engine, create, blobs)
+        engine.turns.take(create.run_id, lambda: None)
+        try:
+            engine.store.append(append)
+        except Exception as error:
+            _leave_fresh(engine, claimed, create.run_id, error)
+            if not isinstance(error, ID_TAKEN):
+                raise
+            create = _with_another_id(engine, run, create)
+        else:
+            engine.tell(append)
+            return claimed
 
 
 async def claim_fresh_soon(
-    engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
+    engine: Engine, run: Run[Any], create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
 ) -> Claimed:
     """The same in an event loop, and without a thread: fifty runs that start at once share a commit.
     A cancel that comes meanwhile gives the run back."""
     from holdfast.engine.execution.task_driver import submit
 
-    claimed, append = begin(engine, create, blobs)
-    engine.turns.take(create.run_id, lambda: None)
-    cancelled = await submit(engine, engine.mailbox(), append)
-    if append.error is not None:
+    while True:
+        claimed, append = begin(engine, create, blobs)
+        engine.turns.take(create.run_id, lambda: None)
+        cancelled = await submit(engine, engine.mailbox(), append)
+        if append.error is None:
+            break
         _leave_fresh(engine, claimed, create.run_id, append.error)
-        raise append.error
+        if not isinstance(append.error, ID_TAKEN):
+            raise append.error
+        if cancelled is not None:
+            raise cancelled
+        create = _with_another_id(engine, run, create)
     engine.tell(append)
     if cancelled is not None:
         give_back(engine, create.run_id, claimed)
         raise cancelled
     return claimed
+
+
+def _with_another_id(engine: Engine, run: Run[Any], create: c.CreateRun) -> c.CreateRun:
+    run.id = engine.mint_id()
+    return msgspec.structs.replace(create, run_id=run.id)
 
 
 def _leave_fresh(engine: Engine, claimed: Claimed, run_id: str, error: BaseException) -> None:

@@ -247,7 +247,7 @@ def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
 
 
 async def _claim_in_thread(
-    engine: Engine, run_id: str, claim_it: Callable[[], Claimed | None]
+    engine: Engine, run: Run[Any], claim_it: Callable[[], Claimed | None]
 ) -> Claimed | None:
     """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
     given back when it comes."""
@@ -255,7 +255,7 @@ async def _claim_in_thread(
 
     def give_it_back(claiming: Future[Claimed | None]) -> None:
         if claiming.exception() is None and (claimed := claiming.result()) is not None:
-            give_back(engine, run_id, claimed)
+            give_back(engine, run.id, claimed)
 
     claiming = engine.claimers().submit(claim_it)
     try:
@@ -284,7 +284,7 @@ async def _claim_and_go(
         if claim_soon is not None:
             claimed = await claim_soon()
         else:
-            claimed = await _claim_in_thread(engine, run.id, claim_it)
+            claimed = await _claim_in_thread(engine, run, claim_it)
         found = workflow if claimed is None else workflow or claimed.workflow
         if claimed is None:
             _park_async(engine, run, found)(Parked(run.id, 0))

@@ -58,7 +58,7 @@ ORDER BY e.version;
 
 -- name: run
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
 
@@ -120,7 +120,7 @@ LIMIT 1;
 -- name: find_runs
 -- `chosen` is `runs`, or fewer where these have all that is wanted: `open_runs`, the children of a run.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
 FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
