@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.sleep import sleep
     from holdfast.engine.primitives.step import idempotency_key, step
     from holdfast.engine.primitives.timeout import timeout
-    from holdfast.engine.primitives.values import now, random, uuid
+    from holdfast.engine.primitives.values import now, random, recorded, uuid
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
@@ -77,7 +77,7 @@ _HOMES = {
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.sleep": ("sleep",),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
-    "holdfast.engine.primitives.values": ("now", "random", "uuid"),
+    "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
@@ -173,6 +173,7 @@ __all__ = [
     "parallel",
     "patched",
     "random",
+    "recorded",
     "sleep",
     "step",
     "timeout",
