@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
     from holdfast.engine.primitives.sleep import sleep
+    from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
     from holdfast.engine.primitives.timeout import timeout
     from holdfast.engine.primitives.values import now, random, recorded, uuid
@@ -56,13 +57,13 @@ if TYPE_CHECKING:
     )
     from holdfast.handle import Holdfast
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
@@ -76,6 +77,7 @@ _HOMES = {
     "holdfast.engine.outside.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
     "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
@@ -108,13 +110,13 @@ _HOMES = {
     ),
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
-    "holdfast.operations.diffing": ("FileDiff",),
     "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
+    "holdfast.workspace.snapshots.file_diff": ("FileDiff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -164,6 +166,7 @@ __all__ = [
     "WorkspaceError",
     "__version__",
     "approval",
+    "changes",
     "checkpoint",
     "command",
     "emit",
@@ -175,6 +178,7 @@ __all__ = [
     "random",
     "recorded",
     "sleep",
+    "snapshot",
     "step",
     "timeout",
     "uuid",

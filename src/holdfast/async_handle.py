@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from holdfast.engine.outside.records import LogEvent, LogLine, RunInfo, StepInfo
     from holdfast.engine.runs.run import Run
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 R = TypeVar("R")
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 P = ParamSpec("P")
 R = TypeVar("R")

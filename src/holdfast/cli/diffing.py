@@ -11,7 +11,7 @@ from holdfast.cli import access, points
 from holdfast.cli.terminal import Line, cells, clean, out, pad, say
 
 if TYPE_CHECKING:
-    from holdfast.operations.diffing import FileDiff
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
