@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
+    from holdfast.engine.primitives.measure import measure
     from holdfast.engine.primitives.sleep import sleep
     from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from holdfast.handle import Holdfast
+    from holdfast.kernel.measures import Measured
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
@@ -76,7 +78,9 @@ _HOMES = {
     "holdfast.engine.execution.step_options": ("Retry",),
     "holdfast.engine.outside.records": ("LogEvent", "LogLine", "RunInfo", "StepInfo"),
     "holdfast.engine.runs.run": ("Run",),
+    "holdfast.engine.primitives.measure": ("measure",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.kernel.measures": ("Measured",),
     "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
     "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
@@ -139,6 +143,7 @@ __all__ = [
     "InDoubt",
     "LogEvent",
     "LogLine",
+    "Measured",
     "NeedsAttention",
     "NotStorable",
     "OnceAgain",
@@ -172,6 +177,7 @@ __all__ = [
     "emit",
     "gather",
     "idempotency_key",
+    "measure",
     "now",
     "parallel",
     "patched",

@@ -16,6 +16,7 @@ from holdfast.engine.outside.run_input import input_of
 from holdfast.errors import RunNotFound
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.measures import as_data
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
@@ -229,6 +230,7 @@ class Detail:
             step.child,
             note,
             step.outcome,
+            step.measured,
         )
 
 
@@ -264,6 +266,7 @@ def step_fields(step: StepView) -> dict[str, Any]:
         "due_at": step.due.isoformat() if step.due else None,
         "child": step.child or None,
         "note": step.note or None,
+        "measured": as_data(step.measured),
     }
 
 

@@ -20,6 +20,7 @@ from holdfast.cli.steps import Look, StepView, plainly, shown_status, tree
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, typed
 from holdfast.cli.values import compact_text, data_text
 from holdfast.errors import RunNotFound
+from holdfast.kernel.measures import as_data
 from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def fields(detail: Detail) -> dict[str, Any]:
         "error": detail.error(),
         "steps": [step_fields(step) for step in detail.steps],
         "gates": [gate_fields(gate) for gate in detail.gates()],
+        "measured": as_data(detail.state.measured),
     }
 
 

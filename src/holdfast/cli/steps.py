@@ -16,6 +16,7 @@ from holdfast.clock import instant
 
 if TYPE_CHECKING:
     from holdfast.cli.scopes import Item
+    from holdfast.kernel.measures import Measured
 
 _NOTE_MIN = 12
 _TOOK_MIN = 8
@@ -39,6 +40,7 @@ class StepView(msgspec.Struct):
     child: str = ""
     note: str = ""
     outcome: str = ""
+    measured: tuple[Measured, ...] = ()
 
     @property
     def started(self) -> datetime | None:

@@ -20,6 +20,7 @@ from holdfast.store.port import RunFilter, RunRow, StepRow, Store
 
 if TYPE_CHECKING:
     from holdfast.kernel.events import RunCreated
+    from holdfast.kernel.measures import Measured
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
 
@@ -160,7 +161,18 @@ class Reading:
         return None if row is None else self._infos([row])[0]
 
     def steps(self, run_id: str) -> list[StepInfo]:
-        return [_step_info(row) for row in self._store.steps(run_id)]
+        measured = self._measured(run_id)
+        return [_step_info(row, measured.get(row.key, ())) for row in self._store.steps(run_id)]
+
+    def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:
+        """What the steps of the live history have used. Most runs have measured nothing: only the history of
+        one that has is folded."""
+        if not any(True for _ in self._store.entries(run_id, type="StepMeasured")):
+            return {}
+        from holdfast.kernel.evolve import fold
+
+        state = fold(self._store.load(run_id))
+        return {} if state is None else {key: step.measured for key, step in state.steps.items()}
 
     def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
         for entry in self._store.entries(run_id, after=after):
@@ -235,7 +247,7 @@ def _with_a_lock_file(home: Path) -> set[str]:
     return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
 
 
-def _step_info(row: StepRow) -> StepInfo:
+def _step_info(row: StepRow, measured: tuple[Measured, ...]) -> StepInfo:
     return StepInfo(
         row.key,
         row.name,
@@ -247,6 +259,7 @@ def _step_info(row: StepRow) -> StepInfo:
         _at(row.ended_at),
         _at(row.due_at),
         row.child,
+        measured,
     )
 
 

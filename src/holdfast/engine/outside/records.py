@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.outside.run_input import RunInput
+from holdfast.kernel.measures import Measured
 
 
 class LogEvent(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class StepInfo(msgspec.Struct, frozen=True):
-    """A step of a run's live history."""
+    """A step of a run's live history. `measured` is what its attempts have used, one for each model."""
 
     key: str
     name: str
@@ -43,6 +44,7 @@ class StepInfo(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     due_at: datetime | None
     child: str
+    measured: tuple[Measured, ...] = ()
 
 
 class RunInfo(msgspec.Struct, frozen=True):
