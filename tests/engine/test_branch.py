@@ -230,6 +230,35 @@ def test_a_renamed_branch_diverges_before_anything_runs(open_hf, act, crashes, r
     assert ran == []
 
 
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_a_value_less_at_the_end_of_a_branch_diverges(open_hf, act, crashes, colour):
+    """No code waits for a value: only the end of the branch tells that the call is gone."""
+    first = open_hf()
+    store = crashes.arm(first)
+
+    def values():
+        return now() if store.left is None else None
+
+    def plot():
+        with branch("node", "a"):
+            values()
+        look("1")
+        store.left = 0
+
+    async def aplot():
+        with branch("node", "a"):
+            values()
+        await ask("1")
+        store.left = 0
+
+    plot = plot if colour == "def" else aplot
+    with pytest.raises(Exception, match="dead"):
+        first.with_id("x").run(act(plot))
+    crashes.bury(first)
+    with pytest.raises(DivergenceError, match=r"node\[a\]/now#1"):
+        open_hf().with_id("x").run(act(plot))
+
+
 def test_a_deadline_around_it_holds_inside(hf, act):
     def plot():
         with timeout(0.001), branch("node", "a"):

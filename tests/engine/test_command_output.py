@@ -40,6 +40,15 @@ def test_output_within_the_limit_is_kept_whole(size):
     assert "".join(text for _, text in kept(1000, *(("stdout", one) for one in text))) == text
 
 
+def test_one_byte_more_is_left_out():
+    found = kept(1000, ("stdout", "0123456789" * 100 + "x"))
+    assert "[holdfast: 1 bytes left out here]\n" in [text for _, text in found]
+    assert (
+        "".join(text for _, text in found if "[holdfast" not in text)
+        == "0123456789" * 50 + ("0123456789" * 50 + "x")[1:]
+    )
+
+
 def test_of_longer_output_the_ends_are_kept():
     """The beginning, a line that says how much is missing, the end: as many bytes as the limit says."""
     text = "".join(f"{n:09}\n" for n in range(500))
