@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
+    from holdfast.engine.primitives.measure import measure
     from holdfast.engine.primitives.sleep import sleep
+    from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
     from holdfast.engine.primitives.timeout import timeout
-    from holdfast.engine.primitives.values import now, random, uuid
+    from holdfast.engine.primitives.values import now, random, recorded, uuid
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
@@ -56,9 +58,9 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from holdfast.handle import Holdfast
+    from holdfast.kernel.measures import Measured
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from holdfast.views.step_detail import StepDetail
     from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.ways import Way
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
@@ -95,9 +98,12 @@ _HOMES = {
     "holdfast.engine.execution.step_options": ("Retry",),
     "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
+    "holdfast.engine.primitives.measure": ("measure",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.kernel.measures": ("Measured",),
+    "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
-    "holdfast.engine.primitives.values": ("now", "random", "uuid"),
+    "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
@@ -129,7 +135,6 @@ _HOMES = {
     ),
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
-    "holdfast.operations.diffing": ("FileDiff",),
     "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
@@ -155,6 +160,7 @@ _HOMES = {
     "holdfast.views.statistics": ("Statistics",),
     "holdfast.views.trusted": ("Granted", "TrustRecord"),
     "holdfast.ways": ("Way",),
+    "holdfast.workspace.snapshots.file_diff": ("FileDiff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -189,6 +195,7 @@ __all__ = [
     "InDoubt",
     "LogEvent",
     "LogLine",
+    "Measured",
     "NeedsAttention",
     "NotStorable",
     "OnceAgain",
@@ -229,16 +236,20 @@ __all__ = [
     "WorkspaceError",
     "__version__",
     "approval",
+    "changes",
     "checkpoint",
     "command",
     "emit",
     "gather",
     "idempotency_key",
+    "measure",
     "now",
     "parallel",
     "patched",
     "random",
+    "recorded",
     "sleep",
+    "snapshot",
     "stage",
     "step",
     "timeout",

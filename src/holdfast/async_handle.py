@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.facade.serving import OnReplayed, OnServed
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_log import OperationInfo
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
     from holdfast.views.trusted import Granted, TrustRecord
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 
 class AsyncHoldfast(Coroutines):

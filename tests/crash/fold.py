@@ -27,7 +27,8 @@ from tests.crash.history import (
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered RunNeedsAttention RunCompleted "
-    "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired".split()
+    "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired "
+    "StepMeasured".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
@@ -301,6 +302,12 @@ class Fold:
         step = self.step(payload, "running")
         self.end(step, "completed")
         step.result_json = self.value(payload)
+
+    def on_StepMeasured(self, payload: dict[str, Any]) -> None:
+        """What was used was used, whatever became of the step."""
+        self.generation(payload)
+        step = self.run.step(payload["key"])
+        self.require(step is not None and 0 < payload["attempt"] <= step.attempt, "no such attempt has begun")
 
     def on_StepAttemptFailed(self, payload: dict[str, Any]) -> None:
         step = self.step(payload, "running")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, assert_type
 from uuid import UUID
 
@@ -12,7 +13,9 @@ from holdfast import (
     CommandFailed,
     CommandResult,
     CrashLoop,
+    FileDiff,
     Holdfast,
+    Measured,
     NeedsAttention,
     NotStorable,
     Retry,
@@ -20,12 +23,16 @@ from holdfast import (
     RunInterrupted,
     Secret,
     StepTimeout,
+    changes,
     command,
     gather,
+    measure,
     now,
     parallel,
     random,
+    recorded,
     sleep,
+    snapshot,
     stage,
     step,
     timeout,
@@ -46,6 +53,7 @@ def ask(q: str, depth: int = 1) -> str:
 
 @step
 async def fetch(url: str) -> bytes:
+    measure(model="small", input_tokens=1, output_tokens=2, usd=Decimal("0.1"), pages=3, seconds=Decimal(1))
     return url.encode()
 
 
@@ -76,6 +84,13 @@ def report(topics: list[str], depth: int = 1) -> str:
     assert_type(now(), datetime)
     assert_type(random(), float)
     assert_type(uuid(), UUID)
+    assert_type(recorded("depth", lambda: len(topics)), int)
+    assert_type(recorded("topics", lambda: topics), list[str])
+    before = assert_type(snapshot(), str)
+    assert_type(changes(before), list[FileDiff])
+    assert_type(changes(before, snapshot()), list[FileDiff])
+    command(["ls"], on_line=print, output_limit=1 << 20)
+    command(["ls"], on_line=lambda line: line.split())
     with timeout(5):
         sleep(1)
     stage("children")
@@ -103,6 +118,9 @@ async def areport(topics: list[str]) -> bytes:
     assert_type(await ask.aio("kelp"), str)
     assert_type(await command.aio(["ls"]), CommandResult)
     await sleep.aio(1)
+    before = assert_type(await snapshot.aio(), str)
+    assert_type(await changes.aio(before), list[FileDiff])
+    await command.aio(["ls"], on_line=print, output_limit=0)
     assert_type(await gather(fetch("a"), fetch("b"), limit=2), list[bytes])
     await asyncio.gather(fetch("a"), fetch("b"))
     stage("children")
@@ -147,3 +165,4 @@ async def amain() -> None:
         assert_type(await hf.with_id("kelp-1").start(report, ["kelp"]), str)
         runs = await hf.aio.runs()
         assert_type(runs[0].status, str)
+        assert_type((await hf.aio.steps("kelp-1"))[0].measured, tuple[Measured, ...])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Retry, parallel, step, workflow
+from holdfast import Holdfast, Retry, changes, command, measure, parallel, recorded, snapshot, step, workflow
 
 
 @step
@@ -27,6 +27,16 @@ def report(topics: list[str], depth: int = 1) -> str:
     told: str = areport.sync(["kelp"])  # refused
     parallel(areport, ["kelp"])  # refused
     print(told)
+    recorded("depth", 1)  # refused
+    name: int = recorded("name", lambda: "kelp")  # refused
+    measure(usd=0.1)  # refused
+    measure("small")  # refused
+    measure(pages=1.5)  # refused
+    snapshot("a")  # refused
+    changes()  # refused
+    command(["ls"], on_line=lambda: None)  # refused
+    command(["ls"], output_limit="16MB")  # refused
+    print(name)
     return answer
 
 

@@ -20,6 +20,7 @@ from holdfast.kernel.events import (
     StepRan,
     Waits,
 )
+from holdfast.kernel.measures import Measured
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +95,14 @@ class FailAttempt(Command, frozen=True, gc=False):
     key: str
     error: Failure
     retry_at: int = 0
+
+
+class MeasureStep(Command, frozen=True, gc=False):
+    """An attempt of the step has used this."""
+
+    key: str
+    attempt: int
+    measures: tuple[Measured, ...]
 
 
 class DoubtStep(Command, frozen=True, gc=False):

@@ -130,6 +130,15 @@ def _fail_attempt(state: RunState, command: c.FailAttempt) -> Sequence[e.Event]:
     return [e.StepFailed(command.key, command.error, step.attempt, state.generation)]
 
 
+def _measure(state: RunState, command: c.MeasureStep) -> Sequence[e.Event]:
+    """Whatever became of the step meanwhile: what was used was used."""
+    _owned(state)
+    step = state.steps.get(command.key)
+    if step is None or not 0 < command.attempt <= step.attempt:
+        raise Refused(f"attempt {command.attempt} of step {command.key} has not started")
+    return [e.StepMeasured(command.key, command.attempt, command.measures, state.generation)]
+
+
 def _doubt(state: RunState, command: c.DoubtStep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     if step is None:
@@ -376,6 +385,7 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.CompleteStep: _complete_step,
     c.RunStep: _run_step,
     c.FailAttempt: _fail_attempt,
+    c.MeasureStep: _measure,
     c.DoubtStep: _doubt,
     c.SettleStep: _settle,
     c.StartSleep: _start_sleep,

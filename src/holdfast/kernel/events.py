@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.errors import BadInput, not_text
+from holdfast.kernel.measures import Measured
 
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
@@ -334,6 +335,16 @@ class StepFailed(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class StepMeasured(Event, frozen=True, gc=False):
+    """What an attempt of a step has used since the last such event of it, one item for each model. It is
+    committed with the outcome of the attempt, or earlier by itself if the attempt takes long."""
+
+    key: str
+    attempt: int
+    measures: tuple[Measured, ...]
+    generation: int = 0
+
+
 class StepReopened(Event, frozen=True, gc=False):
     """The failed step will be tried again: same generation, same idempotency key."""
 
@@ -631,6 +642,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         StepRan,
         StepAttemptFailed,
         StepFailed,
+        StepMeasured,
         StepReopened,
         StepInDoubt,
         StepSettled,

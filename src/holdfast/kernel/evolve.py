@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
+from holdfast.kernel.measures import added
 from holdfast.kernel.state import ALWAYS, OPEN, Fired, RunState, RunStatus, Saved, Signal, StepState
 
 
@@ -213,6 +214,12 @@ def _step_failed(state: RunState, event: e.StepFailed, version: int, at: int) ->
     state.stalls = 0
 
 
+def _step_measured(state: RunState, event: e.StepMeasured, version: int, at: int) -> None:
+    step = _step(state, event.key, version)
+    step.measured = added(step.measured, event.measures)
+    state.measured = added(state.measured, event.measures)
+
+
 def _step_reopened(state: RunState, event: e.StepReopened, version: int, at: int) -> None:
     step = _step(state, event.key, version)
     step.status, step.failures, step.error, step.version = "reopened", 0, None, version
@@ -411,6 +418,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.StepRan: _step_ran,
     e.StepAttemptFailed: _attempt_failed,
     e.StepFailed: _step_failed,
+    e.StepMeasured: _step_measured,
     e.StepReopened: _step_reopened,
     e.StepInDoubt: _in_doubt,
     e.StepSettled: _settled,

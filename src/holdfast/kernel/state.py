@@ -24,6 +24,7 @@ from holdfast.kernel.events import (
     PauseRequested,
     StepKind,
 )
+from holdfast.kernel.measures import Measured
 
 RunStatus = Literal[
     "pending",
@@ -101,6 +102,8 @@ class StepState(msgspec.Struct, gc=False):
     generation: int = 0
     """The one in which it first started: its idempotency key is made of that, so that a step which had begun
     when it was taken over into another generation is tried again under the key that it may have used."""
+    measured: tuple[Measured, ...] = ()
+    """What its attempts have used, one for each model."""
 
 
 class Signal(msgspec.Struct, gc=False):
@@ -203,6 +206,8 @@ class RunState(msgspec.Struct):
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}
+    measured: tuple[Measured, ...] = ()
+    """What all its steps have used, in every generation: a rewind gives nothing back."""
     past: dict[int, Generation] = {}
     """The generations that were put aside: any of them can be restored."""
     order: dict[tuple[str, int], str] = {}

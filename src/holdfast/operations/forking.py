@@ -347,7 +347,7 @@ def _copied(
             copy = msgspec.structs.replace(event, generation=0)
         elif isinstance(event, e.GateDecided) and event.key in kept:
             copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
-        elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):
+        elif getattr(event, "key", "") in kept and not isinstance(event, (e.OutputCaptured, e.StepMeasured)):
             copy = msgspec.structs.replace(event, generation=0)
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):

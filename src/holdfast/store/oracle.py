@@ -48,7 +48,15 @@ from holdfast.store.port import (
     companion_failed,
     new_event,
 )
-from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
+from holdfast.store.statistics import (
+    MOST_FAILING,
+    FailingStep,
+    Outcomes,
+    Statistics,
+    StepTotals,
+    of_measures,
+    of_runs,
+)
 
 
 class Stream:
@@ -381,7 +389,9 @@ class OracleStore:
             outcomes = [_outcome(row) for row in rows]
             steps = [(row.workflow, step) for row in rows for step in self.steps(row.id)]
             events = sum(stream.version for stream in self.streams.values())
-            return Statistics(*of_runs(outcomes), _step_totals(steps), _failing(steps), events, 0)
+            states = [self.streams[row.id].state for row in rows]
+            used = of_measures(one for state in states if state for one in state.measured)
+            return Statistics(*of_runs(outcomes), _step_totals(steps), _failing(steps), events, 0, used)
 
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
         with self._lock:

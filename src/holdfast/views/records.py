@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
 from holdfast.views.run_input import RunInput
 
@@ -66,6 +67,8 @@ class StepInfo(msgspec.Struct):
     child: str = ""
     note: str = ""
     outcome: str = ""
+    measured: tuple[Measured, ...] = ()
+    """What its attempts have used, one for each model."""
 
     JSON: ClassVar = {
         "key": "its identity in the run: `branch[2]/ask#1`",
@@ -81,6 +84,9 @@ class StepInfo(msgspec.Struct):
         "due_at": "when the next attempt begins, a sleep ends, or a gate is left unanswered; else null",
         "child": "the id of the child run, or null",
         "note": "its error in one line, why it is in doubt, or how a gate was decided; else null",
+        "measured": "what its attempts used, an object for each model: `model` (null if none was named), "
+        "`input_tokens`, `output_tokens`, `usd` and `units` (by name). `usd` is a decimal number as text, or "
+        "null if no price was given; so are units that are not whole numbers",
     }
 
     @property
@@ -108,6 +114,7 @@ class StepInfo(msgspec.Struct):
             "due_at": iso(self.due_at),
             "child": self.child or None,
             "note": self.note or None,
+            "measured": as_data(self.measured),
         }
 
 

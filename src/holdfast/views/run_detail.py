@@ -12,6 +12,7 @@ import msgspec
 from holdfast.clock import instant
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.measures import as_data
 from holdfast.kernel.state import UNSEEN
 from holdfast.views.gate import Gate, decision_text
 from holdfast.views.records import RunError, RunInfo, StepInfo
@@ -39,6 +40,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "error": "null, or the error that ended it",
         "steps": "all steps, in the order of their first start, never folded",
         "gates": "all gates, in the order in which they were opened",
+        "measured": "what all its steps used, in every generation, as a step's",
     }
 
     @classmethod
@@ -286,6 +288,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             step.child,
             note,
             step.outcome,
+            step.measured,
         )
 
     def failure(self, failure: e.Failure) -> RunError:
@@ -313,6 +316,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "error": None if error is None else error.to_json(),
             "steps": [step.to_json() for step in self.steps],
             "gates": [gate.to_json() for gate in self.gates],
+            "measured": as_data(self.state.measured),
         }
 
 

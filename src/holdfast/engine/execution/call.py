@@ -18,6 +18,7 @@ from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.arguments import Digested, OwnArguments, Signature
+    from holdfast.engine.execution.meter import Meter
     from holdfast.engine.execution.output_buffer import OutputBuffer
     from holdfast.engine.files.workspace_step import Guard
 
@@ -98,6 +99,7 @@ class Call(InsideStep):
         "digested",
         "guard",
         "kwargs",
+        "meter",
         "ordinal",
         "output",
         "output_closed",
@@ -140,6 +142,8 @@ class Call(InsideStep):
         """Of a body that has printed something."""
         self.output_closed = False
         """Whether its body has ended: what is printed after that is not kept."""
+        self.meter: Meter | None = None
+        """Of a call whose body has measured something."""
 
     def begin(self) -> None:
         """The flusher watches it already: a look at the files that begins now does not miss it."""
@@ -186,6 +190,15 @@ class Call(InsideStep):
             events = self.take() if run.state.owner else ()
             if events:
                 run.engine.store.append_soon(run.append(events, durable=False), done)
+
+    def measured(self) -> Sequence[c.Command]:
+        """What it has used and the log does not have: the caller records it now."""
+        return () if self.meter is None else self.meter.take()
+
+    def flush_measured(self) -> None:
+        """Write that by itself: the run stops, or nothing is recorded of this body."""
+        if self.meter is not None:
+            self.meter.flush()
 
     def own(self) -> Call | OwnArguments:
         """The arguments for the body: copies of those that it could change."""

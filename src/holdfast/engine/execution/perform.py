@@ -87,7 +87,7 @@ def _perform(
             else:
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
-                yield run.entry([failure], before=began, ends=ends)
+                yield run.entry([*call.measured(), failure], before=began, ends=ends)
                 if not retry_at:
                     return outcome
         finally:
@@ -101,7 +101,9 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
     if past.status == "completed":
         if not past.secret:
             return Outcome(call.execution.value_of(past))
-        return (yield _body(call))
+        again = yield _body(call)
+        call.flush_measured()
+        return again
     if past.status == "failed":
         assert past.error is not None
         error = rebuild(past.error)
@@ -155,6 +157,7 @@ def _attempt(
             return outcome, None, ()
         except NotStorable as error:
             if spec.effect == "once":
+                call.flush_measured()
                 raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
     failed, outcome = _failed(call, outcome, began=not late)
@@ -171,7 +174,10 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
     blobs: Sequence[tuple[str, bytes]] = ()
     if not spec.secret:
         result, blob, blobs = run.engine.store_value(value, f"the result of step {key}")
+    began: Sequence[NewEvent] = ()
     with run.taking:
+        if call.meter is not None:  # what it has used is said of a step that the log has
+            began = call.take()
         known, call.taken = call.taken, True
     command: c.Command
     if known:
@@ -185,7 +191,14 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
             )
         )  # fmt: skip
     at = run.engine.clock.now_us()
-    return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
+    events = run.record(command, at) if call.meter is None else _with_measured(call, command, began, at)
+    return run.append(events, blobs=blobs, ends=key, turn=turn)
+
+
+def _with_measured(call: Call, command: c.Command, began: Sequence[NewEvent], at: int) -> Sequence[NewEvent]:
+    """What the attempt has used goes before its result, and its beginning before both."""
+    record = call.execution.record
+    return [*began, *(event for one in (*call.measured(), command) for event in record(one, at))]
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outcome]:
@@ -194,13 +207,16 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
     error = outcome.error
     assert error is not None
     if isinstance(error, Control):
+        call.flush_measured()
         raise run.stop(error)
     cut_off = isinstance(error, StepTimeout) or not isinstance(error, Exception)
     if call.spec.effect == "once" and began and cut_off:
         why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
+        call.flush_measured()
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
         # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
+        call.flush_measured()
         run.interrupted(error)
         raise error
     deserves_retry = _deserves_retry(call, error)
@@ -272,6 +288,7 @@ def _resolve_doubt(
     """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
     what it means that it did not happen, if that is more than that it may run again."""
     run = call.execution
+    call.flush_measured()
     if call.spec.verify is None:
         raise run.stop(doubt(call, why))
     call.attempt = run.state.steps[call.key].attempt
@@ -280,6 +297,7 @@ def _resolve_doubt(
         answer = yield Body(call.spec.verify, None)
     finally:
         step_output.close(call)
+    call.flush_measured()
     assert answer is not None
     if answer.error is not None:
         raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))

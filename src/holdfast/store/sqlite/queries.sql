@@ -167,9 +167,11 @@ WHERE (t.run NOT IN (SELECT run FROM generations)
   AND (?1 = 0 OR t.run IN (SELECT id FROM streams WHERE time >= ?1));
 
 -- name: steps_that_ran
-SELECT count(*) FROM events AS e
-WHERE e.type = 'StepRan'
-  AND (e.stream NOT IN (SELECT run FROM generations)
+-- And what steps have used, in every generation: one pass through the log for both.
+SELECT count(*) FILTER (WHERE e.type = 'StepRan'), json_group_array(e.payload) FILTER (WHERE e.type = 'StepMeasured')
+FROM events AS e
+WHERE e.type IN ('StepRan', 'StepMeasured')
+  AND (e.type = 'StepMeasured' OR e.stream NOT IN (SELECT run FROM generations)
        OR coalesce(e.payload ->> '$.generation', 0) = (SELECT generation FROM runs WHERE stream = e.stream))
   AND (?1 = 0 OR e.stream IN (SELECT id FROM streams WHERE time >= ?1));
 
