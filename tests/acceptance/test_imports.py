@@ -13,7 +13,6 @@ EXTRAS = {
 EXECUTING = {
     "holdfast.engine.engine",
     "holdfast.engine.execution.perform",
-    "holdfast.handle",
     "concurrent.futures",
 }
 # Not `inspect`: click and msgspec import it themselves.
@@ -52,7 +51,7 @@ def test_reading_commands_import_little(cli, modules):
         loaded = modules(*words)
         assert "holdfast.store.sqlite.store" in loaded
         assert not loaded & (EXTRAS | EXECUTING | HEAVY), words
-    assert not {"holdfast.redaction", "holdfast.cli.detail"} & modules("list")
+    assert not {"holdfast.redaction", "holdfast.views.run_detail"} & modules("list")
 
 
 def test_the_store_of_a_project_is_found_with_as_little(cli, modules):
