@@ -7,7 +7,8 @@ HoldfastError
 │   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── Refused             a command that does not fit the run's state
 │   │   ├── OnceAgain       `once` steps that were done would run again
-│   │   └── PlanChanged     what would be done now is not what was previewed
+│   │   ├── PlanChanged     what would be done now is not what was previewed
+│   │   └── EndedElsewhere  the worker process that executed the run ended without its outcome
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has

@@ -1,4 +1,4 @@
-"""A command and the method that it calls take the same things: options are parameters."""
+"""A command and its method take the same things: the options of one are parameters of the other."""
 
 from __future__ import annotations
 
