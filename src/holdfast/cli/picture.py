@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _TAIL_CHARS = 2000
 
 
-_NO_STEPS = frozenset({"OutcomeDelivered", "OutputCaptured", "ValueRecorded", "PatchSeen", "FilesSaved"})
+_NO_STEPS = frozenset(
+    {"OutcomeDelivered", "OutputCaptured", "ValueRecorded", "PatchSeen", "FilesSaved", "StepMeasured"}
+)
 
 
 class Picture:
