@@ -17,7 +17,15 @@ _TAIL_CHARS = 2000
 
 
 _NO_STEPS = frozenset(
-    {"OutcomeDelivered", "OutputCaptured", "ValueRecorded", "PatchSeen", "StageEntered", "FilesSaved"}
+    {
+        "OutcomeDelivered",
+        "OutputCaptured",
+        "ValueRecorded",
+        "PatchSeen",
+        "StageEntered",
+        "FilesSaved",
+        "StepMeasured",
+    }
 )
 
 
