@@ -6,6 +6,7 @@ HoldfastError
 │   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
 │   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── Refused             a command that does not fit the run's state
+│   │   ├── EndedElsewhere  the worker process of a run could not be started, or ended in the middle
 │   │   └── OnceAgain       `once` steps that were done would run again
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
