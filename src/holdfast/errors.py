@@ -8,7 +8,7 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   ├── OnceAgain       `once` steps that were done would run again
 │   │   ├── PlanChanged     what would be done now is not what was previewed
-│   │   └── EndedElsewhere  the worker process that executed the run ended without its outcome
+│   │   └── EndedElsewhere  the worker process of a run could not be started, or ended in the middle
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has

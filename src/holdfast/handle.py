@@ -83,35 +83,30 @@ class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keep
         *,
         read_only: bool = False,
         finish: bool = True,
+        reading: Holdfast | None = None,
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
     ) -> Holdfast:
         """The same where the place is known already. Without `finish`, what was cut off is finished only when
-        a method needs an engine."""
+        a method needs an engine. `reading` has its store open and is closed: the database is not opened
+        again, unless `place` has another store or durability."""
         made = cls.__new__(cls)
+        store = None
+        if reading is not None:
+            before, now = reading.settings.durability, place.resolved.settings.durability
+            if place.home == reading.home and before == now:
+                store = reading._hand_over()
+            else:
+                reading.close()
         super(Holdfast, made).__init__(
-            place, read_only=read_only, finish=finish, on_event=on_event, on_output=on_output, on_scan=on_scan
-        )
-        return made
-
-    def executing(
-        self,
-        place: wiring.Place,
-        *,
-        on_event: OnEvent | None = None,
-        on_output: OnOutput | None = None,
-        on_scan: OnScan | None = None,
-    ) -> Holdfast:
-        """The same store, opened to execute runs at `place`; this Holdfast is closed. The database is not
-        opened again, unless `place` has another store or durability."""
-        same = place.home == self.home and place.resolved.settings.durability == self.settings.durability
-        store = self._hand_over() if same else None
-        if not same:
-            self.close()
-        made = type(self).__new__(type(self))
-        super(Holdfast, made).__init__(
-            place, on_event=on_event, on_output=on_output, on_scan=on_scan, store=store
+            place,
+            read_only=read_only,
+            finish=finish,
+            on_event=on_event,
+            on_output=on_output,
+            on_scan=on_scan,
+            store=store,
         )
         return made
 

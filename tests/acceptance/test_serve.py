@@ -165,7 +165,7 @@ def test_serve_until_it_is_stopped(flow, program, how):
                 served = hf.serve(
                     follow=True, stop=stop, on_served=lambda run, error: report(run=run.id, error=str(error))
                 )
-                report(end=served.to_json())
+                report(end=served.to_json(), live=list(hf._engine.live))
 
             serving = threading.Thread(target=serve)
             serving.start()
@@ -182,7 +182,7 @@ def test_serve_until_it_is_stopped(flow, program, how):
     after = [{"result": "kelp"}] if how == "stop.set()" else []
     served = [one for one in found if "run" in one]  # the command may have come to its end
     assert {one["run"] for one in served} <= {"c"}
-    end = {"end": {"count": len(served), "stopped": True}}
+    end = {"end": {"count": len(served), "stopped": True}, "live": []}
     assert [one for one in found if "run" not in one] == [end, {"ended": True}, *after]
     shown = flow("show", "w", "--json").json()
     assert (shown["status"] in ("pending", "running"), shown["owner_pid"]) == (True, None)

@@ -81,8 +81,9 @@ def open_to_execute(
         if on_event is None:
             on_scan = stack.enter_context(scan_shown())
             on_event = clear_scan if on_scan is not None else None
-        opening = Holdfast.at if reading is None else reading.executing
-        yield stack.enter_context(opening(place, on_event=on_event, on_output=on_output, on_scan=on_scan))
+        yield stack.enter_context(
+            Holdfast.at(place, reading=reading, on_event=on_event, on_output=on_output, on_scan=on_scan)
+        )
 
 
 @contextmanager
