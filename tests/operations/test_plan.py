@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, PlanChanged
+from holdfast import CommandFailed, Holdfast, PlanChanged
 from holdfast.errors import BadInput, BadWorkspace, StoreFull
 from holdfast.operations import rewinding, undoing
 
@@ -137,6 +137,27 @@ def test_steps_that_ran_since_change_the_plan(hf: Holdfast, root: Path) -> None:
     hf.resume("r").result()
     with pytest.raises(PlanChanged):
         hf.rewind("r", "start", files=False, plan=plan)
+
+
+def test_another_attempt_changes_the_plan(hf: Holdfast, root: Path) -> None:
+    """In the same generation, too: what was previewed is not the record that would be left now."""
+    with pytest.raises(CommandFailed):
+        hf.start_command(["false"], run_id="f", cwd=root).result()
+    plan = hf.rewind("f", "start", files=False, dry_run=True).plan
+    with pytest.raises(CommandFailed):
+        hf.resume("f").result()
+    assert hf.get("f").generation == 0
+    with pytest.raises(PlanChanged):
+        hf.rewind("f", "start", files=False, plan=plan)
+
+
+def test_the_contents_of_files_count(hf: Holdfast, root: Path) -> None:
+    """Where the same paths would change, but another content would be lost."""
+    plan = hf.rewind("r", "start", theirs=True, dry_run=True).plan
+    (root / "a").write_text("edited\n")
+    with pytest.raises(PlanChanged):
+        hf.rewind("r", "start", theirs=True, plan=plan)
+    assert contents(root)["a"] == "edited"
 
 
 def test_a_fork_is_bound_to_its_plan(hf: Holdfast, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from holdfast import project, settings, trust, wiring
 from holdfast.errors import NotFound, SettingsError
 from holdfast.facade.opened import OnScan, blocking
-from holdfast.views.trusted import Granted, GrantedSetting, TrustRecord
 
 if TYPE_CHECKING:
     from holdfast.operations.disk_usage import Coverage
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.views.check import Check
     from holdfast.views.restored_backup import RestoredBackup
     from holdfast.views.setting import SettingInForce
+    from holdfast.views.trusted import Granted, TrustRecord
 
 
 class Storeless:
@@ -65,6 +65,8 @@ class Storeless:
         """Allow the settings of a project, or a store, that came from somewhere else: `directory`, or the
         project of the working directory. If its settings or its database change, it needs trust again. Raises
         `NotFound` if there is nothing that needs trust."""
+        from holdfast.views.trusted import Granted
+
         given = _existing(directory)
         data_home = project.data_home(os.environ)
         root = project.find_root(given, environ=os.environ)
@@ -99,6 +101,8 @@ class Storeless:
     @blocking
     def trusted(cls) -> list[TrustRecord]:
         """Every project and store that the user trusts, and whether each is still what was trusted."""
+        from holdfast.views.trusted import TrustRecord
+
         data_home = project.data_home(os.environ)
         return [
             TrustRecord(one.directory, one.kind, one.at, _holds(data_home, one))
@@ -210,6 +214,8 @@ def _existing(directory: str | os.PathLike[str] | None) -> Path:
 
 def _trust_project(root: Path, data_home: Path) -> Granted:
     """Trust the settings of a project, and the store that they name, if it is there already."""
+    from holdfast.views.trusted import Granted, GrantedSetting
+
     resolved = settings.load(root=root, environ={})
     if not resolved.sources:
         raise NotFound(
