@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import LogEvent
-from holdfast.cli import showing, stats, step_showing
-from holdfast.cli.picture import put_back
-from holdfast.cli.steps import Look, tree
-from holdfast.cli.terminal import folded
-from holdfast.cli.values import compact_text, data_text, shown_text
+from holdfast.cli.commands import showing, stats
+from holdfast.cli.drawing import step_showing
+from holdfast.cli.drawing.picture import put_back
+from holdfast.cli.drawing.steps import Look, tree
+from holdfast.cli.drawing.terminal import folded
+from holdfast.cli.drawing.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
 from holdfast.store.statistics import Durations, Statistics, StepTotals
 from holdfast.views.records import StepInfo

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.acceptance.test_foreign import CHANGES, COMMANDS
 
 from holdfast import Holdfast, approval, checkpoint, command, emit, step, workflow
-from holdfast.cli import app, inert
-from holdfast.cli.progress import Progress
+from holdfast.cli import app
+from holdfast.cli.drawing import inert
+from holdfast.cli.drawing.progress import Progress
 from holdfast.errors import HoldfastError
 
 EVIL = (
@@ -294,7 +295,7 @@ def test_a_question_and_live_output_on_a_real_terminal(cli) -> None:
 
 def test_output_that_comes_before_the_tree(monkeypatch) -> None:
     """A command may print before its run has a title: that is shown, and no fault of the command."""
-    from holdfast.cli.progress import LiveProgress
+    from holdfast.cli.drawing.progress import LiveProgress
 
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.counts import counted
-from holdfast.cli.picture import put_back
-from holdfast.cli.scopes import Folding
-from holdfast.cli.steps import Look, tree
-from holdfast.cli.terminal import cells
+from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.picture import put_back
+from holdfast.cli.drawing.scopes import Folding
+from holdfast.cli.drawing.steps import Look, tree
+from holdfast.cli.drawing.terminal import cells
 from holdfast.clock import microseconds
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import errors
-from holdfast.cli import serving
+from holdfast.cli.commands import serving
 
 FLOW = """
 from holdfast import approval, step, workflow

@@ -17,7 +17,8 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.cli import app, ending, resuming, steering
+from holdfast.cli import app, ending
+from holdfast.cli.commands import resuming, steering
 from holdfast.kernel import events
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import app
-from holdfast.cli.terminal import err, hear_warnings
+from holdfast.cli.drawing.terminal import err, hear_warnings
 from holdfast.handle import Holdfast
 from holdfast.sizes import amount
 

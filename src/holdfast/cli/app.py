@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from holdfast.cli import terminal
+from holdfast.cli.drawing import terminal
 from holdfast.cli.stopping import INTERRUPTED
 from holdfast.errors import BadInput, HoldfastError, not_text
 from holdfast.version import __version__
@@ -112,11 +112,13 @@ class Commands(click.Group):
             return None
         from importlib import import_module
 
-        command = getattr(import_module(f"holdfast.cli.{entry.module}"), entry.name or f"{cmd_name}_command")
+        command = getattr(
+            import_module(f"holdfast.cli.commands.{entry.module}"), entry.name or f"{cmd_name}_command"
+        )
         assert isinstance(command, click.Command)
         _add_common_options(command)
         if "_HOLDFAST_COMPLETE" in os.environ:
-            from holdfast.cli.completion import teach
+            from holdfast.cli.commands.completion import teach
 
             teach(command)
         return command

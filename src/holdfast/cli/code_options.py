@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.terminal import say
+from holdfast.cli.drawing.terminal import say
 
 
 def code_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.gates import heading, shown_lines
-from holdfast.cli.moments import ago, between, duration, stamp
+from holdfast.cli.drawing.gates import heading, shown_lines
+from holdfast.cli.drawing.moments import ago, between, duration, stamp
+from holdfast.cli.drawing.terminal import cells, clean, complain, err, json_text, out, say, typed
+from holdfast.cli.drawing.values import data_text
 from holdfast.cli.stopping import INTERRUPTED
-from holdfast.cli.terminal import cells, clean, complain, err, json_text, out, say, typed
-from holdfast.cli.values import data_text
 from holdfast.errors import (
     HoldfastError,
     NeedsAttention,

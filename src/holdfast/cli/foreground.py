@@ -9,16 +9,16 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from holdfast.cli.drawing.terminal import say
 from holdfast.cli.ending import tell
 from holdfast.cli.gatekeeper import Gatekeeper
 from holdfast.cli.stopping import INTERRUPTED, SIGNALS
-from holdfast.cli.terminal import say
 
 if TYPE_CHECKING:
     from typing import Self
 
     from holdfast import Run
-    from holdfast.cli.progress import Progress
+    from holdfast.cli.drawing.progress import Progress
     from holdfast.handle import Holdfast
 
 _ENDED = 0

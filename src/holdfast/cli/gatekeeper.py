@@ -11,12 +11,12 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.cli.question import Question
-from holdfast.cli.terminal import clean, complain, err, say
+from holdfast.cli.drawing.question import Question
+from holdfast.cli.drawing.terminal import clean, complain, err, say
 from holdfast.errors import GateError
 
 if TYPE_CHECKING:
-    from holdfast.cli.progress import Progress
+    from holdfast.cli.drawing.progress import Progress
     from holdfast.handle import Holdfast
     from holdfast.views.gate import Gate
 

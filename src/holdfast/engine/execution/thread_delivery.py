@@ -31,6 +31,7 @@ from holdfast.engine.execution import delivery as patience
 from holdfast.engine.execution.delivery import Delivery, Turn
 from holdfast.engine.execution.parking import Parked
 from holdfast.kernel.state import GATES
+from holdfast.package import ROOT
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
@@ -47,7 +48,7 @@ _AGAIN_S = 1.0
 """When a branch is blocked, and the others wait at the barrier: the replay begins again after so long ..."""
 _AGAIN = 10
 """... so many times, before patience is all that is left."""
-_ENGINE = str(Path(__file__).parents[1])
+_ENGINE = str(ROOT)
 _WAITING_FILES = (threading.__file__, thread.__file__)
 
 

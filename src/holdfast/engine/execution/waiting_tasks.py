@@ -8,7 +8,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NamedTuple
 
-_ENGINE = str(Path(__file__).parent)
+from holdfast.package import ROOT
+
+_ENGINE = str(ROOT / "engine")
 _OWN_FILES = ("asyncio/locks.py", "asyncio/queues.py")
 
 Kind = Literal["holdfast", "primitive", "unknown"]

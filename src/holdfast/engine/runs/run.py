@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Generator
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -15,6 +14,7 @@ from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
 from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting
+from holdfast.package import ROOT
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger("holdfast")
 
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_PACKAGE = str(ROOT) + os.sep
 _NOTICE_S = 1.0
 """A caller that blocks for longer gets a notice if the run waits at a gate."""
 

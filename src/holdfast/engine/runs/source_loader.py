@@ -22,8 +22,9 @@ from pathlib import Path
 from types import CodeType
 
 from holdfast.engine.runs import code_directory
+from holdfast.package import ROOT
 
-_HOLDFAST = Path(__file__).resolve().parents[1]
+_HOLDFAST = ROOT.resolve()
 
 
 class FromSource(SourceFileLoader):

@@ -1,0 +1,1 @@
+"""The commands: each parses, calls a method of `Holdfast`, and draws what it returns."""

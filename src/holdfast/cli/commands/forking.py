@@ -1,0 +1,76 @@
+"""`holdfast fork`: a new run that has already done what another had done before a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.drawing import effects
+from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.terminal import Line, Piece, clean, out
+from holdfast.ways import Way
+
+if TYPE_CHECKING:
+    from holdfast import Fork
+
+
+@click.command("fork")
+@click.argument("run")
+@click.option(
+    "--at",
+    "step",
+    required=True,
+    metavar="POINT",
+    help="A step, or a checkpoint's name; before:STEP, or start.",
+)
+@click.option("--into", metavar="ID", help="The new run's id (default: a new one).")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    help="Let it work in this new directory, on the files of that point.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def fork_command(
+    run: str,
+    step: str,
+    into: str | None,
+    directory: Path | None,
+    dry_run: bool,
+    plan: str | None,
+    as_json: bool,
+) -> None:
+    """Make a new run from RUN: what that had done before POINT counts as done in it.
+
+    A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
+    new run waits for `holdfast resume`.
+    """
+    with access.open_for(dry_run) as hf:
+        made = hf.fork(hf.find(run), step, into, directory=directory, dry_run=dry_run, plan=plan)
+    if as_json:
+        out.json(made.to_json())
+    else:
+        effects.show(_describe(made))
+
+
+def _describe(made: Fork) -> Iterator[Line]:
+    verb = "was made" if made.made else "would be made"
+    name: Piece = (f"run {made.id}", "bold") if made.id else "a run"
+    yield [name, f" {verb} from {made.origin} at ", (clean(made.at), "bold")]
+    if made.kept:
+        yield from effects.names("has", made.kept)
+    else:
+        yield from effects.row("has", "nothing: all of it runs", "dim")
+    yield from effects.names("once", made.once, f"done in {made.origin}, and run again", "yellow")
+    if made.files is not None:
+        told = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
+        yield from effects.row("files", told)
+    if made.made:
+        yield from effects.ways(Way("resume", made.id, {}, "starts it"))
+    else:
+        yield from effects.plan(made.plan)

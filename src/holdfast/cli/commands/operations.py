@@ -1,0 +1,56 @@
+"""`holdfast op log`: what was done to runs and can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+
+if TYPE_CHECKING:
+    from holdfast import OperationInfo
+
+
+@click.group("op")
+def op_command() -> None:
+    """List what was done to runs and can be undone."""
+
+
+@op_command.command("log")
+@click.argument("run", required=False)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def log(run: str | None, limit: int, as_json: bool) -> None:
+    """List operations, the newest first; with RUN, those on that run.
+
+    Those that still stand can be undone: `holdfast undo OPERATION`.
+    """
+    with access.open_to_read() as hf:
+        run_id = None if run is None else hf.find(run)
+        found = hf.operations(run_id, limit or None)
+    if as_json:
+        out.json([one.to_json() for one in found])
+    elif found:
+        out.lines(_lines(found))
+    else:
+        say("no operations")
+
+
+def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
+    """One line each; what no longer stands is dim."""
+    whens = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
+    when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
+    for one, when in zip(found, whens, strict=True):
+        what = f"undo of {one.undoes}" if one.undoes else f"{clean(one.kind)} to {clean(one.to)}"
+        yield [
+            (one.id, "bold" if one.stands else "dim"),
+            "  ",
+            (when.rjust(when_width), "dim"),
+            f"  {pad(clean(one.by), by_width)}  ",
+            ("stands  " if one.stands else "        ", "green"),
+            (f"{one.run_id}: {what}", "" if one.stands else "dim"),
+        ]

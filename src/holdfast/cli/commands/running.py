@@ -1,0 +1,200 @@
+"""`holdfast run`: start a run and follow it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access, target
+from holdfast.cli.commands.listing import point_out_interrupted
+from holdfast.cli.drawing.progress import make_progress
+from holdfast.cli.drawing.terminal import clean
+from holdfast.cli.ending import tell_again
+from holdfast.cli.foreground import execute
+from holdfast.errors import BadInput
+from holdfast.facade.loading import names_workflow
+
+if TYPE_CHECKING:
+    from holdfast import Run
+    from holdfast.cli.drawing.progress import Progress
+    from holdfast.handle import Holdfast
+
+_DASHES = "holdfast.dashes"
+
+
+class _RunCommand(click.Command):
+    """Keeps what stands after `--` apart: it is a command, or arguments that begin with a dash."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_DASHES] = args[at + 1 :]
+            args = args[:at]
+        words = list(args)  # the parser takes them out one by one
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(_no_such_option(error, words), ctx) from None
+
+
+def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
+    """What somebody meant who wrote it: an option of ours, an argument of a workflow, or one of a command."""
+    name = error.option_name
+    text = f"no such option: {name}"
+    if error.possibilities:
+        return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
+    at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
+    if not any(names_workflow(word) for word in words[:at]):
+        return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
+    given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
+    parameter = name.lstrip("-").replace("-", "_")
+    return f"{text}; an argument of the workflow is `--arg {shlex.quote(f'{parameter}={given}')}`"
+
+
+def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
+    from holdfast.sizes import parse
+
+    return None if given is None else parse(given)
+
+
+@click.command(
+    "run",
+    cls=_RunCommand,
+    options_metavar="[OPTIONS]",
+)
+@click.argument("words", nargs=-1, metavar="TARGET [ARGS]...")
+@click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists goes on with that run.")
+@click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
+@click.option(
+    "--effect",
+    type=click.Choice(["workspace", "once", "idempotent"]),
+    help="For a command: what a crash in the middle means. workspace: its changes to the files are taken "
+    "back and it runs again (default, where there is a workspace); once: somebody must look; idempotent: it "
+    "runs again.",
+)
+@click.option("--isolate", is_flag=True, help="For a command: let it work in a copy of the workspace.")
+@click.option(
+    "--writes", multiple=True, metavar="GLOB", help="For a command: what it writes; other changes are yours."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="For a command: end its whole tree after this time.",
+)
+@click.option(
+    "--output-limit",
+    callback=_read_size,
+    metavar="SIZE",
+    help="For a command: keep so much of its output in the log (default: 16MB).",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
+@click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
+@click.pass_context
+def run_command(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    run_id: str | None,
+    named: tuple[str, ...],
+    effect: str | None,
+    isolate: bool,
+    writes: tuple[str, ...],
+    timeout: float | None,
+    output_limit: int | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run TARGET so that it survives a crash.
+
+    TARGET is `module:function` or `path.py:function`, or a command: `holdfast run "make test"`,
+    `holdfast run -- make -j4 test`. A command is split into words as a shell does it, but no shell runs it.
+    Shell syntax (`&&`, `|`, `>`, `$HOME`, `*.py`) is refused, with the `sh -c` form to copy.
+
+    An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
+    else text. One that does not fit its annotation (a text for `list[str]`) is refused.
+    """
+    found, rest = target.parse(words, ctx.meta.get(_DASHES, ()), _options_given(ctx))
+    if isinstance(found, target.Command):
+        if named:
+            raise BadInput("--arg is for functions; a command takes its arguments as words")
+        target.check_program(found)
+        how = {
+            "effect": effect,
+            "timeout": timeout,
+            "writes": writes,
+            "isolate": "copy" if isolate else None,
+            "output_limit": output_limit,
+        }
+        return _run_program(found, run_id, how, quiet, as_json)
+    if effect is not None or timeout is not None or writes or isolate or output_limit is not None:
+        raise BadInput(
+            "--effect, --isolate, --writes, --timeout and --output-limit are for commands; a function says "
+            "it in @step(...) or command(...)"
+        )
+    workflow = target.load(found)
+    args, kwargs = target.arguments(workflow.fn, rest, named)
+    return _run_function(workflow, args, kwargs, run_id, quiet, as_json)
+
+
+def _options_given(ctx: click.Context) -> list[str]:
+    """The options of this command line, as words; without `--home`, which every command to copy gets."""
+    words: list[str] = []
+    for option in ctx.command.params:
+        given = ctx.params.get(option.name or "")
+        if not isinstance(option, click.Option) or not given:
+            continue
+        name = option.opts[-1]
+        if option.is_flag:
+            words.append(name)
+        for value in given if option.multiple else () if option.is_flag else (given,):
+            words += [name, f"{value:.15g}" if isinstance(value, float) else str(value)]
+    return words
+
+
+def _run_function(
+    workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, quiet: bool, as_json: bool
+) -> int:
+    progress = make_progress(whole=False, quiet=quiet)
+
+    def start(hf: Holdfast) -> Run[Any]:
+        return (hf if run_id is None else hf.with_id(run_id)).start(workflow, *args, **kwargs)
+
+    return _execute(progress, start, run_id, workflow.name, as_json)
+
+
+def _run_program(
+    command: target.Command, run_id: str | None, how: dict[str, Any], quiet: bool, as_json: bool
+) -> int:
+    progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
+
+    def start(hf: Holdfast) -> Run[Any]:
+        return hf.start_command(command.argv, run_id=run_id, title=command.line, **how)
+
+    return _execute(progress, start, run_id, clean(command.line), as_json)
+
+
+def _execute(
+    progress: Progress, start: Callable[[Holdfast], Run[Any]], run_id: str | None, name: str, as_json: bool
+) -> int:
+    """Start the run and follow it. One that exists is shown as `resume` shows it, or how it ended."""
+    with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as hf:
+        point_out_interrupted(hf, but=run_id or "")
+        known = run_id is not None and hf.has(run_id)
+        if not known:
+            return execute(
+                hf, progress, lambda: start(hf), lambda started: (f"run {started}: {name}", None),
+                as_json=as_json,
+            )  # fmt: skip
+        assert run_id is not None
+        detail = hf.get(run_id)
+        if detail.ended:
+            start(hf)  # executes nothing, but refuses another workflow and other arguments
+            return tell_again(hf, run_id, as_json=as_json)
+        from holdfast.cli.commands.resuming import title
+
+        return execute(
+            hf, progress, lambda: start(hf), lambda _: (title(detail), detail.steps), as_json=as_json
+        )

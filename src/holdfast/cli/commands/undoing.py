@@ -1,0 +1,94 @@
+"""`holdfast undo` and `redo`: reverse an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.drawing import effects
+from holdfast.cli.drawing.terminal import Line, out
+from holdfast.ways import Way
+
+if TYPE_CHECKING:
+    from holdfast import Undo
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
+        click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing."),
+        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again."),
+        click.option(
+            "--partial", is_flag=True, help="Continue without files whose saved content is damaged."
+        ),
+        click.option("--no-files", is_flag=True, help="Leave the files as they are."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("undo")
+@click.argument("operation", required=False)
+@_options
+def undo_command(operation: str | None, dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Undo OPERATION, also an undo; without it, your own last one.
+
+    The run is again what it was: its steps, decisions and signals, its status, its result and its files.
+    What others changed in these since stays, and is named. What the run did since is put aside,
+    and another undo brings that back. `holdfast op log` lists operations.
+    """
+    with access.open_for(dry_run) as hf:
+        done = hf.undo(operation, dry_run=dry_run, **_arguments(options))
+    _show(done, options["rerun_once"], as_json)
+
+
+@click.command("redo")
+@_options
+def redo_command(dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Undo your last undo that still stands: what it reversed is done again.
+
+    `holdfast undo OPERATION` does the same for any other undo.
+    """
+    with access.open_for(dry_run) as hf:
+        done = hf.redo(dry_run=dry_run, **_arguments(options))
+    _show(done, options["rerun_once"], as_json)
+
+
+def _arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as `hf.undo` takes them."""
+    return {
+        **{name: value for name, value in options.items() if name != "no_files"},
+        "files": not options["no_files"],
+    }
+
+
+def _show(done: Undo, rerun_once: bool, as_json: bool) -> None:
+    if as_json:
+        out.json(done.to_json())
+    else:
+        effects.show(_describe(done, rerun_once))
+
+
+def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
+    verb = "was undone" if done.operation else "would be undone"
+    yield [
+        f"{done.kind} {done.undoes} of run ",
+        (done.run_id, "bold"),
+        f" {verb}: it is {done.status.replace('_', ' ')}" + (" again" if done.kind != "restore" else ""),
+        (f", in generation {done.generation}", "dim"),
+    ]
+    yield from effects.names("put aside", done.left)
+    if done.operation or rerun_once:
+        yield from effects.names("once", done.once, "done since, and run again", "yellow")
+    else:
+        yield from effects.names("once", done.once, "done since; only with --rerun-once", "yellow")
+    yield from effects.files(done.files)
+    yield from effects.git(done.git)
+    if done.operation:
+        yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this in turn"))
+    else:
+        yield from effects.plan(done.plan)

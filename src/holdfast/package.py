@@ -1,0 +1,9 @@
+"""Where this package is, for code that must tell its own frames and files from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent
+"""As the frames of its functions have it: not resolved."""
