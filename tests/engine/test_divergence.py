@@ -110,7 +110,7 @@ def test_a_change_after_the_history_is_no_divergence(changed, steps, ran):
 
 
 def test_a_new_parameter_with_a_default_is_no_divergence(changed, ran):
-    """A step can grow: defaults are no part of the digest."""
+    """A step can grow: a parameter that is new since the call was recorded passes at its default."""
 
     def body(q: str) -> str:
         return q
