@@ -120,12 +120,24 @@ def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -
     shown, blob, blobs = run.engine.store_value(show, f"what approval {title!r} shows")
     digest = hashlib.sha256(codec.encode([title, show])).hexdigest()
     past = run.recall(
-        key, title, scope.counters.ordinal, digest, "approval", lambda: _older_digests(title, show)
+        key,
+        title,
+        scope.counters.ordinal,
+        digest,
+        "approval",
+        lambda: _older_digests(title, show),
+        lambda: b"" if blob else _named_arguments(title, bytes(shown)),
     )
     return _Gate(
         run, "approval", key, scope.counters.ordinal, title, scope.deadline, _limit(timeout), digest, past,
         [], shown, blob, blobs,
     )  # fmt: skip
+
+
+def _named_arguments(title: str, show: bytes) -> bytes:
+    from holdfast.engine.changed_arguments import shown
+
+    return shown(title, show)
 
 
 def _older_digests(title: str, show: object) -> Iterator[str]:
