@@ -106,7 +106,7 @@ class Holdfast:
 
     def with_id(self, run_id: str) -> WithId:
         """`hf.with_id("kelp-1").run(...)`: an id that exists goes on with that run, or gives its result
-        or its error. With other arguments it raises `RunExists`."""
+        or its error. With other arguments it raises `RunExists`; a run that a person paused `RunPaused`."""
         return WithId(self, check_run_id(run_id))
 
     def resume(self, run_id: str, take_over: bool = False, keep_files: bool = False) -> Run[Any]:

@@ -123,6 +123,9 @@ def _point_to_children(detail: Detail) -> None:
 
 def _with_next(error: GateError, detail: Detail) -> GateError:
     """Where there is nothing to decide: the error with the command that moves the run on, if there is one."""
+    if detail.info.status == "needs_attention":
+        run_id = detail.info.id
+        return GateError(f"{error}: it needs attention; `holdfast show {run_id}` says what for")
     way = next(detail.ways_on(), None)
     undecided = any(gate.is_open and gate.kind == "approval" for gate in detail.gates())
     if way is None or undecided or detail.state.ended:

@@ -15,7 +15,7 @@ from holdfast.engine import ownership, steering
 from holdfast.engine.missing import missing
 from holdfast.engine.remains import command_locks, last_seen_us, locks_up_to, wait_for_commands
 from holdfast.engine.treelock import stop_tree
-from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError, StoreInDoubt
+from holdfast.errors import HoldfastError, Refused, RunHeld, RunPaused, StoreError, StoreInDoubt
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -146,6 +146,8 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        if create is not None and state is not None and not create.parent:
+            _pause_as_asked(engine, run_id, state)
         if state is not None and state.cancel is not None and not state.ended:
             # Its last owner did not come to it. Children first: if this process dies too, the next does it.
             steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by)
@@ -169,6 +171,20 @@ def _claim(
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
+
+
+def _pause_as_asked(engine: Engine, run_id: str, state: RunState) -> None:
+    """Pause a run whose owner died before it came to do so: starting its id again does not undo that."""
+    asked = state.pause
+    if asked is not None and not state.ended:
+        steering.pause(engine, run_id, asked.reason, asked.by, 0.0)
+
+
+def _refuse_paused(run_id: str, state: RunState) -> None:
+    """A pause holds until somebody resumes the run. A rewind or a fork leaves it paused, too, and then its
+    program is started again to continue."""
+    if state.paused is not None:
+        raise RunPaused(run_id, state.paused.reason, state.paused.by)
 
 
 def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
@@ -346,6 +362,8 @@ class _Attempt:
         created = state is None
         if self._create is not None:
             do(self._create)
+            if state is not None and state.status == "paused" and not self._create.parent:
+                _refuse_paused(self._run_id, state)
         if self._reopen:
             do(c.ReopenRun(self._run_id))
         assert state is not None
