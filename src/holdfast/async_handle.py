@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.handle import PATIENCE_S, UNSET, Holdfast
 
 if TYPE_CHECKING:
     from holdfast.engine.records import LogEvent, LogLine, RunInfo, StepInfo
     from holdfast.engine.run import Run
+    from holdfast.engine.workflow import AsyncWorkflow, Workflow
     from holdfast.operations.checkpoints import CheckpointInfo
     from holdfast.operations.diffing import FileDiff
     from holdfast.operations.forking import Fork
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class AsyncHoldfast:
-    """Coroutines, each of which runs the method in a thread."""
+    """Coroutines. Those that execute runs do so as `hf.start` does in an event loop: an async workflow in the
+    running loop, a `def` workflow in a thread. Each of the others runs its method in a thread."""
 
     def __init__(self, holdfast: Holdfast) -> None:
         self._holdfast = holdfast
@@ -32,6 +35,29 @@ class AsyncHoldfast:
         import asyncio
 
         return await asyncio.to_thread(method, *args, **kwargs)
+
+    async def run(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Execute a workflow and return its result."""
+        return await self._holdfast.start(workflow, *args, **kwargs)
+
+    async def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        """Start a run that continues by itself. What keeps it from starting is raised when the run is
+        awaited."""
+        return self._holdfast.start(workflow, *args, **kwargs)
+
+    def with_id(self, run_id: str) -> AsyncWithId:
+        """`await hf.aio.with_id("kelp-1").run(...)`: the same under an id, as `hf.with_id` has it."""
+        return AsyncWithId(self._holdfast, run_id)
+
+    async def resume(self, run_id: str, take_over: bool = False, keep_files: bool = False) -> Run[Any]:
+        """Continue a run; returns its handle. Raises `RunNotFound`; what else keeps it from continuing is
+        raised when the handle is awaited."""
+        known = await self._call(self._holdfast._engine.known, run_id)
+        return self._holdfast.resume(known, take_over=take_over, keep_files=keep_files)
 
     async def recover(self) -> list[Run[Any]]:
         return await self._call(self._holdfast.recover)
@@ -151,3 +177,20 @@ class AsyncHoldfast:
         self, path: str | os.PathLike[str] | None = None, *, force: bool = False, files: bool | None = None
     ) -> Path:
         return await self._call(self._holdfast.backup, path, force=force, files=files)
+
+
+class AsyncWithId:
+    """A Holdfast that starts its next run under a given id."""
+
+    def __init__(self, holdfast: Holdfast, run_id: str) -> None:
+        self._with_id = holdfast.with_id(run_id)
+
+    async def run(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        return await self._with_id.start(workflow, *args, **kwargs)
+
+    async def start(
+        self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Run[R]:
+        return self._with_id.start(workflow, *args, **kwargs)
