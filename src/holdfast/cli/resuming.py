@@ -21,6 +21,7 @@ from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean, complain, out
 from holdfast.clock import instant
 from holdfast.errors import NotFound
+from holdfast.kernel import events as e
 
 if TYPE_CHECKING:
     from holdfast.cli.access import Opened
@@ -197,18 +198,19 @@ def _resume(detail: Detail, location: Location, interpreters: Interpreters, opti
             engine,
             progress,
             lambda: engine.resume(detail.info.id, take_over=options.take_over, keep_files=options.keep_files),
-            lambda _: (title(detail), detail.steps),
+            lambda _: (title(detail, opened), detail.steps),
             as_json=options.as_json,
         )
 
 
-def title(detail: Detail) -> str:
+def title(detail: Detail, opened: Opened) -> str:
     """What became of it before, how far it is, and where it goes on."""
     completed = sum(step.status == "completed" for step in detail.steps)
     are = "is" if completed == 1 else "are"
     is_done = f"{counted(completed, 'step')} {are} done, " if completed else ""
     taken = _last_checkpoint(detail)
-    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+    run = f"run {detail.info.id} ({detail.info.workflow})"
+    return f"{run} {_state(detail, opened)}: {is_done}{taken}{_where(detail)}"
 
 
 def _last_checkpoint(detail: Detail) -> str:
@@ -220,13 +222,28 @@ def _last_checkpoint(detail: Detail) -> str:
     return f"the last checkpoint is {clean(last.key)} ({ago(instant(last.ended_at))}), "
 
 
-def _state(detail: Detail) -> str:
+def _state(detail: Detail, opened: Opened) -> str:
     settled = detail.just_settled()
     if settled:
         return f"had {', '.join(settled[:3])} settled"
     if detail.status == "pending":  # its gate is decided, or nothing of it was done yet
         return "was ready to go on" if detail.steps else "had not begun"
+    if detail.status == "paused" and detail.state.paused is None:
+        return _moved(detail, opened)
     return _STATES.get(detail.status, f"was {detail.status}")
+
+
+def _moved(detail: Detail, opened: Opened) -> str:
+    """Of a run that is paused because it was rewound or forked: to where, or from which run."""
+    for event, _, _ in reversed(detail.recorded):
+        if type(event) is e.RunForked:
+            return f"was forked from {event.origin}"
+        if type(event) is e.Rewound:
+            moved = (
+                row.to for row in opened.store.operations(run=detail.info.id) if row.id == event.operation
+            )
+            return f"was rewound to {clean(next(moved, ''))}"
+    return "was paused"
 
 
 def _where(detail: Detail) -> str:

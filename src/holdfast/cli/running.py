@@ -207,4 +207,6 @@ def _execute(
         return tell_again(opened, run_id, as_json=as_json)
     from holdfast.cli.resuming import title
 
-    return execute(opened, engine, progress, start, lambda _: (title(detail), detail.steps), as_json=as_json)
+    return execute(
+        opened, engine, progress, start, lambda _: (title(detail, opened), detail.steps), as_json=as_json
+    )
