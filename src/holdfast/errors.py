@@ -320,11 +320,13 @@ class RunPaused(HoldfastError):
     code = "run_paused"
     exit_code = 7
 
-    def __init__(self, run_id: str, reason: str) -> None:
+    def __init__(self, run_id: str, reason: str, by: str = "") -> None:
         self.run_id = run_id
         self.reason = reason
+        self.by = by
+        who = f" by {by}" if by else ""
         why = f": {reason}" if reason else ""
-        super().__init__(f"run {run_id} is paused{why}; `holdfast resume {run_id}` goes on")
+        super().__init__(f"run {run_id} is paused{who}{why}; `holdfast resume {run_id}` goes on")
 
 
 class RunCancelled(HoldfastError):

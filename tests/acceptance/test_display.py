@@ -193,6 +193,19 @@ def test_the_time_in_which_a_run_waited_is_told(cli):
     assert "executed for" not in cli("run", "--id", "t", "true").err
 
 
+def test_the_time_between_the_end_and_a_rewind_is_no_execution(cli):
+    """A run that had completed was not executed until it was rewound."""
+    cli.script('@workflow\ndef main():\n    checkpoint("here")\n    return 1\n')
+    cli("run", "--id", "r", "flow.py:main")
+    ended = datetime.fromisoformat(cli("show", "r", "--json").json()["completed_at"])
+    while datetime.now(UTC) < ended + timedelta(seconds=3):
+        pass
+    cli("rewind", "r", "--to", "here")
+    told = re.search(r"completed r in (\d+\.\d) s, executed for (\d+)( ms|\.\d+ s)", cli("resume", "r").err)
+    assert told is not None and float(told[1]) >= 3
+    assert told[3] == " ms" or int(told[2]) < 2
+
+
 def test_a_run_that_exists_does_not_look_like_a_new_one(cli):
     """`run` with an id that is known says what `resume` does; a program still gets the result."""
     cli.script(FLOW)

@@ -226,6 +226,27 @@ def test_a_run_whose_gate_is_decided_says_what_is_next(flow):
     assert flow("resume", "x").json() == "sent 21"
 
 
+PAYING = """
+    @step(effect="once")
+    def pay(): note("pay"); time.sleep(30)
+    @workflow
+    def pays(): return pay()
+"""
+
+
+def test_a_decision_on_a_run_that_needs_attention_names_the_command_that_says_why(cli):
+    """It has no gate, and resuming it alone does not help."""
+    cli.script(PAYING)
+    process = cli.start("run", "--id", "z", "flow.py:pays")
+    cli.wait_for_note("pay")
+    process.kill()
+    process.wait()
+    cli("resume", "z", code=6)
+    told = cli("approve", "z", code=None)
+    assert told.code != 0
+    assert "run z has no open gate: it needs attention; `holdfast show z` says what for" in told.err
+
+
 def test_a_run_that_waits_for_a_signal(flow):
     """Named with its command; a value is JSON or text; one that comes too early is kept."""
     left = at_the_gate(flow, "order")

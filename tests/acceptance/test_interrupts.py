@@ -89,6 +89,47 @@ def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
     assert cli("resume", "s").json() == [1, 2, 3]
 
 
+AT_A_GATE = """
+    import asyncio
+    @workflow
+    def asks(): return approval("go").outcome
+    @workflow
+    async def awaits(): return (await approval.aio("go")).outcome
+    async def await_it():
+        async with Holdfast() as hf:
+            try:
+                async with asyncio.timeout(1.5): await hf.with_id("s").start(awaits)
+            except TimeoutError: note("timeout")
+            return await hf.with_id("s").start(awaits)
+"""
+
+
+@pytest.mark.parametrize("call", ["hf.with_id('s').run(asks)", "asyncio.run(await_it())"])
+def test_a_script_that_waits_at_a_gate_says_so_and_how_to_go_on(cli, call):
+    """A `def` script and one that awaits its run print the same: what the run waits for, and after Ctrl-C the
+    run and the command. A cancel that is no Ctrl-C stays one."""
+    listens = "    import signal\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    opens = "with Holdfast() as hf: " if call.startswith("hf") else ""
+    script = cli.script(f"{listens}{AT_A_GATE}    if __name__ == '__main__':\n        {opens}print({call})\n")
+    process = subprocess.Popen(
+        [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("run s waits for the approval of 'go': `holdfast show s`")
+    if not opens:
+        cli.wait_for_note("timeout")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT
+    assert err.count("Traceback") == 1 and "never retrieved" not in err and "threading.py" not in err
+    assert err.splitlines()[-2:] == [
+        "holdfast: run s is interrupted; what it has recorded is kept",
+        "`holdfast resume s` goes on, and so does this program, started again",
+    ]
+    cli("approve", "s")
+    assert cli("resume", "s").json() == "approved"
+
+
 BRANCHES_HANG = """
     import signal
     @step

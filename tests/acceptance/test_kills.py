@@ -290,3 +290,85 @@ def _lives(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+USAGE = """
+    from dataclasses import dataclass
+    @dataclass(init=False)
+    class Usage:
+        tokens: int = 0
+        cached: int = 0
+        def __init__(self, tokens): self.tokens = tokens
+    @step
+    def ask(): return Usage(51)
+    @step
+    def count(usage): return usage.tokens + usage.cached
+    @step
+    def last():
+        note("last")
+        if not Path("go").exists(): time.sleep(30)
+        return 3
+    @workflow
+    def main(): return [count(ask()), last()]
+"""
+
+HISTORY = """
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.usage import RequestUsage
+
+    def answer(messages, info):
+        turn = sum(isinstance(message, ModelResponse) for message in messages)
+        usage = RequestUsage(input_tokens=51 + turn)
+        if turn == 0:
+            return ModelResponse([ToolCallPart("weather", {"city": "Rome"})], usage=usage)
+        return ModelResponse([TextPart(f"turn {turn}")], usage=usage)
+
+    @step
+    async def converse(prompt: str, history: list[ModelMessage], model: str) -> list[ModelMessage]:
+        note(f"converse {prompt}")
+        agent = Agent(FunctionModel(answer) if model == "function" else TestModel())
+
+        @agent.tool_plain
+        def weather(city: str) -> str: return f"sunny in {city}"
+
+        return (await agent.run(prompt, message_history=history)).all_messages()
+
+    @step
+    async def last(history: list[ModelMessage]) -> int:
+        note("last")
+        if not Path("go").exists(): time.sleep(30)
+        return len(history)
+
+    @workflow
+    async def main():
+        history: list[ModelMessage] = []
+        for prompt, model in (("one", "function"), ("two", "test"), ("three", "function")):
+            history = await converse(prompt, history, model)
+        spent = sum(m.usage.input_tokens for m in history if isinstance(m, ModelResponse))
+        return [await last(history), spent]
+"""
+
+
+def test_fields_that_the_class_has_the_values_of_are_the_same_argument_in_the_replay(cli):
+    """A value whose constructor sets some fields only is stored and passed on as it was: no divergence."""
+    cli.script(USAGE)
+    kill_at(cli, "last", "run", "--id", "u", "flow.py:main")
+    (cli.directory / "go").touch()
+    assert cli("resume", "u").json() == [51, 3]
+
+
+def test_a_message_history_of_pydantic_ai_is_the_same_argument_in_the_replay(cli):
+    """The history of an agent goes from step to step; a kill in the last step costs none of them."""
+    cli.script(HISTORY)
+    kill_at(cli, "last", "run", "--id", "h", "flow.py:main")
+    (cli.directory / "go").touch()
+    messages, spent = cli("resume", "h").json()
+    assert messages == 8 and spent > 51
+    assert {note: times for note, times in cli.notes().items() if note != "last"} == {
+        "converse one": 1,
+        "converse two": 1,
+        "converse three": 1,
+    }

@@ -465,11 +465,11 @@ def test_logs_mark_where_an_attempt_begins(cli):
     told = cli("logs", "x")
     assert told.out == "tried\ntried\ntested\n"
     assert [line.rpartition(",")[0] for line in told.err.splitlines()] == [
-        "--- build#1, attempt 2", "--- test#1, attempt 1",
+        "--- build#1, attempt 1", "--- build#1, attempt 2", "--- test#1, attempt 1",
     ]  # fmt: skip
     _, screen = cli.on_a_terminal("logs", "x", NO_COLOR="1")
     assert [line.split(",")[0].rstrip() for line in screen.splitlines()] == [
-        "tried", "--- build#1", "tried", "--- test#1", "tested",
+        "--- build#1", "tried", "--- build#1", "tried", "--- test#1", "tested",
     ]  # fmt: skip
 
 

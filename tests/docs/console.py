@@ -1,7 +1,8 @@
 """The console blocks of a page, and a reader who types them line by line.
 
-A console block is a fence marked `console`, or indented lines of which the first is a command. The blocks of
-a page are played in their order by one reader, who begins with an empty home in an empty directory outside
+A console block is a fence marked `console`, or indented lines of which the first is a command. In a block
+with prompts, a line that begins with `# ` is a comment on the command below it. The blocks of a page
+are played in their order by one reader, who begins with an empty home in an empty directory outside
 any project, and has only the files that the page says to save. The shell runs each command as it stands; the
 working directory and the `PATH` are kept from one command to the next. Each command must have its effect
 asserted: `Console.next` refuses to run one for which nothing is expected.
@@ -24,7 +25,7 @@ _BLOCK = re.compile(
     r"^```(?P<language>\w*)[^\n]*\n(?P<fenced>.*?)^```|(?<=\n\n)(?P<indented>(?:    [^\n]*\n)+)",
     re.MULTILINE | re.DOTALL,
 )
-_PROGRAM = re.compile(r"\$ |(?:holdfast|python|make|pip|mkdir|cd|echo) ")
+_PROGRAM = re.compile(r"(?:# [^\n]*\n)*\$ |(?:holdfast|python|make|pip|mkdir|cd|echo) ")
 _VARIES = re.compile(r"\\\.\\\.\\\.|[0-9a-f]{12,}|\d{8}T\d{6}Z|\d+(?:\\\.\d+)?")
 """What differs from one time to the next in what is printed: `...`, ids, times, numbers."""
 
@@ -62,13 +63,13 @@ def blocks() -> Iterator[Block]:
 
 
 def _commands(body: str) -> list[Command]:
-    """With prompts, what has none is output; without, each line is a command."""
-    prompted = body.startswith("$ ")
+    """With prompts, what has none is output or a comment; without, each line is a command."""
+    prompted = re.search(r"^\$ ", body, re.MULTILINE) is not None
     found: list[Command] = []
     for line in body.splitlines():
         if line.startswith("$ ") or not prompted:
             found.append(Command(line.removeprefix("$ "), []))
-        else:
+        elif not line.startswith("# "):
             found[-1].printed.append(line)
     return found
 

@@ -196,6 +196,7 @@ def play_command_line(console: Console) -> None:
 @plays("README.md: A person in the loop 1")
 def play_person(console: Console) -> None:
     _, reviewed = saved_as("README.md", "flow.py")
+    assert "import" not in reviewed
     above, main, below = console.text("flow.py").partition('if __name__ == "__main__":')
     console.write("flow.py", f"{above}{reviewed}\n\n{main}{below}")
     assert console.shell("python flow.py") == "sent 27 characters\n"
@@ -371,7 +372,7 @@ def play_rewind(console: Console) -> None:
     console.next(
         "holdfast rewind report-1", then=lambda: '"paused"' in console.shell("holdfast show report-1 --json")
     )
-    console.next("holdfast resume report-1", "draft#3", "sent 46 characters")
+    console.next("holdfast resume report-1", "was rewound to drafts#1: ", "draft#3", "sent 46 characters")
 
 
 @plays("rewind.md: Undo 1")
@@ -386,7 +387,7 @@ def play_undo(console: Console) -> None:
 @plays("rewind.md: Fork 1")
 def play_fork(console: Console) -> None:
     console.next("holdfast fork report-1", "report-2")
-    console.next("holdfast resume report-2", "sent 46 characters")
+    console.next("holdfast resume report-2", "was forked from report-1: ", "sent 46 characters")
 
 
 @plays("rewind.md: New code, old runs 1")

@@ -45,6 +45,21 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
 
 
+def test_the_examples_in_async_code_run(tmp_path: Path) -> None:
+    """README's lines below its first example, and the whole script of the API page."""
+    first, *others = python_blocks(ROOT / "README.md")
+    (below,) = [block for block in others if "async with Holdfast" in block]
+    (whole,) = [block for block in python_blocks(DOCS / "api.md") if "async with Holdfast" in block]
+    script = first.partition("if __name__")[0] + below + "\n\nimport asyncio\nasyncio.run(main())\n"
+    for text, printed in ((script, "sent 27 characters\n"), (whole, "['notes on kelp', 'notes on rock']\n")):
+        (tmp_path / "flow.py").write_text(text)
+        environ = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")}
+        done = subprocess.run(
+            [sys.executable, tmp_path / "flow.py"], env=environ, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.startswith(printed)
+
+
 @pytest.mark.parametrize(
     "page", [*sorted(DOCS.glob("guide-*.md")), DOCS / "rewind.md"], ids=lambda page: page.name
 )

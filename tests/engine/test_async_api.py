@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from holdfast import Holdfast, RunExists, RunHeld, RunNotFound, gather, sleep, step
+from holdfast import Holdfast, RunExists, RunHeld, RunNotFound, approval, gather, sleep, step
 from holdfast.errors import WrongColour
 from holdfast.testing import FakeClock
 
@@ -41,6 +41,62 @@ def test_await_a_run(home, act):
 
     assert asyncio.run(main()) == (["KELP", "kelp"], [["KELP", "kelp"]] * 2)
     assert threads == [threading.get_ident()] * 2
+
+
+def test_run_start_and_resume_as_coroutines(home, act):
+    """`hf.aio` executes runs in the caller's loop: `run` gives the result, `start` and `resume` a handle."""
+    loops = []
+
+    async def plot(name):
+        loops.append(asyncio.get_running_loop())
+        return await work(name)
+
+    async def main():
+        async with Holdfast(home, durability="process") as hf:
+            found = [await hf.aio.run(act(plot), "kelp"), await (await hf.aio.start(act(plot), "rock"))]
+            found.append(await hf.aio.with_id("x").run(act(plot), "tide"))
+            found.append(await (await hf.aio.with_id("x").start(act(plot), "tide")))
+            found.append(await (await hf.aio.resume("x")))
+            assert set(loops) == {asyncio.get_running_loop()}
+            with pytest.raises(RunNotFound):
+                await hf.aio.resume("y")
+            return found
+
+    assert asyncio.run(main()) == ["KELP", "ROCK", "TIDE", "TIDE", "TIDE"]
+    assert len(loops) == 3
+
+
+def test_the_notice_of_an_awaited_run_does_not_block_the_loop(hf, act, caplog):
+    """It is printed once, in a thread; a timer of its own is no part of a run."""
+
+    async def plot():
+        return (await approval.aio("go")).outcome
+
+    threads = []
+    read = hf._engine.store.run
+
+    def slow(run_id):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return read(run_id)
+
+    async def main():
+        run = hf.with_id("x").start(act(plot))
+        waiting = asyncio.ensure_future(_await(run))
+        hf._engine.store.run = slow
+        while not caplog.records:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1.2)
+        await hf.aio.approve("x")
+        return await waiting
+
+    assert asyncio.run(main()) == "approved"
+    said = [record.message for record in caplog.records]
+    assert len(said) == 1 and said[0].startswith("run x waits for the approval of 'go'")
+    assert threads and not any(threads)
+
+
+async def _await(run):
+    return await run
 
 
 def test_a_def_workflow_can_be_awaited(hf, act):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import DivergenceError, StoreError, now, step
+from holdfast import DivergenceError, RunWaiting, StoreError, approval, now, step
 
 
 @pytest.fixture
@@ -83,6 +83,81 @@ def test_other_arguments_diverge(changed, act, steps, ran):
     assert ran == []
 
 
+@step
+def tell(topic, how=None):
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "recorded", "called", "hint"),
+    [
+        (("kelp",), ("rock",), 'topic="kelp"', 'topic="rock"', False),
+        (("kelp", 1), ("kelp", True), "how=1", "how=true", False),
+        (("kelp", 0.25), ("kelp", 0.75), "how=0.25", "how=0.75", True),
+        (("at 10:31",), ("at 10:32",), 'topic="at 10:31"', 'topic="at 10:32"', True),
+        (({"a": 1},), ({"a": 1, "b": 2},), 'topic={"a":1}', 'topic={"a":1,"b":2}', False),
+        (("a" * 99 + "kelp",), ("a" * 99 + "rock",), 'topic=…aaaaaaaaaaaaaaaakelp"', "aaaarock", False),
+        (({"password": "hunter2 is it"},), ({"password": "hunter3 is it"},), "topic={", "topic={", True),
+    ],
+    ids=["text", "type", "chance", "time", "field", "long", "hidden"],
+)
+def test_other_arguments_are_named_with_both_values(changed, old, new, recorded, called, hint):
+    """Only the parameter that differs is named, short and redacted; the hint only where chance gives such
+    values."""
+    hf, workflow = changed(lambda: [tell(*old), step_out()], lambda: [tell(*new), step_out()], 2)
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert caught.value.recorded.startswith("tell#1 with other arguments: ")
+    assert recorded in caught.value.recorded
+    assert called in caught.value.called
+    assert ("time and chance" in caught.value.called) is hint
+    assert "hunter" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@step
+def step_out():
+    return 0
+
+
+def test_a_parameter_that_is_new_is_named(changed):
+    """The recorded call lacked it."""
+
+    def body(topic):
+        return topic
+
+    def grown(topic, tone):
+        return topic
+
+    first, second = step(name="say")(body), step(name="say")(grown)
+    hf, workflow = changed(lambda: [first("a"), step_out()], lambda: [second("a", "dry"), step_out()], 2)
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert caught.value.recorded == "say#1 with other arguments: no tone"
+    assert caught.value.called == 'it with tone="dry"'
+
+
+def test_arguments_that_were_too_large_for_the_log_have_a_command_that_shows_them(changed):
+    """The log has only the beginning of large arguments."""
+    hf, workflow = changed(lambda: [tell("a" * 9000), step_out()], lambda: [tell("b" * 9000), step_out()], 2)
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert "holdfast show x --step 'tell#1'" in caught.value.recorded
+
+
+def test_an_approval_that_shows_something_else_is_named(open_hf, act):
+    """What it shows counts as its argument."""
+    hf = open_hf()
+    with pytest.raises(RunWaiting):
+        hf.with_id("x").start(act(lambda: approval("publish?", show={"to": "kelp"}).outcome)).result(0.5)
+    hf.close()
+    hf, workflow = open_hf(), act(lambda: approval("publish?", show={"to": "rock"}).outcome)
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert 'show={"to":"kelp"}' in caught.value.recorded
+    assert 'show={"to":"rock"}' in caught.value.called
+
+
 def test_a_diverged_run_is_not_tried_again_by_recover(changed, steps, ran):
     """It waits for a person: recover leaves it alone, so it never loops."""
     hf, workflow = changed(lambda: [steps[n]() for n in OLD], lambda: steps["z"]())
@@ -110,7 +185,7 @@ def test_a_change_after_the_history_is_no_divergence(changed, steps, ran):
 
 
 def test_a_new_parameter_with_a_default_is_no_divergence(changed, ran):
-    """A step can grow: defaults are no part of the digest."""
+    """A step can grow: a parameter that is new since the call was recorded passes at its default."""
 
     def body(q: str) -> str:
         return q

@@ -221,6 +221,75 @@ def test_pause_stops_at_the_next_step(hf, act, ran):
     assert ran == [0, 1, 2]
 
 
+@pytest.mark.parametrize("how", ["run", "start", "await"])
+def test_a_pause_holds_when_the_program_is_started_again(open_hf, act, ran, how):
+    """The id of a paused run raises who paused it, why, and the command that resumes; `resume` continues."""
+
+    def plot():
+        approval("go")
+        ran.append("went on")
+        return "end"
+
+    hf = open_hf()
+    workflow = act(plot)
+    hf.with_id("x").start(workflow)
+    parked(hf, "x")
+    assert hf.pause("x", "lunch", by="ann") == "paused"
+    hf.approve("x")
+    hf.close()
+    hf = open_hf()
+
+    async def await_it():
+        await hf.with_id("x").start(workflow)
+
+    with pytest.raises(
+        RunPaused, match="run x is paused by ann: lunch; `holdfast resume x` goes on"
+    ) as caught:
+        if how == "await":
+            asyncio.run(await_it())
+        else:
+            getattr(hf.with_id("x"), how)(workflow)
+    assert (caught.value.by, caught.value.reason, caught.value.exit_code) == ("ann", "lunch", 7)
+    assert (hf.get("x").status, ran) == ("paused", [])
+    assert hf.resume("x").result(timeout=20) == "end"
+
+
+def test_a_pause_holds_again_after_a_rewind_was_undone(open_hf, act, ran):
+    """A rewind of a paused run opens a generation that its program continues; an undo restores the pause."""
+
+    def plot():
+        checkpoint("here")
+        return approval("go").outcome
+
+    hf = open_hf()
+    hf.with_id("x").start(act(plot))
+    parked(hf, "x")
+    hf.pause("x", "lunch", by="ann")
+    hf.rewind("x", to="here")
+    hf.undo()
+    with pytest.raises(RunPaused, match="by ann: lunch"):
+        hf.with_id("x").run(act(plot))
+
+
+def test_a_rewound_or_forked_run_continues_when_its_program_is_started_again(hf, act, ran):
+    """Nobody has asked it to stop: after a rewind, the program with its better code is started again."""
+
+    def plot():
+        checkpoint("here")
+        ran.append("after")
+        return "end"
+
+    workflow = act(plot)
+    hf.with_id("x").run(workflow)
+    hf.rewind("x", to="here")
+    assert hf.get("x").status == "paused"
+    assert hf.with_id("x").run(workflow) == "end"
+    hf.fork("x", at="here", into="y")
+    assert hf.get("y").status == "paused"
+    assert hf.with_id("y").run(workflow) == "end"
+    assert ran == ["after"] * 3
+
+
 def test_pause_of_a_sleeping_run(hf, act):
     run = hf.with_id("x").start(act(lambda: sleep(600)))
     parked(hf, "x", "sleeping")
@@ -497,6 +566,18 @@ def test_a_pause_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
     (run,) = other.recover()
     with pytest.raises(RunPaused, match="enough"):
         run.result(timeout=20)
+    assert (other.get("x").status, ran) == ("paused", ["began"])
+    assert other.resume("x").result(timeout=20) == "end"
+
+
+def test_starting_the_id_does_not_undo_a_pause_that_a_dead_owner_was_asked_for(open_hf, act, crashes, ran):
+    """The owner died before it came to the pause: it is paused now."""
+    go = threading.Event()
+    long = a_long_step(ran, go)
+    workflow = act(lambda: long())
+    other = dead_while_asked(open_hf, crashes, workflow, ran, go, "pause")
+    with pytest.raises(RunPaused, match="enough"):
+        other.with_id("x").run(workflow)
     assert (other.get("x").status, ran) == ("paused", ["began"])
     assert other.resume("x").result(timeout=20) == "end"
 

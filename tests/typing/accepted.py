@@ -163,6 +163,10 @@ async def amain() -> None:
     async with Holdfast() as hf:
         assert_type(await hf.start(areport, ["kelp"]), bytes)
         assert_type(await hf.with_id("kelp-1").start(report, ["kelp"]), str)
+        assert_type(await hf.aio.run(areport, ["kelp"]), bytes)
+        assert_type(await hf.aio.with_id("kelp-1").run(report, ["kelp"]), str)
+        assert_type(await (await hf.aio.start(report, ["kelp"])), str)
+        assert_type(await hf.aio.resume("kelp-1"), Run[Any])
         runs = await hf.aio.runs()
         assert_type(runs[0].status, str)
         assert_type((await hf.aio.steps("kelp-1"))[0].measured, tuple[Measured, ...])

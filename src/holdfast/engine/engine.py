@@ -207,14 +207,17 @@ class Engine:
             return attached.result()
         birth: Append | None = None
         run: Run[Any] = Run(self, create.run_id)
-        with in_one_piece(self, run):
-            if is_new:
-                claimed, birth = begin(self, create, blobs)
-            else:
-                # This commit need not wait for the disk: nobody knows of the run before its result, and the
-                # first commit that does wait takes this one with it.
-                claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
-            launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
+        try:
+            with in_one_piece(self, run):
+                if is_new:
+                    claimed, birth = begin(self, create, blobs)
+                else:
+                    # This commit need not wait for the disk: nobody knows of the run before its result, and
+                    # the first commit that does wait takes this one with it.
+                    claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
+                launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
+        except KeyboardInterrupt as error:  # while it waited at a gate
+            raise resumable(error, run.id) from None
         try:
             return run.result()
         except RunInterrupted as error:

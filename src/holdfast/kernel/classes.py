@@ -13,7 +13,7 @@ import enum
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextvars import ContextVar, Token
 from types import MemberDescriptorType, ModuleType
 from typing import Any, Final, NamedTuple
@@ -182,6 +182,7 @@ def _struct_together(cls: type[msgspec.Struct], parts: dict[str, Any]) -> object
         # A Struct cannot be made without its hook; what the hook changed is put back as it was stored.
         for name, part in fields.items():
             msgspec.structs.force_setattr(value, name, part)
+        getattr(value, "__dict__", {}).clear()
     _restore(value, parts)
     return value
 
@@ -196,26 +197,49 @@ def _is_model(cls: type) -> bool:
 
 
 def _model_apart(value: Any) -> object:
+    cls: type = type(value)
     parts: dict[str, Any] = {
-        "fields": _without_cached(type(value), value.__dict__),
+        "fields": _without_cached(cls, value.__dict__),
         "set": sorted(value.__pydantic_fields_set__),
     }
     if value.__pydantic_extra__:
         parts["extra"] = dict(value.__pydantic_extra__)
-    if value.__pydantic_private__:
-        undefined = sys.modules["pydantic_core"].PydanticUndefined
-        private = {name: part for name, part in value.__pydantic_private__.items() if part is not undefined}
+    undefined = sys.modules["pydantic_core"].PydanticUndefined
+    private = {
+        name: part for name, part in (value.__pydantic_private__ or {}).items() if part is not undefined
+    }
+    if private:
         parts["private"] = private
+    unset = [name for name in _model_defaults(cls) if name not in parts["fields"] and name not in private]
+    if unset:
+        parts["unset"] = unset
     return parts
 
 
+@functools.lru_cache(maxsize=512)
+def _model_defaults(cls: Any) -> tuple[str, ...]:
+    """The fields and private attributes that a new instance has even if they are not given."""
+    fields = [name for name, field in cls.model_fields.items() if not field.is_required()]
+    undefined = sys.modules["pydantic_core"].PydanticUndefined
+    private = [
+        name
+        for name, attribute in cls.__private_attributes__.items()
+        if attribute.default is not undefined or attribute.default_factory is not None
+    ]
+    return (*fields, *private)
+
+
 def _model_together(cls: Any, parts: dict[str, Any]) -> object:
-    fields = parts["fields"]
-    if cls.model_fields.keys() - fields.keys():
+    fields, private = parts["fields"], parts.get("private", {})
+    added = set(_model_defaults(cls)).difference(fields, private, parts.get("unset", ()))
+    if added:
         try:
-            fields = cls.model_construct(**fields).__dict__ | fields
+            made = cls.model_construct(**fields)
         except Exception as error:
             raise CodeNotFound(name_of(cls), f"its fields are not the stored ones: {error}") from error
+        fields = {name: part for name, part in vars(made).items() if name in added or name in fields} | fields
+        new = made.__pydantic_private__ or {}
+        private = {name: part for name, part in new.items() if name in added} | private
     value = cls.__new__(cls)
     object.__setattr__(value, "__dict__", fields)
     object.__setattr__(value, "__pydantic_fields_set__", set(parts["set"]))
@@ -223,7 +247,7 @@ def _model_together(cls: Any, parts: dict[str, Any]) -> object:
         no_extra: object = {} if cls.model_config.get("extra") == "allow" else None
         no_private: object = {} if cls.__private_attributes__ else None
         object.__setattr__(value, "__pydantic_extra__", parts.get("extra", no_extra))
-        object.__setattr__(value, "__pydantic_private__", parts.get("private", no_private))
+        object.__setattr__(value, "__pydantic_private__", private or no_private)
     return value
 
 
@@ -270,34 +294,75 @@ def _dataclass_apart(value: object) -> object:
     return _state(value)
 
 
-def _dataclass_together(cls: Any, parts: dict[str, Any]) -> object:
+def unset_fields(cls: Any, parts: Mapping[str, Any]) -> list[str]:
+    """The fields that an instance of a dataclass lacks and that decoding would otherwise fill in or ask for.
+
+    A field whose default is an attribute of the class needs no mention: an instance without it has the
+    default, also if the class got the field after the instance was stored.
+    """
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.name not in parts and not _has_class_default(cls, field) and _is_expected(cls, field)
+    ]
+
+
+def _dataclass_together(cls: Any, parts: dict[str, Any], unset: Container[str] = ()) -> object:
     value = object.__new__(cls)
     for field in dataclasses.fields(cls):
-        if field.name in parts:
+        if field.name in parts or field.name in unset or _has_class_default(cls, field):
             continue
-        if field.default is not dataclasses.MISSING:
-            parts[field.name] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            parts[field.name] = field.default_factory()
-        elif field.init:
+        if _has_default(field):
+            parts[field.name] = _default(field)
+        elif _is_expected(cls, field):
             raise CodeNotFound(name_of(cls), f"the stored value has no field {field.name}")
     _restore(value, parts)
     return value
+
+
+def with_defaults(cls: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a dataclass with the default of each field that it lacks: an older holdfast
+    decoded every dataclass so, and digested that in a resumed run."""
+    return parts | {
+        field.name: _default(field)
+        for field in dataclasses.fields(cls)
+        if field.name not in parts and _has_default(field)
+    }
+
+
+def _has_class_default(cls: type, field: dataclasses.Field[Any]) -> bool:
+    """Whether an instance that lacks the field reads its default from the class; slots cannot."""
+    return field.default is not dataclasses.MISSING and field.name not in slots_of(cls)
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _is_expected(cls: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether every instance that the generated constructor makes has the field."""
+    return _has_default(field) or (field.init and cls.__dataclass_params__.init)
 
 
 # State that lives in slots and in __dict__
 
 
 @functools.lru_cache(maxsize=512)
-def _slots(cls: type) -> tuple[str, ...]:
-    """The slots that Python code declared; those of C types are reached through their fields."""
-    return tuple(
-        name
-        for base in cls.__mro__
-        if "__slots__" in vars(base) and not issubclass(base, msgspec.Struct)
-        for name, member in vars(base).items()
-        if isinstance(member, MemberDescriptorType)
-    )
+def slots_of(cls: type) -> Mapping[str, MemberDescriptorType]:
+    """The slots that Python code declared; those of C types are reached through their fields. A slot that a
+    derived class hides behind an attribute of that name is none."""
+    seen: dict[str, object] = {}
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            own = "__slots__" in vars(base) and not issubclass(base, msgspec.Struct)
+            seen.setdefault(name, member if own else None)
+    return {name: member for name, member in seen.items() if isinstance(member, MemberDescriptorType)}
 
 
 def _without_cached(cls: type, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,9 +379,10 @@ def _without_cached(cls: type, state: Mapping[str, Any]) -> dict[str, Any]:
 def _state(value: object) -> dict[str, Any]:
     kind: type = type(value)
     state = _without_cached(kind, getattr(value, "__dict__", {}))
-    for name in _slots(kind):
+    for name, slot in slots_of(kind).items():
         try:
-            state[name] = getattr(value, name)
+            # Not getattr: for a slot that is not set, `__getattr__` of the class would run.
+            state[name] = slot.__get__(value, kind)
         except AttributeError:
             continue
     return state
@@ -324,11 +390,11 @@ def _state(value: object) -> dict[str, Any]:
 
 def _restore(value: object, state: dict[str, Any]) -> None:
     kind: type = type(value)
-    slots = _slots(kind)
+    slots = slots_of(kind)
     own = getattr(value, "__dict__", None)
     for name, part in state.items():
         if name in slots:
-            object.__setattr__(value, name, part)
+            slots[name].__set__(value, part)
         elif own is not None:
             # Not setattr: a property of that name would run code.
             own[name] = part
@@ -352,9 +418,14 @@ def shape_of(cls: type) -> Shape | None:
     return next((shape for shape in SHAPES if shape.fits(cls)), None)
 
 
-def put_together(tag: str, name: str, parts: Any) -> object:
-    """The instance that was taken apart into `parts`; CodeNotFound if its class is another kind now."""
+def put_together(tag: str, name: str, parts: Any, unset: Container[str] = ()) -> object:
+    """The instance that was taken apart into `parts`; CodeNotFound if its class is another kind now.
+
+    unset  fields that the instance of a dataclass lacked
+    """
     cls = find(name)
     if shape_of(cls) is not _BY_TAG[tag]:
         raise CodeNotFound(name, f"it is not a {tag[1:]} any more")
+    if tag == "$dataclass":
+        return _dataclass_together(cls, parts, unset)
     return _BY_TAG[tag].together(cls, parts)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,17 @@ from holdfast.kernel import classes, scalars
 from holdfast.kernel.classes import alias_module
 from holdfast.kernel.encoded import preview
 
-__all__ = ["MAX_DEPTH", "alias_module", "canonical", "decode", "digest", "encode", "preview"]
+__all__ = [
+    "MAX_DEPTH",
+    "alias_module",
+    "canonical",
+    "canonical_forms",
+    "decode",
+    "digest",
+    "encode",
+    "older_encodings",
+    "preview",
+]
 
 MAX_DEPTH: Final = 200
 """A value nested deeper is refused; what was stored can then be read on any ordinary stack."""
@@ -31,6 +41,23 @@ _PATH_LIMIT: Final = 160
 _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**64 - 1
 _INFINITY: Final = float("inf")
+
+
+class _Form(NamedTuple):
+    """What a value is lowered for.
+
+    digesting  a digest; otherwise the log
+    unset      names the fields that an instance lacks
+    filled     each field that a dataclass lacks has its default
+    """
+
+    digesting: bool
+    unset: bool = False
+    filled: bool = False
+
+
+_STORED: Final = _Form(digesting=False, unset=True)
+_DIGESTED: Final = _Form(digesting=True)
 
 _write: Final = msgspec.json.Encoder().encode
 _write_sorted: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -46,7 +73,7 @@ def encode(value: object, where: str = "") -> bytes:
                 return data
     except (RecursionError, UnicodeEncodeError):
         pass
-    return _write(_lowered(value, where, digesting=False))
+    return _write(_lowered(value, where, _STORED))
 
 
 def decode(data: bytes | msgspec.Raw | memoryview | str) -> Any:
@@ -62,7 +89,8 @@ def decode(data: bytes | msgspec.Raw | memoryview | str) -> Any:
 def canonical(value: object, where: str = "") -> bytes:
     """JSON that is equal for equal values of equal types, whatever the order of their dicts and sets.
 
-    An object with a method `__holdfast_digest__` counts as the text it returns: a secret by its name.
+    An object with a method `__holdfast_digest__` counts as the text it returns: a secret by its name. A
+    decoded value has the same canonical form as the one that was encoded.
     """
     try:
         if _is_plain(value, MAX_DEPTH):
@@ -71,7 +99,23 @@ def canonical(value: object, where: str = "") -> bytes:
                 return data
     except (RecursionError, UnicodeEncodeError):
         pass
-    return _write_sorted(_lowered(value, where, digesting=True))
+    return _write_sorted(_lowered(value, where, _DIGESTED))
+
+
+def canonical_forms(value: object, where: str = "") -> Iterator[bytes]:
+    """The canonical form, and the one that an older holdfast had of the same value in a resumed run."""
+    data = canonical(value, where)
+    yield data
+    if b'"$dataclass"' in data:
+        yield _write_sorted(_lowered(value, where, _DIGESTED._replace(filled=True)))
+
+
+def older_encodings(value: object) -> Iterator[bytes]:
+    """What an older holdfast made of the value, in its first execution and in a resumed run."""
+    if b'"$' in encode(value):
+        older = _STORED._replace(unset=False)
+        yield _write(_lowered(value, "", older))
+        yield _write(_lowered(value, "", older._replace(filled=True)))
 
 
 def digest(value: object, where: str = "") -> bytes:
@@ -116,9 +160,9 @@ def _is_plain(value: Any, depth: int) -> bool:
 _ATOMS: Final = frozenset({str, int, float, bool, NoneType})
 
 
-def _lowered(value: object, where: str, *, digesting: bool) -> object:
+def _lowered(value: object, where: str, form: _Form) -> object:
     try:
-        return _lower(value, MAX_DEPTH, digesting)
+        return _lower(value, MAX_DEPTH, form)
     except NotStorable as error:
         path = f"${error.path}"
         if len(path) > _PATH_LIMIT:
@@ -128,7 +172,7 @@ def _lowered(value: object, where: str, *, digesting: bool) -> object:
         raise NotStorable("$", "it is nested deeper than the stack allows", where) from None
 
 
-def _lower(value: Any, depth: int, digesting: bool) -> object:
+def _lower(value: Any, depth: int, form: _Form) -> object:
     """The value in what JSON has. A NotStorable collects its path on the way up, so success pays nothing."""
     kind = type(value)
     if kind is str:
@@ -145,13 +189,13 @@ def _lower(value: Any, depth: int, digesting: bool) -> object:
     if not depth:
         raise NotStorable("", f"it is nested deeper than {MAX_DEPTH} levels, or contains itself")
     if kind is dict:
-        return _lower_dict(value, depth - 1, digesting)
+        return _lower_dict(value, depth - 1, form)
     if kind is list:
-        return _lower_items(value, depth - 1, digesting)
+        return _lower_items(value, depth - 1, form)
     container = _CONTAINERS.get(kind)
     if container is not None:
-        return container(value, depth - 1, digesting)
-    return _lower_instance(value, depth - 1, digesting)
+        return container(value, depth - 1, form)
+    return _lower_instance(value, depth - 1, form)
 
 
 def _is_utf8(text: str) -> bool:
@@ -162,68 +206,68 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _lower_items(values: Iterable[Any], depth: int, digesting: bool) -> list[object]:
+def _lower_items(values: Iterable[Any], depth: int, form: _Form) -> list[object]:
     items: list[object] = []
     try:
         for value in values:
-            items.append(_lower(value, depth, digesting))
+            items.append(_lower(value, depth, form))
     except NotStorable as error:
         error.path = f"[{len(items)}]{error.path}"
         raise
     return items
 
 
-def _lower_dict(value: dict[Any, Any], depth: int, digesting: bool) -> object:
+def _lower_dict(value: dict[Any, Any], depth: int, form: _Form) -> object:
     for key in value:
         if type(key) is not str or key[:1] == "$" or not (key.isascii() or _is_utf8(key)):
-            return {"$dict": _lower_pairs(value, depth, digesting, ordered=not digesting)}
-    return _lower_fields(value, depth, digesting)
+            return {"$dict": _lower_pairs(value, depth, form, ordered=not form.digesting)}
+    return _lower_fields(value, depth, form)
 
 
-def _lower_fields(value: dict[str, Any], depth: int, digesting: bool) -> dict[str, object]:
+def _lower_fields(value: dict[str, Any], depth: int, form: _Form) -> dict[str, object]:
     fields: dict[str, object] = {}
     key = ""
     try:
         for key, item in value.items():
-            fields[key] = _lower(item, depth, digesting)
+            fields[key] = _lower(item, depth, form)
     except NotStorable as error:
         error.path = (f".{key}" if key.isidentifier() else f"[{_short(key)}]") + error.path
         raise
     return fields
 
 
-def _lower_pairs(value: dict[Any, Any], depth: int, digesting: bool, *, ordered: bool) -> list[object]:
+def _lower_pairs(value: dict[Any, Any], depth: int, form: _Form, *, ordered: bool) -> list[object]:
     pairs: list[object] = []
     key = None
     try:
         for key, item in value.items():
-            pairs.append([_lower(key, depth, digesting), _lower(item, depth, digesting)])
+            pairs.append([_lower(key, depth, form), _lower(item, depth, form)])
     except NotStorable as error:
         error.path = f"[{_short(key)}]{error.path}"
         raise
     return pairs if ordered else sorted(pairs, key=_write_sorted)
 
 
-def _lower_set(value: Iterable[Any], depth: int, digesting: bool) -> list[object]:
+def _lower_set(value: Iterable[Any], depth: int, form: _Form) -> list[object]:
     try:
-        return sorted((_lower(item, depth, digesting) for item in value), key=_write_sorted)
+        return sorted((_lower(item, depth, form) for item in value), key=_write_sorted)
     except NotStorable as error:
         error.path = f"{{}}{error.path}"
         raise
 
 
-def _lower_defaultdict(value: defaultdict[Any, Any], depth: int, digesting: bool) -> object:
+def _lower_defaultdict(value: defaultdict[Any, Any], depth: int, form: _Form) -> object:
     factory = value.default_factory
     name = getattr(factory, "__name__", "")
     if factory is not None and _FACTORIES.get(name) is not factory:
         raise NotStorable("", f"it is a defaultdict whose factory {factory!r} cannot be written down")
-    return {"$defaultdict": [name, _lower_pairs(value, depth, digesting, ordered=not digesting)]}
+    return {"$defaultdict": [name, _lower_pairs(value, depth, form, ordered=not form.digesting)]}
 
 
-def _lower_instance(value: Any, depth: int, digesting: bool) -> object:
+def _lower_instance(value: Any, depth: int, form: _Form) -> object:
     kind: type = type(value)
     if hasattr(kind, "__holdfast_digest__"):
-        if not digesting:
+        if not form.digesting:
             name = value.__holdfast_digest__()
             raise NotStorable(
                 "", f"a secret is never stored ({name}); pass its name, and make it where it is used"
@@ -238,18 +282,31 @@ def _lower_instance(value: Any, depth: int, digesting: bool) -> object:
     name = classes.findable_name(kind)
     parts = shape.apart(value)
     if shape.tag == "$model":
-        return {shape.tag: [name, _lower_model(parts, depth, digesting)]}
+        return {shape.tag: [name, _lower_model(parts, depth, form)]}
+    if shape.tag == "$dataclass":
+        return {shape.tag: [name, *_lower_dataclass(kind, parts, depth, form)]}
     if type(parts) is dict:
-        return {shape.tag: [name, _lower_fields(parts, depth, digesting)]}
-    return {shape.tag: [name, _lower(parts, depth, digesting)]}
+        return {shape.tag: [name, _lower_fields(parts, depth, form)]}
+    return {shape.tag: [name, _lower(parts, depth, form)]}
 
 
-def _lower_model(parts: Any, depth: int, digesting: bool) -> object:
-    """The parts of a model by group. Which fields were set explicitly makes no difference to equality."""
+def _lower_dataclass(kind: type, parts: Any, depth: int, form: _Form) -> list[object]:
+    """The fields, and the names of those that must stay unset. The digest sees from the fields alone which
+    ones are unset."""
+    if form.filled:
+        parts = classes.with_defaults(kind, parts)
+    fields = _lower_fields(parts, depth, form)
+    unset = classes.unset_fields(kind, parts) if form.unset else []
+    return [fields, unset] if unset else [fields]
+
+
+def _lower_model(parts: Any, depth: int, form: _Form) -> object:
+    """The parts of a model by group. Which fields were set explicitly makes no difference to equality, and
+    which ones are unset shows in the fields."""
     return {
-        group: _lower(part, depth, digesting)
+        group: _lower(part, depth, form)
         for group, part in parts.items()
-        if group != "set" or not digesting
+        if not (group == "set" and form.digesting) and not (group == "unset" and not form.unset)
     }
 
 
@@ -270,20 +327,18 @@ def _short(key: object) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-_Lower = Callable[[Any, int, bool], object]
+_Lower = Callable[[Any, int, _Form], object]
 _CONTAINERS: Final[dict[type, _Lower]] = {
-    tuple: lambda value, depth, digesting: {"$tuple": _lower_items(value, depth, digesting)},
-    set: lambda value, depth, digesting: {"$set": _lower_set(value, depth, digesting)},
-    frozenset: lambda value, depth, digesting: {"$frozenset": _lower_set(value, depth, digesting)},
-    range: lambda value, depth, digesting: {
-        "$range": _lower_items((value.start, value.stop, value.step), depth, digesting)
+    tuple: lambda value, depth, form: {"$tuple": _lower_items(value, depth, form)},
+    set: lambda value, depth, form: {"$set": _lower_set(value, depth, form)},
+    frozenset: lambda value, depth, form: {"$frozenset": _lower_set(value, depth, form)},
+    range: lambda value, depth, form: {
+        "$range": _lower_items((value.start, value.stop, value.step), depth, form)
     },
-    deque: lambda value, depth, digesting: {"$deque": [value.maxlen, _lower_items(value, depth, digesting)]},
-    OrderedDict: lambda value, depth, digesting: {
-        "$ordered": _lower_pairs(value, depth, digesting, ordered=True)
-    },
-    Counter: lambda value, depth, digesting: {
-        "$counter": _lower_pairs(value, depth, digesting, ordered=not digesting)
+    deque: lambda value, depth, form: {"$deque": [value.maxlen, _lower_items(value, depth, form)]},
+    OrderedDict: lambda value, depth, form: {"$ordered": _lower_pairs(value, depth, form, ordered=True)},
+    Counter: lambda value, depth, form: {
+        "$counter": _lower_pairs(value, depth, form, ordered=not form.digesting)
     },
     defaultdict: _lower_defaultdict,
 }
@@ -317,14 +372,14 @@ def _untag(tag: str, payload: Any) -> object:
     if container is not None:
         return container(_lift(payload))
     if tag in _INSTANCES:
-        name, parts = payload
+        name, parts, *unset = payload
         if tag == "$model":
             return classes.put_together(tag, name, {group: _lift(part) for group, part in parts.items()})
         if type(parts) is dict and tag != "$enum":
             parts = {key: _lift(part) for key, part in parts.items()}
         else:
             parts = _lift(parts)
-        return classes.put_together(tag, name, parts)
+        return classes.put_together(tag, name, parts, *unset)
     raise CodeNotFound(tag, "this holdfast does not know that kind of value; a newer one may have written it")
 
 

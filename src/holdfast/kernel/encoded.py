@@ -80,7 +80,7 @@ class _Redaction:
         if tag == "$model":
             return {tag: [payload[0], self._model(payload[1])]}
         if tag in _FIELDED:
-            return {tag: [payload[0], self._fields(payload[1])]}
+            return {tag: [payload[0], self._fields(payload[1]), *payload[2:]]}
         if tag in ("$bytes", "$bytearray"):
             return {tag: self._bytes(payload, name)}
         if tag == "$str":
@@ -100,13 +100,16 @@ class _Redaction:
         return {key: self.of(item, key) for key, item in fields.items()}
 
     def _model(self, parts: dict[str, Any]) -> dict[str, object]:
-        """`set` has names, of fields and of extra values; names of the latter are the user's data."""
+        """`set` has names, of fields and of extra values; names of the latter are the user's data. `unset`
+        has names of fields only."""
         fields = parts["fields"]
         return {
             group: self._fields(part)
             if group in ("fields", "private") and not _tag(part)
             else [one if one in fields else self.of(one) for one in part]
             if group == "set"
+            else part
+            if group == "unset"
             else self.of(part)
             for group, part in parts.items()
         }

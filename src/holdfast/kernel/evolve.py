@@ -62,7 +62,7 @@ def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> Non
     state.status = _going(state)
     state.reason = state.cause = state.attention_step = ""
     state.stalls += 1
-    state.pause = None
+    state.pause = state.paused = None
     state.seen_at = state.seen_at or event.seen_at
 
 
@@ -121,6 +121,7 @@ def _pause_requested(state: RunState, event: e.PauseRequested, version: int, at:
 
 def _paused(state: RunState, event: e.RunPaused, version: int, at: int) -> None:
     state.status, state.reason, state.owner, state.pause = "paused", event.reason, "", None
+    state.paused = event
     state.seen_at = state.seen_at or event.seen_at
 
 
@@ -139,7 +140,7 @@ def _generation_restored(state: RunState, event: e.GenerationRestored, version: 
 
 
 def _forked(state: RunState, event: e.RunForked, version: int, at: int) -> None:
-    state.status, state.reason = "paused", f"forked from {event.origin}"
+    state.status, state.reason, state.paused = "paused", f"forked from {event.origin}", None
     if not event.ordered:
         state.loose = version
 

@@ -240,13 +240,16 @@ def _arguments(exc: BaseException) -> tuple[Any, ...]:
 
 def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
     yield from [item for item in vars(exc).items() if item[0] != _STEP_MARK]
+    kind: type = type(exc)
+    slots = classes.slots_of(kind)
     for name in () if validation.is_validation_error(type(exc)) else _members(type(exc)):
         try:
             value = None if name == "obj" and isinstance(exc, AttributeError) else getattr(exc, name)
         except Exception:
             continue
-        # An unset field of an OSError reads as None, but set to None it shows in its text.
-        if value is not None:
+        # An unset field of an OSError reads as None, but set to None it shows in its text. A slot that a
+        # Python class declares and that is not set raises.
+        if value is not None or name in slots:
             yield name, value
 
 

@@ -160,7 +160,7 @@ def _take_up(state: RunState, generation: int, epoch: int) -> None:
     state.timers, state.loose = [], 0
     state.seen_at = 0
     state.reason = state.cause = state.attention_step = ""
-    state.pause = state.cancel = None
+    state.pause = state.paused = state.cancel = None
     state.result, state.blob, state.error, state.failed_steps = e.NOTHING, "", None, ()
     state.ended_at = 0
 

@@ -22,6 +22,7 @@ from holdfast.kernel.events import (
     FilesPlace,
     GitPosition,
     PauseRequested,
+    RunPaused,
     StepKind,
 )
 from holdfast.kernel.measures import Measured
@@ -149,6 +150,7 @@ class Generation(msgspec.Struct):
     reason: str
     cause: str
     attention_step: str
+    paused: RunPaused | None
     pause: PauseRequested | None
     cancel: CancelRequested | None
     result: msgspec.Raw
@@ -181,6 +183,8 @@ class RunState(msgspec.Struct):
     sleepers: int = 0
     waiters: int = 0
     """Open gates of this generation."""
+    paused: RunPaused | None = None
+    """The pause that holds until the run is resumed; None if it is paused because of a rewind or a fork."""
     pause: PauseRequested | None = None
     cancel: CancelRequested | None = None
     """What its owner was asked for and has not done."""

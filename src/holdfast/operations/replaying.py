@@ -136,9 +136,10 @@ class _Playback(Execution):
         digest: str,
         kind: str = "step",
         older: Callable[[], Iterable[str]] = tuple,
+        arguments: Callable[[], bytes] = bytes,
     ) -> StepState | None:
         """The record of this call, if there is one."""
-        past = super().recall(key, name, ordinal, digest, kind, older)
+        past = super().recall(key, name, ordinal, digest, kind, older, arguments)
         self.calls += past is not None and past.status in OVER and not past.secret
         return past
 

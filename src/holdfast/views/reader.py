@@ -208,6 +208,10 @@ class Reader:
         """Whether it is a child of a generation that was left."""
         return bool(self._store.strays([run_id]))
 
+    def target_of(self, run_id: str, operation: str) -> str:
+        """The point to which an operation has moved a run."""
+        return next((row.to for row in self._store.operations(run=run_id) if row.id == operation), "")
+
     def live_owners(self) -> list[OwnerRow]:
         return [owner for owner in self._store.owners() if is_alive(self._home, owner.id)]
 

@@ -26,6 +26,21 @@ if TYPE_CHECKING:
 
 
 _NAMED = 3  # so many steps are named, the others counted
+_STRETCH_ENDS = (e.RunReleased, e.RunCompleted, e.RunFailed, e.RunCancelled)
+_OF_OTHERS = (
+    e.CancelRequested,
+    e.FilesForgotten,
+    e.GateDecided,
+    e.GenerationRestored,
+    e.PauseRequested,
+    e.Rewound,
+    e.RunPaused,
+    e.RunReopened,
+    e.SignalReceived,
+    e.StepReopened,
+    e.StepSettled,
+)
+"""Events that a process which does not execute the run may append."""
 
 
 class RunDetail(RunInfo, frozen=True, dict=True):
@@ -147,17 +162,33 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         return found[::-1]
 
     def executed_s(self) -> float:
-        """How long it was executed: from each claim to its release, or to the last event before a crash."""
-        total, since, last = 0, None, 0
+        """How long it was executed: from each claim to its release or its end, or to the last event of its
+        owner before a crash. What others write meanwhile, a rewind for instance, is no execution."""
+        total, since, last = 0, 0, 0
         for event, _, at in self.recorded:
-            if type(event) is e.RunClaimed:
-                total += last - since if since is not None else 0
-                since = at
-            elif type(event) is e.RunReleased and since is not None:
+            kind = type(event)
+            if kind is e.RunClaimed:
+                total += last - since if since else 0
+                since = last = at
+            elif kind in _STRETCH_ENDS and since:
                 total += at - since
-                since = None
-            last = at
-        return (total + (last - since if since is not None else 0)) / 1e6
+                since = 0
+            elif kind not in _OF_OTHERS:
+                last = at
+        return (total + (last - since if since else 0)) / 1e6
+
+    @property
+    def moved(self) -> str | None:
+        """Of a run that is paused because it was rewound or forked: to where, or from which run; None for
+        any other."""
+        if self.state.paused is not None:
+            return None
+        for event, _, _ in reversed(self.recorded):
+            if type(event) is e.RunForked:
+                return f"was forked from {event.origin}"
+            if type(event) is e.Rewound:
+                return f"was rewound to {self._reader_of.target_of(self.id, event.operation)}"
+        return None
 
     # Its outcome
 

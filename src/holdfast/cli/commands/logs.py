@@ -61,6 +61,7 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
         if as_json:
             out.json([line.to_json() for line in lines])
             return
+        attempts = _Attempts(several=len({(line.step, line.attempt) for line in lines}) > 1)
         for line in lines:
             _print_line(line, attempts, as_json)
         if not lines:
@@ -89,17 +90,19 @@ def _end(info: RunInfo) -> str:
 
 
 class _Attempts:
-    """Where the output of an attempt begins, if it is not the first of the run: a line on standard error, so
-    that standard output is what was printed and nothing else."""
+    """Where the output of an attempt begins: a line on standard error, so that standard output is what was
+    printed and nothing else. A single attempt has none, nor the first one that is followed, unless there are
+    `several`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, several: bool = False) -> None:
+        self._several = several
         self._seen: set[tuple[str, int]] = set()
         self._at_left = True
 
     def mark(self, line: LogLine) -> None:
         this = line.step, line.attempt
         if this not in self._seen:
-            if self._seen or line.attempt > 1:
+            if self._several or self._seen or line.attempt > 1:
                 mark = f"--- {clean(line.step)}, attempt {line.attempt}, {stamp(line.at)}"
                 say([("" if self._at_left or not out.is_terminal else "\n"), (mark, "dim")])
             self._seen.add(this)

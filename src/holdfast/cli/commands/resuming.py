@@ -214,6 +214,8 @@ def _state(detail: RunDetail) -> str:
         return f"had {', '.join(settled[:3])} settled"
     if detail.shown_status == "pending":  # its gate is decided, or nothing of it was done yet
         return "was ready to go on" if detail.steps else "had not begun"
+    if detail.status == "paused" and detail.moved is not None:
+        return clean(detail.moved)
     return _STATES.get(detail.shown_status, f"was {detail.shown_status}")
 
 

@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access, parameters
 from holdfast.cli.drawing.terminal import clean, complain, out, say, typed
 from holdfast.errors import GateError, NeedsAttention, Refused
-from holdfast.ways import quoted
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +139,9 @@ def _point_to_children(detail: RunDetail) -> None:
 
 def _with_next(error: GateError, detail: RunDetail) -> GateError:
     """Where there is nothing to decide: the error with the command that moves the run on, if there is one."""
+    if detail.status == "needs_attention":
+        show = quoted(Way("show", detail.id))
+        return GateError(f"{error}: it needs attention; {show} says what for")
     way = next(iter(detail.ways()), None)
     undecided = any(gate.is_open and gate.kind == "approval" for gate in detail.gates)
     if way is None or undecided or detail.ended:

@@ -89,13 +89,17 @@ class Signature:
 
     def older(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
         """The digests that this call had before some of its parameters were there: those at their defaults.
-        An older holdfast counted no parameter at its default."""
+        An older holdfast counted no parameter at its default, and in a resumed run it counted the defaults of
+        fields that were not set."""
         counted = self._counted(args, kwargs)
+        for form in codec.canonical_forms(counted, self._what):
+            yield _hash(form)
         free = [name for name, value in self._defaults.items() if _same(counted.get(name), value)]
         for count in range(len(free), 0, -1):
             for names in combinations(free, count) if len(free) <= _FREE else (free[-count:],):
                 left = {name: value for name, value in counted.items() if name not in names}
-                yield _hash(codec.canonical(left, self._what))
+                for form in codec.canonical_forms(left, self._what):
+                    yield _hash(form)
 
     def _counted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if self._all_count and not kwargs and len(args) == self._length:

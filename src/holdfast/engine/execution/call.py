@@ -226,8 +226,18 @@ class Call(InsideStep):
             raise self.twice()  # the other one's value may not be on the disk yet
         spec = self.spec
         return self.execution.recall(
-            self.key, spec.name, self.ordinal, self.digested.digest, spec.kind, self.older_digests
+            self.key,
+            spec.name,
+            self.ordinal,
+            self.digested.digest,
+            spec.kind,
+            self.older_digests,
+            self.named_arguments,
         )
+
+    def named_arguments(self) -> bytes:
+        """The arguments by name, as JSON; empty if they are large."""
+        return bytes(self.digested.args)
 
     def twice(self) -> BadInput:
         return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")

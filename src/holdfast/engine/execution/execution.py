@@ -423,9 +423,10 @@ class Execution:
         digest: str,
         kind: str = "step",
         older: Callable[[], Iterable[str]] = tuple,
+        arguments: Callable[[], bytes] = bytes,
     ) -> StepState | None:
         """The record of this call, if there is one. A call that does not match it stops the run. `older`
-        gives the other digests that it may have."""
+        gives the other digests that it may have, `arguments` its arguments by name, as JSON."""
         if self.control is not None:
             raise self.control
         unwinding = sys.exception()
@@ -458,9 +459,7 @@ class Execution:
                 raise BadInput(
                     f"{key} is called again with other arguments: a key names one call in the whole run"
                 )
-            now = f"{key} with arguments of digest {digest[:8]}"
-            hint = "time and chance must come from a step, or from `now` and `random`"
-            self.diverge(f"{key} with other arguments", f"{now} ({hint})", key)
+            self._diverge_by_arguments(past, arguments())
         if not ordinal:
             self._keys_made.add(key)
         delivery = self.delivery
@@ -469,6 +468,13 @@ class Execution:
                 self._refuse_unordered(past)
             delivery.visit(past)
         return past
+
+    def _diverge_by_arguments(self, past: StepState, present: bytes) -> None:
+        from holdfast.engine.changed_arguments import describe
+
+        history = self.engine.store.history(self.id)
+        sides = describe(self.id, past, present, history, self.engine.redactor)
+        self.diverge(sides.recorded, sides.called, past.key)
 
     def _refuse_unordered(self, past: StepState) -> None:
         """Branches of `asyncio.as_completed` had numbers by chance once: a result that is not told apart by

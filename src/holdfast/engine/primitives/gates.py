@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -120,11 +120,30 @@ def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -
     key = scope.counters.key(_name_of(title))
     shown, blob, blobs = run.engine.store_value(show, f"what approval {title!r} shows")
     digest = hashlib.sha256(codec.encode([title, show])).hexdigest()
-    past = run.recall(key, title, scope.counters.ordinal, digest, "approval")
+    past = run.recall(
+        key,
+        title,
+        scope.counters.ordinal,
+        digest,
+        "approval",
+        lambda: _older_digests(title, show),
+        lambda: b"" if blob else _named_arguments(title, bytes(shown)),
+    )
     return _Gate(
         run, "approval", key, scope.counters.ordinal, title, scope.deadline, _limit(timeout), digest, past,
         [], shown, blob, blobs,
     )  # fmt: skip
+
+
+def _named_arguments(title: str, show: bytes) -> bytes:
+    from holdfast.engine.changed_arguments import shown
+
+    return shown(title, show)
+
+
+def _older_digests(title: str, show: object) -> Iterator[str]:
+    for data in codec.older_encodings([title, show]):
+        yield hashlib.sha256(data).hexdigest()
 
 
 def _signal(name: str, timeout: Seconds | None, scope: Scope) -> _Gate:

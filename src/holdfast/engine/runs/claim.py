@@ -25,6 +25,7 @@ from holdfast.errors import (
     Refused,
     RunArchived,
     RunHeld,
+    RunPaused,
     StoreError,
     StoreInDoubt,
 )
@@ -192,6 +193,8 @@ def _claim(
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
+        if wanted.create is not None and state is not None and not wanted.create.parent:
+            _pause_as_asked(engine, run_id, state)
         if state is not None and state.cancel is not None and not state.ended:
             # Its last owner did not come to it. Children first: if this process dies too, the next does it.
             steering.cancel_children(engine, run_id, state.cancel.reason, state.cancel.by)
@@ -215,6 +218,20 @@ def _claim(
             if force and state is not None and not attempt.claimed.state.ended:
                 _end_commands(engine, owner, run_id, attempt.claimed.state.epoch)
             return attempt.claimed
+
+
+def _pause_as_asked(engine: Engine, run_id: str, state: RunState) -> None:
+    """Pause a run whose owner died before it came to do so: starting its id again does not undo that."""
+    asked = state.pause
+    if asked is not None and not state.ended:
+        steering.pause(engine, run_id, asked.reason, asked.by, 0.0)
+
+
+def _refuse_paused(run_id: str, state: RunState) -> None:
+    """A pause holds until somebody resumes the run. A rewind or a fork leaves it paused, too, and then its
+    program is started again to continue."""
+    if state.paused is not None:
+        raise RunPaused(run_id, state.paused.reason, state.paused.by)
 
 
 def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
@@ -375,6 +392,8 @@ class _Attempt:
         created = state is None
         if self._wanted.create is not None:
             do(self._wanted.create)
+            if state is not None and state.status == "paused" and not self._wanted.create.parent:
+                _refuse_paused(self._run_id, state)
         if self._wanted.reopen:
             do(c.ReopenRun(self._run_id))
         assert state is not None

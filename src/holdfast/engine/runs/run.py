@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable, Generator
 from types import TracebackType
@@ -17,6 +18,8 @@ from holdfast.errors import RunNotFound, RunWaiting
 from holdfast.package import ROOT
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, CancelledError, Future
+
     from holdfast.engine.engine import Engine
 
 R = TypeVar("R")
@@ -100,8 +103,25 @@ class Run(Generic[R]):
                 future.set_result(None)
 
         self._when_ended(lambda: loop.call_soon_threadsafe(wake))
-        yield from future
+        # Not inside a workflow: there a timer is an outcome of the run.
+        timer = _NoticeTimer(self, loop) if current.get() is None and not self.done() else None
+        try:
+            yield from future
+        except asyncio.CancelledError as error:
+            raise interrupted_by_signal(error, self.id) from None
+        finally:
+            if timer is not None:
+                timer.stop()
         return self._take()
+
+    def may_wait(self) -> bool:
+        """Whether the run may wait at a gate; without a look at the store."""
+        live = self._engine.live.get(self.id)
+        return live is None or bool(live[0].state.waiters)
+
+    def say_what_it_waits_for(self) -> bool:
+        """Print the notice of a caller that waits. Whether there was an open gate."""
+        return say_what_it_waits_for(self._engine, self.id)
 
     @property
     def outcome(self) -> Outcome:
@@ -148,6 +168,32 @@ class Run(Generic[R]):
             note_recorded(error, self.id, (self._engine.clock.now_us() - failed_at) / 1_000_000)
 
 
+class _NoticeTimer:
+    """Prints what an awaited run waits for, as `result()` does; the store is read in a thread."""
+
+    def __init__(self, run: Run[Any], loop: AbstractEventLoop) -> None:
+        self._run = run
+        self._loop = loop
+        self._timer = loop.call_later(_NOTICE_S, self._look)
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if not self._run.may_wait():
+            self._timer = self._loop.call_later(_NOTICE_S, self._look)
+            return
+        looking = self._loop.run_in_executor(None, self._run.say_what_it_waits_for)
+        looking.add_done_callback(self._looked)
+
+    def _looked(self, looking: Future[bool]) -> None:
+        said = not looking.cancelled() and looking.exception() is None and looking.result()
+        if not said and not self._stopped:
+            self._timer = self._loop.call_later(_NOTICE_S, self._look)
+
+
 def warn_if_unasked(run: Run[Any]) -> None:
     """Warn of an error that was never read: the run was not awaited before its Holdfast was closed."""
     if not run.asked and run.outcome.error is not None:
@@ -166,6 +212,24 @@ def resumable(error: BaseException, run_id: str) -> BaseException:
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
         error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
     return error
+
+
+def interrupted_by_signal(error: CancelledError, run_id: str) -> BaseException:
+    """The error to raise in a task that was cancelled while it awaited a run. If Ctrl-C did that,
+    `asyncio.run` has cancelled its main task, and the program gets a `KeyboardInterrupt` that names the
+    run, as from `result()`; otherwise it is the error itself."""
+    import asyncio
+
+    handler = signal.getsignal(signal.SIGINT)
+    runner = getattr(getattr(handler, "func", None), "__self__", None)
+    main: object = getattr(handler, "keywords", {}).get("main_task")
+    task = asyncio.current_task()
+    # Without a count of interrupts somebody else has cancelled the task: `asyncio.timeout`, for instance.
+    if task is None or task is not main or not getattr(runner, "_interrupt_count", 0):
+        return error
+    # The runner does not read the exception of its task if that is no cancellation.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return resumable(KeyboardInterrupt(), run_id)
 
 
 def own_frames(trace: TracebackType | None) -> TracebackType | None:
