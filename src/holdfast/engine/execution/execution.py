@@ -470,7 +470,7 @@ class Execution:
         return past
 
     def _diverge_by_arguments(self, past: StepState, present: bytes) -> None:
-        from holdfast.engine.changed_arguments import describe
+        from holdfast.engine.execution.changed_arguments import describe
 
         history = self.engine.store.history(self.id)
         sides = describe(self.id, past, present, history, self.engine.redactor)

@@ -136,7 +136,7 @@ def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -
 
 
 def _named_arguments(title: str, show: bytes) -> bytes:
-    from holdfast.engine.changed_arguments import shown
+    from holdfast.engine.execution.changed_arguments import shown
 
     return shown(title, show)
 
