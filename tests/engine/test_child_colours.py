@@ -24,6 +24,7 @@ from holdfast import (
     wait_for,
 )
 from holdfast.errors import OwnershipLost, WrongColour
+from holdfast.operations.replaying import replay
 from holdfast.testing.crash import at_body, at_mark
 
 SYNC, ASYNC = "def parent", "async parent"
@@ -442,6 +443,28 @@ def test_a_rewind_of_the_parent_over_the_child_runs_it_again(hf, family, work, r
     assert statuses(hf) == {"p": "completed", family.child_id: "completed", again: "completed"}
     hf.undo()
     assert [info.child for info in hf.steps("p") if info.child] == [family.child_id]
+
+
+def test_replay_checks_the_histories_of_both(hf, family, work, ran):
+    """`replay` plays parent and child against today's code, and runs no step."""
+
+    def inner():
+        return (yield work, "other" if changes else "child")
+
+    changes = []
+    child = family.child(inner)
+
+    def outer():
+        return [(yield work, "first"), (yield (child,))]
+
+    hf.with_id("p").run(family.parent(outer))
+    ran.clear()
+    found = replay(hf._engine, "p")
+    assert (found.verdict, found.calls, found.reached) == ("matches", 3, "")
+    changes.append(True)
+    found = replay(hf._engine, "p")
+    assert found.verdict == "diverges" and family.child_id in found.why
+    assert ran == []
 
 
 def test_closing_interrupts_parent_and_child(open_hf, family, work, ran):
