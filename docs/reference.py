@@ -192,11 +192,142 @@ def states_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+JSON_HEAD = """\
+# JSON output
+
+Every command that prints something takes `--json`. The fields below do not change their names or meanings;
+new ones may be added. Times are ISO 8601 with an offset, durations are seconds. Everything is redacted. What
+is said beside the output (how many more there are, what is interrupted) goes to standard error.
+
+Each table is a view: what a method of `Holdfast` returns, and its `to_json()`. Written by `docs/reference.py`.
+"""
+JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
+    ("`list --json`", "A list of runs, the newest first.", ["RunInfo"]),
+    (
+        "`show --json`",
+        "A run as above, and what follows; with `--events` also `events`; with `--depth N` also `children`, which are the "
+        "child runs as objects of this kind, to that depth.",
+        ["RunDetail", "RunError", "StepInfo", "Gate"],
+    ),
+    (
+        "`show --step STEP --json`",
+        "The step as above, and what follows. Only what counts is in it: not the attempts of a generation that a rewind "
+        "has left.",
+        ["StepDetail", "Attempt", "Settlement"],
+    ),
+    (
+        "`approve --json`, `reject --json`, `signal --json`, `pause --json`, `cancel --json`",
+        "With `--resume` they print the run as `resume --json` does. Otherwise all have `run`, and how it stands a moment "
+        "later: `status`, `owner_pid` (the process that executes it now, or null). `approve` and `reject` also have `gate`, "
+        "`digest`, `outcome`, `by`, `comment`; `signal` has `name`, and `taken`: whether a `wait_for` took it; otherwise it "
+        "is kept.",
+        [],
+    ),
+    (
+        "`watch --json`, `show --events --json`",
+        "`watch` prints every event of the run and of its child runs on a line. `resume --all` prints each run that it has "
+        "served on a line, as `show --json` does.",
+        ["LogEvent"],
+    ),
+    (
+        "`logs --json`",
+        "A list of pieces of output; with `--follow` one on each line, as it comes.",
+        ["LogLine"],
+    ),
+    ("`rewind --json`", "", ["Rewind", "FilesBack", "GitBack"]),
+    ("`undo --json`, `redo --json`", "`files` and `git` as above.", ["Undo"]),
+    ("`op log --json`", "A list, the newest first.", ["OperationInfo"]),
+    ("`fork --json`", "", ["Fork", "ForkedFiles"]),
+    ("`checkpoints --json`", "A list, in order.", ["CheckpointInfo"]),
+    ("`diff --json`", "A list, a path each.", ["FileDiff"]),
+    ("`replay --json`", "A list.", ["Replay"]),
+    (
+        "`stats --json`",
+        "A child run is a run of its own, under its own workflow. Steps are what `show` lists, each with at least one attempt: "
+        "also gates, sleeps, checkpoints, and the call of a child run. A fork's history is a copy, so the steps and attempts "
+        "that it has from the other run count in both. What a rewind has left does not count; what was archived neither.",
+        ["Statistics"],
+    ),
+    (
+        "`backup create --json`, `backup list --json`",
+        "`list` prints a list of these, the newest first.",
+        ["Backup"],
+    ),
+    ("`backup restore --json`", "", ["RestoredBackup"]),
+    ("`archive --json`", "", ["Archive"]),
+    ("`audit verify --json`", "", ["Audit"]),
+    ("`repair --json`", "", ["Repaired"]),
+    ("`doctor --json`", "`ok`, and `checks`: a list of these.", ["Check"]),
+    ("`du --json`", "", ["Usage"]),
+    ("`gc --json`", "", ["Collected"]),
+    ("`workspace status --json`", "", ["Coverage"]),
+    ("`workspace verify --json`", "", ["FilesVerified"]),
+    ("`workspace restore --json`", "`files` as in `rewind --json`.", ["Restored"]),
+    (
+        "`trust --json`, `untrust --json`",
+        "`untrust --json` has `removed`, a list of directories; `trust --list --json` is a list of `TrustRecord`.",
+        ["Granted", "GrantedSetting", "TrustRecord"],
+    ),
+    ("`config show --json`", "A list, a setting each.", ["SettingInForce"]),
+]
+"""Heading, what is said under it, the views."""
+
+
+def views() -> dict[str, type]:
+    """Every class of holdfast with a `to_json`, or with descriptions of its fields, by its name."""
+    from importlib import import_module
+
+    source = HERE.parent / "src"
+    found: dict[str, type] = {}
+    for path in sorted(source.rglob("*.py")):
+        text = path.read_text()
+        if "def to_json(" not in text and "JSON: ClassVar" not in text:
+            continue
+        module = import_module(".".join(path.relative_to(source).with_suffix("").parts))
+        classes = inspect.getmembers(module, inspect.isclass)
+        found |= {name: cls for name, cls in classes if cls.__module__ == module.__name__ and _has_json(cls)}
+    return found
+
+
+def _has_json(cls: type) -> bool:
+    return "to_json" in vars(cls) or "JSON" in vars(cls)
+
+
+def json_page() -> str:
+    found = views()
+    lines = JSON_HEAD.splitlines()
+    shown: set[str] = set()
+    for heading, text, names in JSON_SECTIONS:
+        lines += ["", f"## {heading}", *(["", text] if text else [])]
+        for name in names:
+            lines += _view(found[name], seen=shown)
+            shown.add(name)
+    others = [name for name in found if name not in shown and hasattr(found[name], "JSON")]
+    if others:
+        lines += ["", "## Views of the Python API"]
+    for name in others:
+        lines += _view(found[name], seen=shown)
+    return "\n".join(lines) + "\n"
+
+
+def _view(cls: type, seen: set[str]) -> list[str]:
+    """The table of a view. What it has from a view that was described already is left out."""
+    fields: dict[str, str] = dict(getattr(cls, "JSON", {}))
+    inherited = INHERITED.get(cls.__name__, "")
+    base = views()[inherited].JSON if inherited in seen else {}  # type: ignore[attr-defined]
+    rows = [f"| `{key}` | {text} |" for key, text in fields.items() if base.get(key) != text]
+    return ["", f"`{cls.__name__}`:", "", "| field | |", "|---|---|", *rows]
+
+
+INHERITED = {"RunDetail": "RunInfo", "StepDetail": "StepInfo"}
+"""Views that have the fields of another one, too."""
+
 PAGES = {
     "errors.md": errors_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
     "states.md": states_page,
+    "json.md": json_page,
 }
 
 if __name__ == "__main__":

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
     from holdfast.engine.outside.records import LogEvent
-    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched
+    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched, stage
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
+    from holdfast.engine.primitives.measure import measure
     from holdfast.engine.primitives.sleep import sleep
+    from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
     from holdfast.engine.primitives.timeout import timeout
-    from holdfast.engine.primitives.values import now, random, uuid
+    from holdfast.engine.primitives.values import now, random, recorded, uuid
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         NeedsAttention,
         NotStorable,
         OnceAgain,
+        PlanChanged,
         RunArchived,
         RunCancelled,
         RunExists,
@@ -55,22 +58,34 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from holdfast.handle import Holdfast
+    from holdfast.kernel.measures import Measured
+    from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
+    from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
+    from holdfast.operations.quota import Collected
     from holdfast.operations.replaying import Replay
+    from holdfast.operations.repositories import GitBack
+    from holdfast.operations.restoring import Restored
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
     from holdfast.serving.served import Served, Taken
+    from holdfast.store.sqlite.backup import Backup
+    from holdfast.views.audit import Audit, Repaired
+    from holdfast.views.check import Check
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.records import LogLine, RunInfo, StepInfo
+    from holdfast.views.restored_backup import RestoredBackup
     from holdfast.views.run_detail import RunDetail
+    from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
+    from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.ways import Way
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
@@ -78,14 +93,17 @@ _HOMES = {
     "holdfast.engine.primitives.timeout": ("timeout",),
     "holdfast.engine.primitives.fanout": ("gather", "parallel"),
     "holdfast.engine.primitives.gates": ("Decision", "approval", "wait_for"),
-    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched"),
+    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched", "stage"),
     "holdfast.engine.execution.perform": ("NOT_DONE",),
     "holdfast.engine.execution.step_options": ("Retry",),
     "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
+    "holdfast.engine.primitives.measure": ("measure",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.kernel.measures": ("Measured",),
+    "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
-    "holdfast.engine.primitives.values": ("now", "random", "uuid"),
+    "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
@@ -99,6 +117,7 @@ _HOMES = {
         "NeedsAttention",
         "NotStorable",
         "OnceAgain",
+        "PlanChanged",
         "RunArchived",
         "RunCancelled",
         "RunExists",
@@ -116,7 +135,6 @@ _HOMES = {
     ),
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
-    "holdfast.operations.diffing": ("FileDiff",),
     "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
@@ -130,16 +148,34 @@ _HOMES = {
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
     "holdfast.views.step_detail": ("StepDetail",),
+    "holdfast.operations.archiving": ("Archive",),
+    "holdfast.operations.disk_usage": ("Coverage", "FilesVerified", "Usage"),
+    "holdfast.operations.quota": ("Collected",),
+    "holdfast.operations.repositories": ("GitBack",),
+    "holdfast.operations.restoring": ("Restored",),
+    "holdfast.store.sqlite.backup": ("Backup",),
+    "holdfast.views.audit": ("Audit", "Repaired"),
+    "holdfast.views.check": ("Check",),
+    "holdfast.views.restored_backup": ("RestoredBackup",),
+    "holdfast.views.statistics": ("Statistics",),
+    "holdfast.views.trusted": ("Granted", "TrustRecord"),
     "holdfast.ways": ("Way",),
+    "holdfast.workspace.snapshots.file_diff": ("FileDiff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "Archive",
     "ArgumentChanged",
+    "Audit",
+    "Backup",
+    "Check",
     "CheckpointInfo",
+    "Collected",
     "CommandFailed",
     "CommandResult",
+    "Coverage",
     "CrashLoop",
     "Decision",
     "DetachedStep",
@@ -148,19 +184,27 @@ __all__ = [
     "FeedPage",
     "FileDiff",
     "FilesBack",
+    "FilesVerified",
     "Fork",
     "Gate",
     "GateError",
+    "GitBack",
+    "Granted",
     "Holdfast",
     "HoldfastError",
     "InDoubt",
     "LogEvent",
     "LogLine",
+    "Measured",
     "NeedsAttention",
     "NotStorable",
     "OnceAgain",
     "OperationInfo",
+    "PlanChanged",
+    "Repaired",
     "Replay",
+    "Restored",
+    "RestoredBackup",
     "Retry",
     "Rewind",
     "Run",
@@ -176,6 +220,7 @@ __all__ = [
     "RunWaiting",
     "Secret",
     "Served",
+    "Statistics",
     "StepDetail",
     "StepError",
     "StepInfo",
@@ -183,22 +228,29 @@ __all__ = [
     "StoreError",
     "StoreVanished",
     "Taken",
+    "TrustRecord",
     "Undo",
+    "Usage",
     "Way",
     "WorkspaceConflict",
     "WorkspaceError",
     "__version__",
     "approval",
+    "changes",
     "checkpoint",
     "command",
     "emit",
     "gather",
     "idempotency_key",
+    "measure",
     "now",
     "parallel",
     "patched",
     "random",
+    "recorded",
     "sleep",
+    "snapshot",
+    "stage",
     "step",
     "timeout",
     "uuid",

@@ -58,6 +58,18 @@ def instant(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
 
 
+def ago(then: datetime, now: datetime) -> str:
+    """Such as `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and the date after a month."""
+    seconds = (now - then).total_seconds()
+    if seconds < 2:
+        return "just now"
+    for size, unit in ((60, "s"), (3600, "min"), (86_400, "h"), (30 * 86_400, "d")):
+        if seconds < size:
+            per = {"s": 1, "min": 60, "h": 3600, "d": 86_400}[unit]
+            return f"{int(seconds // per)} {unit} ago"
+    return f"{then.astimezone():%Y-%m-%d}"
+
+
 def microseconds(at: datetime) -> int:
     """The inverse of `instant`."""
     return (at - EPOCH) // timedelta(microseconds=1)

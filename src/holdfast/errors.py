@@ -6,8 +6,9 @@ HoldfastError
 │   ├── BadRunId            an id outside [A-Za-z0-9._-]{1,128}
 │   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── Refused             a command that does not fit the run's state
-│   │   ├── EndedElsewhere  the worker process of a run could not be started, or ended in the middle
-│   │   └── OnceAgain       `once` steps that were done would run again
+│   │   ├── OnceAgain       `once` steps that were done would run again
+│   │   ├── PlanChanged     what would be done now is not what was previewed
+│   │   └── EndedElsewhere  the worker process that executed the run ended without its outcome
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has
@@ -137,6 +138,24 @@ class OnceAgain(Refused):
         super().__init__(
             f"run {run_id} would do again what is to be done once: {listed}; if that is meant, say so with "
             "--rerun-once"
+        )
+
+
+class PlanChanged(Refused):
+    """An operation that was bound to its preview would do something else now."""
+
+    code = "plan_changed"
+
+    def __init__(self, plan: str, now: str = "", paths: Sequence[str] = ()) -> None:
+        self.plan = plan
+        self.now = now
+        self.paths = tuple(paths)
+        what = ", ".join(self.paths[:8]) if paths else "files, steps or refs"
+        new = f" ({now[:12]})" if now else ""
+        super().__init__(
+            f"what would be done now is not plan {plan[:12]}: {what} changed since the preview. Nothing "
+            f"was done; "
+            f"preview it again with --dry-run, then pass the new plan{new}"
         )
 
 

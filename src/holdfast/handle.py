@@ -20,6 +20,7 @@ from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
 from holdfast.facade.serving import Serving
 from holdfast.facade.steering import Steering
+from holdfast.facade.storeless import Storeless
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.facade.opened import OnEvent, OnOutput, OnScan
 
 
-class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keeping):
+class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keeping, Storeless):
     """An open store with its engine; a context manager, sync and async.
 
     home        the store's directory (default: the project's, as the CLI finds it)
@@ -82,12 +83,14 @@ class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keep
         *,
         read_only: bool = False,
         reading: Holdfast | None = None,
+        finish: bool = True,
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
     ) -> Holdfast:
         """The same where the place is known already. `reading` has its store open and is closed: the database
-        is not opened again, unless `place` has another store or durability."""
+        is not opened again, unless `place` has another store or durability. Without `finish`, what was cut
+        off is finished only when a method needs an engine."""
         made = cls.__new__(cls)
         store = None
         if reading is not None:
@@ -97,7 +100,13 @@ class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keep
             else:
                 reading.close()
         super(Holdfast, made).__init__(
-            place, read_only=read_only, on_event=on_event, on_output=on_output, on_scan=on_scan, store=store
+            place,
+            read_only=read_only,
+            finish=finish,
+            on_event=on_event,
+            on_output=on_output,
+            on_scan=on_scan,
+            store=store,
         )
         return made
 

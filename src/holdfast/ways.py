@@ -9,7 +9,7 @@ is the only module below the CLI that knows how a command line is written.
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -20,7 +20,8 @@ _POSITIONAL = {
     "reject": ("gate",),
     "settle": ("step",),
     "signal": ("name", "value"),
-    "trust": ("path",),
+    "backup restore": ("file",),
+    "trust": ("directory",),
     "undo": ("operation",),
     "workspace restore": ("snapshot",),
 }
@@ -40,6 +41,13 @@ class Way(msgspec.Struct, frozen=True):
     run: str = ""
     arguments: dict[str, Any] = {}
     effect: str = ""
+
+    JSON: ClassVar = {
+        "action": "a command, and a method of `Holdfast`",
+        "run": "the run it is about, or null",
+        "arguments": "by name, without those that have their defaults",
+        "effect": "what it does, in words",
+    }
 
     def shell(self) -> str:
         """The command line, to be copied."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.attachment import Attachment
     from holdfast.store.sqlite.backup import Backup, Progress
-    from holdfast.store.sqlite.restore import Restored
+    from holdfast.views.restored_backup import RestoredBackup
 
 
 def user() -> str:
@@ -324,6 +324,13 @@ def open_store(place: Place) -> SqliteStore:
     return store
 
 
+def schema_version() -> int:
+    """The newest schema of a store that this holdfast knows."""
+    from holdfast.store.sqlite import sql
+
+    return sql.migrations()[-1][0]
+
+
 def open_redactor(place: Place) -> Redactor:
     from holdfast.redaction import Redactor
 
@@ -337,11 +344,14 @@ def open_engine(
     clock: Clock | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
-    on_scan: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     to_look: bool = False,
+    root: Path | None = None,
+    only_missing: bool = False,
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
-    settings ask for; not so `to_look`, which leaves all as it is."""
+    settings ask for; not so `to_look`, which leaves all as it is. `root` is where the project is now, if the
+    user says so, with `only_missing` only for runs whose own project is gone."""
     from holdfast.engine.engine import Engine, Options
 
     settings = place.resolved.settings
@@ -356,8 +366,6 @@ def open_engine(
         crash_loop_after=settings.crash_loop_after,
         capture_output=settings.capture_output,
     )
-    files = open_files(place)
-    files.on_progress = on_scan
     engine = Engine(
         store,
         place.home,
@@ -366,34 +374,37 @@ def open_engine(
         options,
         on_event,
         on_output,
-        files,
-        find_location(place),
+        open_files(place, on_progress=on_progress),
+        find_location(place, root, only_missing=only_missing),
+        _finish_operation,
+        partial(keep_to_quota, place),
     )
     if not to_look and (place.home / "operations").is_dir():
         from holdfast.operations.cut_off import recover
 
         recover(engine)
-    engine.settle = partial(_settle, engine)
-    files.on_close = partial(keep_to_quota, place, engine)
     return engine
 
 
-def find_location(place: Place) -> Location:
-    """How the code of the store's runs is found from here."""
+def find_location(place: Place, given: Path | None = None, *, only_missing: bool = False) -> Location:
+    """How the code of the store's runs is found from here; `given` and `only_missing` as for `Location`."""
     from holdfast.engine.runs.code_location import Location
 
-    return Location(place.home, place.root.resolve())
+    return Location(place.home, place.root.resolve(), given, only_missing=only_missing)
 
 
-def open_files(place: Place, home: Path | None = None) -> Files:
+def open_files(
+    place: Place, home: Path | None = None, *, on_progress: Callable[[int, int], None] | None = None
+) -> Files:
     """The workspaces of the store; what is saved of files lies in `home`, if that is another directory."""
     from holdfast.engine.files.workspaces import Files
 
     largest = int(place.resolved.settings.largest_ignored_mb * 1024 * 1024)
-    return Files(home or place.home, place.workspace, largest, is_own=partial(is_own, place.home))
+    own = partial(is_own, place.home)
+    return Files(home or place.home, place.workspace, largest, is_own=own, on_progress=on_progress)
 
 
-def _settle(engine: Engine, operation: str) -> bool:
+def _finish_operation(engine: Engine, operation: str) -> bool:
     from holdfast.operations.cut_off import settle
 
     return settle(engine, operation)
@@ -431,10 +442,10 @@ def back_up(
     files: bool | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
-) -> tuple[Backup, list[Path]]:
+) -> Backup:
     """Make a backup at `to`, a directory or a file; without it, in the backup directory, from which those
-    beyond `backup_keep` are removed: the second value. `files` says whether the saved files go with it;
-    without it, the setting does."""
+    beyond `backup_keep` are removed. `files` says whether the saved files go with it; without it, the setting
+    does."""
     from holdfast.store.sqlite import backup
     from holdfast.workspace.contents.transfer import exporting
 
@@ -458,7 +469,8 @@ def back_up(
             progress=progress or backup.silent,
         )
     keep = place.resolved.settings.backup_keep
-    return made, backup.rotate(directory, keep, made.path) if to is None else []
+    removed = backup.rotate(directory, keep, made.path) if to is None else []
+    return msgspec.structs.replace(made, removed=tuple(removed))
 
 
 def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None) -> None:
@@ -485,6 +497,7 @@ def restore_backup(
     from holdfast.store.sqlite.attachment import read_attachment
     from holdfast.store.sqlite.backup import explained
     from holdfast.store.sqlite.restore import restore
+    from holdfast.views.restored_backup import RestoredBackup
     from holdfast.workspace.contents.transfer import note_without_files
 
     refuse()
@@ -503,7 +516,7 @@ def restore_backup(
         _prove(place.home)
     name = source.parent.name if source.name == project.DATABASE else source.name
     note_without_files(saved_files(place), "" if has_files else name)
-    return RestoredBackup(done, has_files, tuple(damaged))
+    return RestoredBackup(source, place.home, done.events, done.kept, has_files, tuple(damaged))
 
 
 @contextmanager
@@ -530,12 +543,3 @@ def _still_has_files(place: Place, source: Path) -> bool:
     from holdfast.store.sqlite.kept_log import read_log
 
     return has_files(read_log(source, NAMING_FILES), saved_files(place))
-
-
-class RestoredBackup(NamedTuple):
-    """A backup that was made the store, whether it has its files (they came with it, or are still there), and
-    what of those that came with it is damaged."""
-
-    store: Restored
-    files: bool
-    damaged: tuple[str, ...] = ()

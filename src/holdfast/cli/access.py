@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,20 @@ def detail(hf: Holdfast, text: str) -> RunDetail:
 @contextmanager
 def open_to_read(place: wiring.Place | None = None) -> Iterator[Holdfast]:
     """An existing store, to be read. Imports no engine, unless files are looked at."""
-    with _scan_shown() as on_scan, Holdfast.at(place or find_place(), read_only=True, on_scan=on_scan) as hf:
+    with scan_shown() as on_scan, Holdfast.at(place or find_place(), read_only=True, on_scan=on_scan) as hf:
         yield hf
+
+
+@contextmanager
+def open_to_keep() -> Iterator[Holdfast]:
+    """An existing store, to be archived or repaired: nothing that was cut off is finished first."""
+    with Holdfast.at(find_place(), finish=False) as hf:
+        yield hf
+
+
+def open_for(dry_run: bool) -> AbstractContextManager[Holdfast]:
+    """A store for an operation, or for a preview of one: that finishes nothing that was cut off."""
+    return open_to_read() if dry_run else open_to_execute()
 
 
 @contextmanager
@@ -67,7 +79,7 @@ def open_to_execute(
     with ExitStack() as stack:
         on_scan = None
         if on_event is None:
-            on_scan = stack.enter_context(_scan_shown())
+            on_scan = stack.enter_context(scan_shown())
             on_event = clear_scan if on_scan is not None else None
         yield stack.enter_context(
             Holdfast.at(place, reading=reading, on_event=on_event, on_output=on_output, on_scan=on_scan)
@@ -75,12 +87,20 @@ def open_to_execute(
 
 
 @contextmanager
-def _scan_shown() -> Iterator[Callable[[int, int], None] | None]:
-    """Draw the progress of a scan of the files, on a terminal; it is cleared at the end."""
+def scan_shown() -> Iterator[Callable[[int, int], None] | None]:
+    """Draw the progress of a scan of the files, on a terminal; what was drawn is cleared at the end."""
+    drawn = False
+
+    def draw(entries: int, size: int) -> None:
+        nonlocal drawn
+        drawn = True
+        show_scan(entries, size)
+
     try:
-        yield show_scan if err.is_live else None
+        yield draw if err.is_live else None
     finally:
-        clear_progress()
+        if drawn:
+            clear_progress()
 
 
 def show_scan(entries: int, size: int) -> None:

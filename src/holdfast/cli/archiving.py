@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from holdfast.cli.selection import read_since
 from holdfast.cli.terminal import Line, err, out
 
 if TYPE_CHECKING:
-    from holdfast.operations.archiving import Archive
+    from holdfast import Archive
 
 
 @click.command("archive")
@@ -44,22 +44,16 @@ def archive_command(
 
     TIME is how long ago (12h, 30d, 8w), a date (2026-01-31), or a date and time.
     """
-    from holdfast.clock import SystemClock
-    from holdfast.operations import archiving
-
-    with access.open_to_read() as opened:
-        store, home = opened.store, opened.place.home
-        if dry_run:
-            found = [
-                row for family in archiving.find(store, home, older_than, failed=failed) for row in family
-            ]
-            done = archiving.Archive(tuple(row.id for row in found), sum(row.version for row in found))
-        else:
-            to = (directory or home / "archive").absolute()
-            show = _progress if err.is_live else None
-            done = archiving.archive(store, home, older_than, to, SystemClock(), failed=failed, progress=show)
+    with access.open_to_read() if dry_run else access.open_to_keep() as hf:
+        done = hf.archive(
+            older_than,
+            failed=failed,
+            directory=directory,
+            dry_run=dry_run,
+            on_progress=_progress if err.is_live else None,
+        )
     if as_json:
-        out.json(_fields(done))
+        out.json(done.to_json())
     else:
         effects.show(_describe(done, dry_run))
 
@@ -67,16 +61,6 @@ def archive_command(
 def _progress(done: int, total: int) -> None:
     """How far it has come, on a terminal."""
     err.draw(f"writing {done:,} of {total:,} runs" if done < total else "")
-
-
-def _fields(done: Archive) -> dict[str, Any]:
-    return {
-        "runs": done.runs,
-        "events": done.events,
-        "file": str(done.file) if done.file else None,
-        "bytes": done.size,
-        "stayed": done.stayed,
-    }
 
 
 def _describe(done: Archive, dry_run: bool) -> Iterator[Line]:
@@ -90,5 +74,5 @@ def _describe(done: Archive, dry_run: bool) -> Iterator[Line]:
         yield from effects.row("file", f"{done.file} ({done.size:,} bytes)")
     yield from effects.names("runs", done.runs)
     yield from effects.names(
-        "stayed", done.stayed, "somebody went on with them, or with one of their family, meanwhile", "yellow"
+        "stayed", done.stayed, "they, or one of their family, were resumed meanwhile", "yellow"
     )

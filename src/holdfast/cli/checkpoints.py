@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from holdfast.cli import access, moments
 from holdfast.cli.terminal import Line, cells, clean, fit, out, pad, say, typed
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast import CheckpointInfo
 
 
 @click.command("checkpoints")
@@ -25,35 +25,22 @@ def checkpoints_command(run: str, as_json: bool) -> None:
     Those of generations that a rewind or an undo has left are marked: the run is rewound to one of them after
     `holdfast undo` has brought its generation back.
     """
-    from holdfast.operations.checkpoints import checkpoints
-
-    with access.open_to_read() as opened:
-        run_id = opened.reading.find(run)
-        found = checkpoints(opened.store, opened.reading.redactor, run_id, every=True)
+    with access.open_to_read() as hf:
+        run_id = hf.find(run)
+        found = hf.checkpoints(run_id, every=True)
     if as_json:
-        out.json([_fields(one) for one in found])
+        out.json([one.to_json() for one in found])
     elif found:
         out.lines(_lines(found))
         live = [one for one in found if one.live]
         if live:
-            back = f"`holdfast rewind {run_id} --to {shlex.quote(live[-1].key)}` goes back to the last one"
-            say([(typed(f"{back}, `--to start` to before all"), "dim")])
+            way = quoted(Way("rewind", run_id, {"to": live[-1].key}))
+            say([(typed(f"{way} goes back to the last one, `--to start` to before all"), "dim")])
     else:
         say(
             f"run {run_id} has taken no checkpoint; it can be rewound to each of its steps, to before one "
             "(`--to before:STEP`), and to before all (`--to start`)"
         )
-
-
-def _fields(one: CheckpointInfo) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "key": one.key,
-        "at": one.at.isoformat(),
-        "data": one.data,
-        "generation": one.generation,
-        "live": one.live,
-    }
 
 
 def _lines(found: Sequence[CheckpointInfo]) -> Iterator[Line]:

@@ -18,8 +18,8 @@ from holdfast.cli.terminal import clean, out
 from holdfast.errors import BadInput
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.engine.outside.records import RunInfo
+    from holdfast.handle import Holdfast
+    from holdfast.views.records import RunInfo
 
     _Type = click.ParamType[str]
 else:
@@ -72,34 +72,32 @@ class _FromStore(_Type):
         from holdfast.cli import access
 
         try:
-            with ctx.scope(cleanup=False), access.open_to_read() as opened:
-                return list(self.offer(opened, ctx, incomplete))
+            with ctx.scope(cleanup=False), access.open_to_read() as hf:
+                return list(self.offer(hf, ctx, incomplete))
         except Exception:
             return []
 
-    def offer(self, opened: Opened, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    def offer(self, hf: Holdfast, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
         raise NotImplementedError
 
 
 class _RunId(_FromStore):
-    def offer(self, opened: Opened, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    def offer(self, hf: Holdfast, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
         """The newest first; for `resume`, what it would move on."""
-        reading = opened.reading
         resumable = ctx.command.name == "resume"
-        newest = reading.page(resumable=resumable, parent="", limit=_MOST).runs
+        newest = hf.page(resumable=resumable, parent="", limit=_MOST).runs
         found = [run for run in newest if run.id.startswith(incomplete)]
         if incomplete and not found:
-            ids = opened.store.run_ids(incomplete, _MOST)
-            found = [run for run in map(reading.run, ids) if run is not None]
+            found = [hf.get(run_id) for run_id in hf.ids(incomplete, _MOST)]
         yield from map(_run, found)
 
 
 class _StepName(_FromStore):
-    def offer(self, opened: Opened, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    def offer(self, hf: Holdfast, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
         """Names, or whole keys where one is being typed; for `settle`, of steps in doubt."""
         # An option that still lacks its value keeps click from telling the arguments apart.
         run = ctx.params.get("run") or ctx.args[0]
-        steps = opened.store.steps(opened.reading.find(run))
+        steps = hf.steps(hf.find(run))
         if ctx.command.name == "settle":
             steps = [step for step in steps if step.status == "in_doubt"] or steps
         whole = any(mark in incomplete for mark in "#@/[")
@@ -108,13 +106,11 @@ class _StepName(_FromStore):
 
 
 class _OpenGate(_FromStore):
-    def offer(self, opened: Opened, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    def offer(self, hf: Holdfast, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
         """Approvals as `approve` and `reject` take them, or the signals that are waited for."""
-        from holdfast.cli.detail import Detail
-
-        detail = Detail(opened, ctx.params.get("run") or ctx.args[0])
+        detail = hf.get(hf.find(ctx.params.get("run") or ctx.args[0]))
         signals = ctx.command.name == "signal"
-        for gate in detail.gates():
+        for gate in detail.gates:
             if gate.is_open and (gate.kind == "signal") is signals:
                 place = gate.title if signals else gate.place
                 if place.startswith(incomplete):
@@ -124,14 +120,12 @@ class _OpenGate(_FromStore):
 class _OperationId(_FromStore):
     def offer(
         self,
-        opened: Opened,
+        hf: Holdfast,
         ctx: click.Context,  # noqa: ARG002
         incomplete: str,
     ) -> Iterator[CompletionItem]:
         """Those that still stand, the newest first."""
-        from holdfast.operations.operation_log import log
-
-        for one in log(opened.store, limit=_MOST):
+        for one in hf.operations(limit=_MOST):
             if one.stands and one.id.startswith(incomplete):
                 what = f"{one.kind} of {one.run_id}, {moments.ago(one.at)}"
                 yield CompletionItem(one.id, help=clean(what))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast import project, settings, wiring
 from holdfast.cli import app
 from holdfast.cli.terminal import Piece, clean, complain, out
+from holdfast.facade import storeless
+
+if TYPE_CHECKING:
+    from holdfast.views.setting import SettingInForce
 
 
 @click.group("config")
@@ -22,43 +24,19 @@ def config_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def show_settings(as_json: bool) -> None:
     """Every setting: key, value, origin."""
-    environ = os.environ
-    root = project.find_root(Path.cwd(), environ=environ)
-    resolved = settings.load(root=root, environ=environ, flags={"home": app.home()})
-    doubts = wiring.untrusted(root, resolved)
-    rows = []
-    for setting in settings.reference():
-        origin = resolved.origins[setting.key]
-        rows.append(
-            {
-                "key": setting.key,
-                "value": _shown(setting.key, getattr(resolved.settings, setting.key)),
-                "origin": origin.kind,
-                "place": origin.place or None,
-                "trusted": not (doubts and origin.kind in settings.PROJECT_FILES),
-                "variable": setting.variable,
-                "type": setting.type,
-                "description": setting.description,
-            }
-        )
+    found, doubts = storeless.settings_in_force(app.home())
     if as_json:
-        out.json(rows)
+        out.json([one.to_json() for one in found])
     else:
-        _print(rows)
+        _print(found)
     for doubt in doubts:
         complain(f"not trusted: {clean(doubt)}; `holdfast trust` allows it")
 
 
-def _shown(key: str, value: Any) -> Any:
-    # People put the very secret into a pattern that is to be hidden.
-    return f"{len(value)} patterns" if key == "redact" else value
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    keys = max(len(row["key"]) for row in rows)
-    values = [clean("-" if row["value"] is None else str(row["value"])) for row in rows]
+def _print(found: Sequence[SettingInForce]) -> None:
+    keys = max(len(one.key) for one in found)
+    values = [clean("-" if one.value is None else str(one.value)) for one in found]
     width = max(map(len, values))
-    for row, value in zip(rows, values, strict=True):
-        origin = row["place"] or row["origin"]
-        set_here: Piece = (value.ljust(width), "" if row["origin"] == "default" else "bold")
-        out.line([row["key"].ljust(keys), "  ", set_here, "  ", (clean(origin), "dim")])
+    for one, value in zip(found, values, strict=True):
+        set_here: Piece = (value.ljust(width), "" if one.origin == "default" else "bold")
+        out.line([one.key.ljust(keys), "  ", set_here, "  ", (clean(one.place or one.origin), "dim")])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, points
+from holdfast.cli import access
 from holdfast.cli.terminal import Line, cells, clean, out, pad, say
 
 if TYPE_CHECKING:
-    from holdfast.operations.diffing import FileDiff
+    from holdfast import FileDiff
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -27,24 +27,18 @@ def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> 
 
     Each is a checkpoint, a step (the files as it left them), `before:STEP` (as it found them), or `disk`.
     """
-    from holdfast.operations.diffing import differing
-
-    with access.open_to_execute(to_look=True) as (opened, engine):
-        run_id = opened.reading.find(run)
-        with points.explained(opened), differing(engine, run_id, a, b) as found:
-            access.clear_progress()
-            if as_json:
-                out.json(
-                    [{"path": one.path, "change": one.change, "diff": one.text} for one in found.diffs()]
-                )
-                return
-            if not found.changes:
-                say(f"no file differs: {clean(found.names[0])}, {clean(found.names[1])}")
-            if stat:
-                out.lines(_stat(list(found.diffs())))
-            else:
-                for one in found.diffs():
-                    _show(one.text)
+    with access.open_to_read() as hf, hf.differing(hf.find(run), a, b) as found:
+        access.clear_progress()
+        if as_json:
+            out.json([one.to_json() for one in found.diffs()])
+            return
+        if not found.changes:
+            say(f"no file differs: {clean(found.names[0])}, {clean(found.names[1])}")
+        if stat:
+            out.lines(_stat(list(found.diffs())))
+        else:
+            for one in found.diffs():
+                _show(one.text)
     if found.changes:
         many = "1 path differs" if len(found.changes) == 1 else f"{len(found.changes):,} paths differ"
         say([(f"{many}: {clean(found.names[0])}, {clean(found.names[1])}", "dim")])

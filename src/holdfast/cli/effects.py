@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, clean, out, typed, wrap
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.operations.operation_files import FilesBack
-    from holdfast.operations.repositories import GitBack
+    from holdfast import FilesBack, GitBack
 
 _INDENT = 11
 _MOST = 12
@@ -43,8 +41,6 @@ def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
     back what the run and somebody else changed."""
     if back is None:
         return
-    from holdfast.workspace.restoring.restore_plan import Why
-
     counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
     told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     yield from row("files", f"{told or 'nothing to change'} in {clean(back.root)}, {clean(back.as_of)}")
@@ -54,13 +50,14 @@ def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
         yield [" " * _INDENT, (f"and {len(back.changes) - _MOST:,} more (--json has all)", "dim")]
     for n, kept in enumerate(back.kept[:_MOST]):
         name = ("kept" if n == 0 else "").ljust(_INDENT)
-        way = f"; {of_both}" if of_both and kept.why == Why.CONFLICT.value else ""
+        way = f"; {of_both}" if of_both and kept.conflict else ""
         yield [(name, "dim"), (clean(kept.path), "cyan"), (f"  {kept.why}{way}", "dim")]
     if len(back.kept) > _MOST:
         yield [" " * _INDENT, (f"and {len(back.kept) - _MOST:,} more (--json has all)", "dim")]
     if back.rescued:
-        way = f"written while this ran; `holdfast workspace restore {back.rescued[:12]}` puts them there"
-        yield from names("rescued", back.rescued_paths, typed(way), "yellow")
+        way = quoted(Way("workspace restore", "", {"snapshot": back.rescued[:12]}))
+        note = typed(f"written while this ran; {way} puts them there")
+        yield from names("rescued", back.rescued_paths, note, "yellow")
 
 
 def _file(change: str, path: str) -> Iterator[Line]:
@@ -102,37 +99,22 @@ def _commit(text: str) -> str:
     return (text if text.startswith("refs/") else text[:10]) or "none"
 
 
-def git_fields(back: GitBack | None) -> dict[str, Any] | None:
-    fields: dict[str, Any] | None = None if back is None else msgspec.to_builtins(back)
-    return fields
+def plan(digest: str) -> Iterator[Line]:
+    """The plan of a preview, for `--plan`."""
+    yield from row("plan", f"{digest[:12]}: with --plan, this is done or nothing", "dim")
 
 
-def ways(*commands: tuple[str, str]) -> Iterator[Line]:
-    """The commands that go on from here, each with what it does."""
-    widest = max(len(typed(command)) for command, _ in commands)
-    for n, (command, what) in enumerate(commands):
+def ways(*found: Way) -> Iterator[Line]:
+    """The commands that continue from here, each with what it does."""
+    commands = [typed(way.shell()) for way in found]
+    widest = max(map(len, commands))
+    for n, (command, way) in enumerate(zip(commands, found, strict=True)):
         yield [
             (("next" if n == 0 else "").ljust(_INDENT), "dim"),
-            (typed(command).ljust(widest), "cyan"),
-            (f"  {what}", "dim"),
+            (command.ljust(widest), "cyan"),
+            (f"  {way.effect}", "dim"),
         ]
 
 
 def show(lines: Iterator[Line]) -> None:
     out.lines(lines)
-
-
-def files_fields(back: FilesBack | None) -> dict[str, Any] | None:
-    """The same for `--json`."""
-    if back is None:
-        return None
-    return {
-        "root": back.root,
-        "snapshot": back.snapshot,
-        "as_of": back.as_of,
-        "changes": [{"path": one.path, "change": one.change} for one in back.changes],
-        "kept": [{"path": one.path, "why": one.why} for one in back.kept],
-        "before": back.before or None,
-        "rescued": back.rescued or None,
-        "rescued_paths": list(back.rescued_paths),
-    }

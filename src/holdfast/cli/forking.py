@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from holdfast.cli import access, effects, points
+from holdfast.cli import access, effects
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, Piece, clean, out
+from holdfast.ways import Way
 
 if TYPE_CHECKING:
-    from holdfast.operations.forking import Fork
+    from holdfast import Fork
 
 
 @click.command("fork")
@@ -33,42 +33,32 @@ if TYPE_CHECKING:
     help="Let it work in this new directory, on the files of that point.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def fork_command(
-    run: str, step: str, into: str | None, directory: Path | None, dry_run: bool, as_json: bool
+    run: str,
+    step: str,
+    into: str | None,
+    directory: Path | None,
+    dry_run: bool,
+    plan: str | None,
+    as_json: bool,
 ) -> None:
     """Make a new run from RUN: what that had done before POINT counts as done in it.
 
     A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
     new run waits for `holdfast resume`.
     """
-    from holdfast.engine.outside.steering import user
-    from holdfast.operations.forking import fork
-
-    with access.open_to_execute() as (opened, engine):
-        run_id = opened.reading.find(run)
-        with points.explained(opened):
-            made = fork(engine, run_id, step, by=user(), into=into, directory=directory, dry_run=dry_run)
+    with access.open_for(dry_run) as hf:
+        made = hf.fork(hf.find(run), step, into, directory=directory, dry_run=dry_run, plan=plan)
     if as_json:
-        out.json(_fields(made, dry_run))
+        out.json(made.to_json())
     else:
-        effects.show(_describe(made, dry_run))
+        effects.show(_describe(made))
 
 
-def _fields(made: Fork, dry_run: bool) -> dict[str, Any]:
-    return {
-        "id": made.id or None,
-        "origin": made.origin,
-        "at": made.at,
-        "kept": made.kept,
-        "once": made.once,
-        "made": not dry_run,
-        "files": None if made.files is None else msgspec.to_builtins(made.files),
-    }
-
-
-def _describe(made: Fork, dry_run: bool) -> Iterator[Line]:
-    verb = "would be made" if dry_run else "was made"
+def _describe(made: Fork) -> Iterator[Line]:
+    verb = "was made" if made.made else "would be made"
     name: Piece = (f"run {made.id}", "bold") if made.id else "a run"
     yield [name, f" {verb} from {made.origin} at ", (clean(made.at), "bold")]
     if made.kept:
@@ -79,5 +69,7 @@ def _describe(made: Fork, dry_run: bool) -> Iterator[Line]:
     if made.files is not None:
         told = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
         yield from effects.row("files", told)
-    if not dry_run:
-        yield from effects.ways((f"holdfast resume {made.id}", "lets it go on"))
+    if made.made:
+        yield from effects.ways(Way("resume", made.id, {}, "starts it"))
+    else:
+        yield from effects.plan(made.plan)

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from holdfast.cli import access, effects
 from holdfast.cli.counts import counted
 from holdfast.cli.terminal import Line, out
 from holdfast.sizes import amount
-from holdfast.wiring import quota_of
 
 if TYPE_CHECKING:
-    from holdfast.operations.quota import Collected, Excess
+    from holdfast import Collected
 
-_MB = 1024 * 1024
 _STAYS = "what is left is of runs that have not ended, of the newest, or what `holdfast undo` needs"
 
 
@@ -25,12 +22,10 @@ _STAYS = "what is left is of runs that have not ended, of the newest, or what `h
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, in bytes.")
 def du_command(as_json: bool) -> None:
     """Show what the store takes on the disk: the log, what is saved of files, backups."""
-    from holdfast.operations.disk_usage import usage
-
-    with access.open_to_execute(to_look=True) as (opened, engine):
-        found = usage(engine, quota_of(opened.place))
+    with access.open_to_read() as hf:
+        found = hf.du()
     if as_json:
-        out.json(msgspec.to_builtins(found))
+        out.json(found.to_json())
         return
     rows = [
         ("log", amount(found.log), ""),
@@ -65,33 +60,22 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
     longer be rewound with their files. The newest run keeps its own, and so does one of which your last
     operation can be undone. Waits until nobody saves files.
     """
-    from holdfast.operations import disk_usage
-    from holdfast.operations import quota as quotas
-
-    with access.open_to_execute(to_look=dry_run) as (opened, engine):
-        limit = quota_of(opened.place) if quota is None else int(quota * _MB)
-        if dry_run:
-            count, excess = disk_usage.unneeded(engine), quotas.excess(engine, limit)
-            if as_json:
-                out.json({"unneeded": count, "over": excess.over, "forgotten": excess.runs})
-            else:
-                effects.show(_describe_excess(count, excess))
-            return
-        done = quotas.collect(engine, limit)
+    with access.open_for(dry_run) as hf:
+        done = hf.gc(quota, dry_run=dry_run)
     if as_json:
-        out.json(msgspec.to_builtins(done))
+        out.json(done.to_json())
     else:
-        effects.show(_describe(done))
+        effects.show(_describe(done) if done.unneeded is None else _describe_preview(done, done.unneeded))
 
 
-def _describe_excess(unneeded: int, excess: Excess) -> Iterator[Line]:
+def _describe_preview(done: Collected, unneeded: int) -> Iterator[Line]:
     are = "is" if unneeded == 1 else "are"
     yield [f"{counted(unneeded, 'content')} {are} needed by no snapshot"]
-    note = "" if excess.runs else f": {_STAYS}"
-    if excess.over:
-        yield from effects.row("quota", f"{amount(excess.over)} over{note}", "yellow")
+    note = "" if done.forgotten else f": {_STAYS}"
+    if done.over:
+        yield from effects.row("quota", f"{amount(done.over)} over{note}", "yellow")
     yield from effects.names(
-        "forgotten", excess.runs, "their files would go, the oldest first, until the rest fits", "yellow"
+        "forgotten", done.forgotten, "their files would go, the oldest first, until the rest fits", "yellow"
     )
 
 

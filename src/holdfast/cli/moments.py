@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from holdfast import clock
+
 
 def duration(seconds: float) -> str:
     """Such as `<1 ms`, `12 ms`, `1.4 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`."""
@@ -26,15 +28,8 @@ def between(start: datetime | None, end: datetime | None) -> str:
 
 
 def ago(then: datetime, now: datetime | None = None) -> str:
-    """Such as `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and the date after a month."""
-    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
-    if seconds < 2:
-        return "just now"
-    for size, unit in ((60, "s"), (3600, "min"), (86_400, "h"), (30 * 86_400, "d")):
-        if seconds < size:
-            per = {"s": 1, "min": 60, "h": 3600, "d": 86_400}[unit]
-            return f"{int(seconds // per)} {unit} ago"
-    return f"{then.astimezone():%Y-%m-%d}"
+    """Such as `just now`, `40 s ago`, `3 min ago`; `now` is the time of this call if it is not given."""
+    return clock.ago(then, now or datetime.now(UTC))
 
 
 def stamp(at: datetime) -> str:

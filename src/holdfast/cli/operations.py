@@ -1,9 +1,9 @@
-"""`holdfast op log`: what was done to runs and can be taken back."""
+"""`holdfast op log`: what was done to runs and can be undone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +11,12 @@ from holdfast.cli import access, moments
 from holdfast.cli.terminal import Line, clean, out, pad, say
 
 if TYPE_CHECKING:
-    from holdfast.operations.operation_log import OperationInfo
+    from holdfast import OperationInfo
 
 
 @click.group("op")
 def op_command() -> None:
-    """List what was done to runs and can be taken back."""
+    """List what was done to runs and can be undone."""
 
 
 @op_command.command("log")
@@ -26,33 +26,17 @@ def op_command() -> None:
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.
 
-    Those that still stand can be taken back: `holdfast undo OPERATION`.
+    Those that still stand can be undone: `holdfast undo OPERATION`.
     """
-    from holdfast.operations.operation_log import log as read_log
-
-    with access.open_to_read() as opened:
-        run_id = None if run is None else opened.reading.find(run)
-        found = read_log(opened.store, run_id=run_id, limit=limit or None)
+    with access.open_to_read() as hf:
+        run_id = None if run is None else hf.find(run)
+        found = hf.operations(run_id, limit or None)
     if as_json:
-        out.json([_fields(one) for one in found])
+        out.json([one.to_json() for one in found])
     elif found:
         out.lines(_lines(found))
     else:
         say("no operations")
-
-
-def _fields(one: OperationInfo) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "kind": one.kind,
-        "run": one.run_id,
-        "by": one.by,
-        "to": one.to or None,
-        "undoes": one.undoes or None,
-        "status": one.status,
-        "stands": one.stands,
-        "at": one.at.isoformat(),
-    }
 
 
 def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:

@@ -138,7 +138,7 @@ def describe(
 ) -> Iterator[Line]:
     """The run for people."""
     yield row("run", [(detail.id, "bold")])
-    yield from rows("workflow", clean(f"{detail.workflow} ({detail.place})"))
+    yield from rows("workflow", clean(f"{detail.name} ({detail.place})"))
     yield from _input(detail, whole=folding is None)
     yield row(
         "status",
@@ -146,6 +146,8 @@ def describe(
     )
     if detail.reason:
         yield from rows("", clean(detail.reason))
+    if detail.stage:
+        yield from rows("stage", clean(detail.stage))
     yield row("created", [_when(detail.created_at)])
     if detail.ended_at is not None:
         yield row("ended", [_when(detail.ended_at)])

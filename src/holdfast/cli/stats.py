@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -16,8 +16,14 @@ from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.store.statistics import Durations, FailingStep, Statistics, StepTotals, WorkflowTotals
+    from holdfast.views.statistics import (
+        Durations,
+        FailingStep,
+        Measured,
+        Statistics,
+        StepTotals,
+        WorkflowTotals,
+    )
 
 _SHOWN = 10  # so many workflows are shown to people
 _INDENT = 11
@@ -29,80 +35,24 @@ _FIGURE_MIN = 9
 @click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def stats_command(since: datetime | None, as_json: bool) -> None:
-    """Count runs by status and by workflow, their durations, steps and attempts.
+    """Count runs by status and by workflow, their durations, steps and attempts, and what steps measured.
 
     A child run is a run of its own. Steps are what `show` lists: also gates, sleeps, checkpoints, and the
     call of a child run. A fork counts what it has from the other run as its own. What a rewind has left does
-    not count.
+    not count. What steps used (`measure`) counts once, where it was used, also if a rewind has left it.
 
     TIME is how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), or a date and time.
     """
-    with access.open_to_read() as opened:
-        found = opened.reading.statistics(since)
-        interrupted = opened.reading.page(status=("interrupted",), since=since, limit=0).total
-        if as_json:
-            out.json(fields(opened, found, since, interrupted))
-            return
-        lines = describe(opened, found, since, interrupted)
-        out.lines(lines)
+    with access.open_to_read() as hf:
+        found = hf.stats(since)
+    if as_json:
+        out.json(found.to_json())
+    else:
+        out.lines(describe(found))
 
 
-def fields(opened: Opened, found: Statistics, since: datetime | None, interrupted: int) -> dict[str, Any]:
-    """`stats --json`, whose names do not change."""
-    return {
-        "since": since.isoformat() if since else None,
-        "runs": {
-            "total": sum(one.runs for one in found.workflows),
-            "by_status": _by_status(found.workflows),
-            "interrupted": interrupted,
-        },
-        "durations": _durations(found.durations),
-        "workflows": [
-            {
-                "workflow": one.workflow,
-                "total": one.runs,
-                "by_status": one.by_status,
-                "durations": _durations(one.durations),
-            }
-            for one in found.workflows
-        ],
-        "steps": {
-            "total": found.steps.steps,
-            "by_status": found.steps.by_status,
-            "attempts": found.steps.attempts,
-            "retried": found.steps.retried,
-        },
-        "failing_steps": [
-            {
-                "workflow": one.workflow,
-                "step": one.name,
-                "steps": one.steps,
-                "lost_attempts": one.lost_attempts,
-                "failed": one.failed,
-            }
-            for one in found.failing
-        ],
-        "store": {"path": str(opened.store.path), "bytes": found.size, "events": found.events},
-    }
-
-
-def _durations(found: Durations) -> dict[str, Any]:
-    """Seconds; null where no run has completed."""
-    seconds = [us / 1e6 if found.count else None for us in (found.p50, found.p95, found.longest)]
-    return {"count": found.count, **dict(zip(("p50_s", "p95_s", "max_s"), seconds, strict=True))}
-
-
-def _by_status(workflows: Sequence[WorkflowTotals]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for one in workflows:
-        for status, n in one.by_status.items():
-            counts[status] = counts.get(status, 0) + n
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def describe(opened: Opened, found: Statistics, since: datetime | None, interrupted: int) -> Iterator[Line]:
-    """The same for people."""
-    figures = list(_figures(opened, found, since, interrupted))
+def describe(found: Statistics) -> Iterator[Line]:
+    figures = list(_figures(found))
     widest = max(_FIGURE_MIN, *(len(one.text) for one in figures))
     for name, text, style, notes in figures:
         yield [(name.ljust(_INDENT), "dim"), (text.rjust(widest), style), *notes]
@@ -119,21 +69,32 @@ class _Figure(NamedTuple):
     notes: Sequence[Piece] = ()
 
 
-def _figures(
-    opened: Opened, found: Statistics, since: datetime | None, interrupted: int
-) -> Iterator[_Figure]:
-    counts = _by_status(found.workflows)
-    when = f"  that changed since {moments.stamp(since)}" if since else ""
+def _figures(found: Statistics) -> Iterator[_Figure]:
+    counts = found.by_status
+    when = f"  that changed since {moments.stamp(found.since)}" if found.since else ""
     yield _Figure("runs", f"{sum(counts.values()):,}", "bold", [(when, "dim")])
     for status, n in counts.items():
         yield _Figure("", f"{n:,}", "", ["  ", (status.replace("_", " "), STYLES.get(status, ""))])
-    if interrupted:
-        yield _Figure("", f"{interrupted:,}", "", ["  ", ("interrupted", "yellow"), ("  among these", "dim")])
+    if found.interrupted:
+        yield _Figure(
+            "", f"{found.interrupted:,}", "", ["  ", ("interrupted", "yellow"), ("  among these", "dim")]
+        )
     yield from _steps(found.steps)
     if found.durations.count:
         yield from _durations_of(found.durations)
-    stored = f"  {counted(found.events, 'event')} in {opened.store.path}"
+    for one in found.measured:
+        yield _used(one, "used" if one is found.measured[0] else "")
+    stored = f"  {counted(found.events, 'event')} in {found.path}"
     yield _Figure("store", amount(found.size), "", [(stored, "dim")])
+
+
+def _used(one: Measured, name: str) -> _Figure:
+    """What was used of one model: the price, then what it was for."""
+    parts = [clean(one.model)] if one.model else []
+    if one.input_tokens or one.output_tokens:
+        parts.append(f"{one.input_tokens:,} tokens in, {one.output_tokens:,} out")
+    parts += [f"{amount:,} {clean(unit)}" for unit, amount in one.units.items()]
+    return _Figure(name, "" if one.usd is None else f"${one.usd:,f}", "", [(f"  {', '.join(parts)}", "dim")])
 
 
 def _steps(steps: StepTotals) -> Iterator[_Figure]:

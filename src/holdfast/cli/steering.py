@@ -50,15 +50,26 @@ def _decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("approve")
 @_decision_options
+@click.option(
+    "--snapshot",
+    metavar="ID",
+    help="Only if the files are still those of this snapshot, which you have seen.",
+)
 def approve_command(
-    run: str, gate: str | None, by: str | None, comment: str, then_resume: bool, as_json: bool
+    run: str,
+    gate: str | None,
+    by: str | None,
+    comment: str,
+    then_resume: bool,
+    as_json: bool,
+    snapshot: str | None,
 ) -> int:
     """Approve what RUN shows.
 
     GATE is needed where several are open: its name, or `send#1@ab12cd` as `holdfast show` names it. With
     the digest after the `@`, only that content is approved. The first decision counts, and is the only one.
     """
-    return _decide("approved", run, gate, by, comment, then_resume, as_json)
+    return _decide("approved", run, gate, by, comment, then_resume, as_json, snapshot)
 
 
 @click.command("reject")
@@ -81,14 +92,18 @@ def _decide(
     comment: str,
     then_resume: bool,
     as_json: bool,
+    snapshot: str | None = None,
 ) -> int:
     with access.open_to_execute() as hf:
         detail = access.detail(hf, run)
         run_id = detail.id
         name, digest = _split(gate or "", detail)
-        decide = hf.approve if outcome == "approved" else hf.reject
+        given = (run_id, name or None, digest or None, by, comment)
         try:
-            key = decide(run_id, name or None, digest or None, by, comment)
+            if outcome == "approved":
+                key = hf.approve(*given, snapshot=snapshot)
+            else:
+                key = hf.reject(*given)
         except GateError as error:
             _point_to_children(detail)
             raise _with_next(error, detail) from None

@@ -1,4 +1,4 @@
-"""`holdfast undo`: take an operation back."""
+"""`holdfast undo` and `redo`: reverse an operation."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import click
 
 from holdfast.cli import access, effects
 from holdfast.cli.terminal import Line, out
+from holdfast.ways import Way
 
 if TYPE_CHECKING:
-    from holdfast.operations.undoing import Undo
-    from holdfast.store.port import Store
+    from holdfast import Undo
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
+        click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing."),
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
         click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again."),
-        click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged."),
+        click.option(
+            "--partial", is_flag=True, help="Continue without files whose saved content is damaged."
+        ),
         click.option("--no-files", is_flag=True, help="Leave the files as they are."),
     ):
         command = option(command)
@@ -30,70 +33,47 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("undo")
 @click.argument("operation", required=False)
 @_options
-def undo_command(
-    operation: str | None, no_files: bool, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool
-) -> None:
-    """Take back OPERATION, also an undo; without it, your own last one.
+def undo_command(operation: str | None, dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Undo OPERATION, also an undo; without it, your own last one.
 
     The run is again what it was: its steps, decisions and signals, its status, its result and its files.
-    What somebody else changed in these since stays, and is named. What the run did since is put aside,
+    What others changed in these since stays, and is named. What the run did since is put aside,
     and another undo brings that back. `holdfast op log` lists operations.
     """
-    _undo(lambda _: operation, no_files, partial, rerun_once, dry_run, as_json)
+    with access.open_for(dry_run) as hf:
+        done = hf.undo(operation, dry_run=dry_run, **_arguments(options))
+    _show(done, options["rerun_once"], as_json)
 
 
 @click.command("redo")
 @_options
-def redo_command(no_files: bool, partial: bool, rerun_once: bool, dry_run: bool, as_json: bool) -> None:
-    """Take back your last undo that still stands: what it took back is done again.
+def redo_command(dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Undo your last undo that still stands: what it reversed is done again.
 
     `holdfast undo OPERATION` does the same for any other undo.
     """
-    from holdfast.engine.outside.steering import user
-    from holdfast.operations.operation_log import last_undo_of
+    with access.open_for(dry_run) as hf:
+        done = hf.redo(dry_run=dry_run, **_arguments(options))
+    _show(done, options["rerun_once"], as_json)
 
-    _undo(lambda store: last_undo_of(store, user()).id, no_files, partial, rerun_once, dry_run, as_json)
+
+def _arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as `hf.undo` takes them."""
+    return {
+        **{name: value for name, value in options.items() if name != "no_files"},
+        "files": not options["no_files"],
+    }
 
 
-def _undo(
-    choose: Callable[[Store], str | None],
-    no_files: bool,
-    partial: bool,
-    rerun_once: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    from holdfast.engine.outside.steering import user
-    from holdfast.operations.undoing import undo
-
-    with access.open_to_execute() as (opened, engine):
-        done = undo(
-            engine, choose(opened.store), by=user(), files=not no_files, partial=partial,
-            rerun_once=rerun_once, dry_run=dry_run,
-        )  # fmt: skip
+def _show(done: Undo, rerun_once: bool, as_json: bool) -> None:
     if as_json:
-        out.json(_fields(done))
+        out.json(done.to_json())
     else:
         effects.show(_describe(done, rerun_once))
 
 
-def _fields(done: Undo) -> dict[str, Any]:
-    return {
-        "run": done.run_id,
-        "undoes": done.undoes,
-        "kind": done.kind,
-        "generation": done.generation,
-        "status": done.status,
-        "left": done.left,
-        "once": done.once,
-        "operation": done.operation or None,
-        "files": effects.files_fields(done.files),
-        "git": effects.git_fields(done.git),
-    }
-
-
 def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
-    verb = "was taken back" if done.operation else "would be taken back"
+    verb = "was undone" if done.operation else "would be undone"
     yield [
         f"{done.kind} {done.undoes} of run ",
         (done.run_id, "bold"),
@@ -108,4 +88,6 @@ def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
     yield from effects.files(done.files)
     yield from effects.git(done.git)
     if done.operation:
-        yield from effects.ways((f"holdfast undo {done.operation}", "takes this back in turn"))
+        yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this in turn"))
+    else:
+        yield from effects.plan(done.plan)

@@ -1,4 +1,4 @@
-"""`holdfast workspace`: what is saved of the files, whether it is whole, and putting it back."""
+"""`holdfast workspace`: what is saved of the files, whether it is whole, and restoring it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, effects
+from holdfast.cli import access, app, effects
 from holdfast.cli.counts import counted
-from holdfast.cli.terminal import Line, clean, out
+from holdfast.cli.terminal import Line, clean, hear_warnings, out
+from holdfast.facade import storeless
 from holdfast.sizes import amount
+from holdfast.ways import Way
 
 if TYPE_CHECKING:
-    from holdfast.operations.disk_usage import Coverage
+    from holdfast import Coverage
 
 _MOST = 40
 
@@ -29,21 +31,11 @@ def workspace_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
-    from holdfast.operations.disk_usage import coverage
-
-    with access.open_files() as files:
-        found = coverage(files)
+    hear_warnings()
+    with access.scan_shown() as on_scan:
+        found = storeless.coverage(app.home(), on_scan=on_scan)
     if as_json:
-        out.json(
-            {
-                "root": found.root,
-                "files": found.files,
-                "directories": found.directories,
-                "links": found.links,
-                "bytes": found.size,
-                "uncovered": [{"path": path, "why": why} for path, why in found.uncovered],
-            }
-        )
+        out.json(found.to_json())
     else:
         effects.show(_describe(found, every))
 
@@ -71,20 +63,16 @@ def verify(as_json: bool) -> None:
 
     Exits with 8 if anything is damaged or missing.
     """
-    from holdfast.operations import disk_usage
-
-    with access.open_to_execute(to_look=True) as (_, engine):
-        bad = disk_usage.verify(engine)
-        held = engine.files.contents.du()
+    with access.open_to_read() as hf:
+        found = hf.verify_files()
     if as_json:
-        out.json({"contents": held.packed + held.large, "damaged": bad})
-    elif bad:
-        effects.show(effects.names("damaged", bad, style="red"))
+        out.json(found.to_json())
+    elif found.damaged:
+        effects.show(effects.names("damaged", found.damaged, style="red"))
     else:
-        count = held.packed + held.large
-        are = "is" if count == 1 else "are"
-        out.line([(counted(count, "content"), "bold"), f" ({amount(held.bytes)}) {are} whole"])
-    if bad:
+        are = "is" if found.contents == 1 else "are"
+        out.line([(counted(found.contents, "content"), "bold"), f" ({amount(found.size)}) {are} whole"])
+    if found.damaged:
         sys.exit(8)
 
 
@@ -101,18 +89,15 @@ def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, 
     what was rescued changes only those files; one of an attempt that was taken back, what that had done,
     unless --only names others.
     """
-    from holdfast.engine.outside.steering import user
-    from holdfast.operations.restoring import restore as put_back
-
-    with access.open_to_execute() as (_, engine):
-        done = put_back(engine, snapshot, by=user(), only=only, partial=partial, dry_run=dry_run)
+    with access.open_for(dry_run) as hf:
+        done = hf.restore(snapshot, only=only, partial=partial, dry_run=dry_run)
     if as_json:
-        out.json({"operation": done.operation or None, "files": effects.files_fields(done.files)})
+        out.json(done.to_json())
         return
 
     def lines() -> Iterator[Line]:
         yield from effects.files(done.files)
         if done.operation:
-            yield from effects.ways((f"holdfast undo {done.operation}", "takes this back"))
+            yield from effects.ways(Way("undo", "", {"operation": done.operation}, "takes this back"))
 
     effects.show(lines())

@@ -56,6 +56,7 @@ class Executing(Opened):
         timeout: float | None = None,
         writes: Sequence[str] = (),
         isolate: Literal["copy"] | None = None,
+        output_limit: int | None = None,
     ) -> Run[Any]:
         """Start a run that is one command, as `holdfast run -- CMD` does.
 
@@ -64,13 +65,16 @@ class Executing(Opened):
         timeout  after so many seconds its whole process tree is ended
         writes   patterns of what it writes; other changes are a person's
         isolate  "copy": it works in a copy of the workspace
+        output_limit  so many bytes of its output are kept, and its end (default: 16 MB)
         """
         from holdfast.engine.execution.step_options import check_files
         from holdfast.engine.primitives.command import start_command
 
         check_files("a command", effect or "workspace", writes, isolate)
         where = os.getcwd() if cwd is None else os.fspath(cwd)
-        how = (timeout, effect, tuple(writes), isolate)
+        how: tuple[Any, ...] = (timeout, effect, tuple(writes), isolate)
+        if output_limit is not None:  # it counts for the run's identity only where it is given
+            how = (*how, output_limit)
         return start_command(self._to_write(), list(argv), where, how, run_id, title)
 
     def resume(
@@ -90,7 +94,7 @@ class Executing(Opened):
         """
         engine = self._to_write()
         if root is not None:
-            engine.location.given = Path(root)
+            engine.location.look_in(Path(root))
         state = known.take_state() if known is not None and known.id == run_id else None
         return engine.resume(run_id, take_over=take_over, keep_files=keep_files, known=state)
 
@@ -111,6 +115,13 @@ class Executing(Opened):
             session.stop(why)
         if self._opened_engine is not None:
             self._opened_engine.stop(why)
+
+
+def wrap_streams() -> None:
+    """Keep what steps print after a program has replaced `sys.stdout` and `sys.stderr`."""
+    from holdfast.engine.execution import step_output
+
+    step_output.wrap()
 
 
 class WithId:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound="Opened")
+F = TypeVar("F")
 
 OnEvent = Callable[["LogEvent"], None]
 OnOutput = Callable[[str, str, str, str], None]
@@ -34,13 +34,15 @@ OnScan = Callable[[int, int], None]
 
 class Opened:
     """An open store. `read_only`: it has no owner, nothing is written, and there is an engine only for what
-    cannot be read without one."""
+    cannot be read without one. Without `finish`, too, there is none until one is needed: opening it finishes
+    what was cut off."""
 
     def __init__(
         self,
         place: wiring.Place,
         *,
         read_only: bool = False,
+        finish: bool = True,
         clock: Clock | None = None,
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
@@ -61,7 +63,7 @@ class Opened:
         self._handed_over = False
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
-        if not read_only:
+        if not read_only and finish:
             try:
                 self._engine  # noqa: B018 opening it finishes what was cut off
             except BaseException:
@@ -88,16 +90,19 @@ class Opened:
                     clock=self._clock,
                     on_event=self._on_event,
                     on_output=self._on_output,
-                    on_scan=self._on_scan,
+                    on_progress=self._on_scan,
                     to_look=self._read_only,
                 )
             return self._opened_engine
 
     def _to_write(self) -> Engine:
         """The engine, for a method that executes or writes."""
+        self._refuse_read_only()
+        return self._engine
+
+    def _refuse_read_only(self) -> None:
         if self._read_only:
             raise BadInput("this Holdfast was opened with read_only=True; open one without it to change runs")
-        return self._engine
 
     def _open_redactor(self) -> Redactor:
         engine = self._opened_engine
@@ -142,4 +147,5 @@ def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, 
         refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
         return method(self, *args, **kwargs)
 
+    checked.__blocking__ = True  # type: ignore[attr-defined]
     return checked

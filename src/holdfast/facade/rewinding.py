@@ -27,12 +27,14 @@ class Rewinding(Opened):
         to: str,
         *,
         only: Sequence[str] | None = None,
+        keep: Sequence[str] | None = None,
         theirs: bool = False,
         files: bool = True,
         partial: bool = False,
         git: bool = False,
         rerun_once: bool = False,
         dry_run: bool = False,
+        plan: str | None = None,
         by: str | None = None,
     ) -> Rewind:
         """Go back to the checkpoint or step `to`, which is kept: what was recorded after it no longer counts,
@@ -40,14 +42,17 @@ class Rewinding(Opened):
         restored with it, except those that another person or program changed. `undo` reverses it.
 
         only        patterns as in .gitignore: only these files are restored, and the run stays where it is
+        keep        patterns of files that stay as they are
         theirs      also restore what others changed
         files       False leaves the files as they are
         partial     continue without files whose saved content is damaged
         git         restore the refs and the index of the git repository, too
         rerun_once  `once` steps that were done after that point may run again
         dry_run     nothing is written; returns what would be done
+        plan        the `plan` of such a preview, or the beginning of it: nothing else may be done
 
-        Raises `RunHeld` if a live process executes the run.
+        Raises `RunHeld` if a live process executes the run; `PlanChanged`, and nothing is done, if the plan
+        would be another one now.
         """
         from holdfast.operations.rewinding import rewind
         from holdfast.views.unknown_point import explained
@@ -55,8 +60,9 @@ class Rewinding(Opened):
         engine, known = self._for(dry_run), self._known(run_id)
         with explained(self._reader):
             return rewind(
-                engine, known, to, by=self._by(by), only=tuple(only or ()), theirs=theirs, files=files,
-                partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
+                engine, known, to, by=self._by(by), only=tuple(only or ()), keep=tuple(keep or ()),
+                theirs=theirs, files=files, partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
+                plan=plan,
             )  # fmt: skip
 
     @blocking
@@ -68,14 +74,16 @@ class Rewinding(Opened):
         partial: bool = False,
         rerun_once: bool = False,
         dry_run: bool = False,
+        plan: str | None = None,
         by: str | None = None,
     ) -> Undo:
-        """Undo an operation, also an undo, with its files; without its id, your own last one."""
+        """Undo an operation, also an undo, with its files; without its id, your own last one. The other
+        arguments are those of `rewind`."""
         from holdfast.operations.undoing import undo
 
         return undo(
             self._for(dry_run), operation, by=self._by(by), files=files, partial=partial,
-            rerun_once=rerun_once, dry_run=dry_run,
+            rerun_once=rerun_once, dry_run=dry_run, plan=plan,
         )  # fmt: skip
 
     @blocking
@@ -86,6 +94,7 @@ class Rewinding(Opened):
         partial: bool = False,
         rerun_once: bool = False,
         dry_run: bool = False,
+        plan: str | None = None,
         by: str | None = None,
     ) -> Undo:
         """Undo your last undo that still stands."""
@@ -93,7 +102,7 @@ class Rewinding(Opened):
 
         operation = last_undo_of(self._store, self._by(by)).id
         return self.undo(
-            operation, files=files, partial=partial, rerun_once=rerun_once, dry_run=dry_run, by=by
+            operation, files=files, partial=partial, rerun_once=rerun_once, dry_run=dry_run, plan=plan, by=by
         )
 
     @blocking
@@ -105,6 +114,7 @@ class Rewinding(Opened):
         *,
         directory: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
+        plan: str | None = None,
         by: str | None = None,
     ) -> Fork:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
@@ -115,7 +125,9 @@ class Rewinding(Opened):
         engine, known = self._for(dry_run), self._known(run_id)
         place = None if directory is None else Path(directory)
         with explained(self._reader):
-            return fork(engine, known, at, by=self._by(by), into=into, directory=place, dry_run=dry_run)
+            return fork(
+                engine, known, at, by=self._by(by), into=into, directory=place, dry_run=dry_run, plan=plan
+            )
 
     @blocking
     def restore(

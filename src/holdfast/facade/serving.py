@@ -112,8 +112,8 @@ class Serving(Opened):
 
         wiring.refuse_foreign_code(self.home)
         ids = replayable(self._store) if run_id is None else [self._known(run_id)]
-        location = wiring.find_location(self._place)
-        location.given, location.only_missing = None if root is None else Path(root), run_id is None
+        given = None if root is None else Path(root)
+        location = wiring.find_location(self._place, given, only_missing=run_id is None)
         workers = self._workers(location, python, on_note, stdout=sys.stderr)
         return replay(self._store, workers, ids, on_progress)
 

@@ -22,10 +22,18 @@ class Steering(Opened):
         digest: str | None = None,
         by: str | None = None,
         comment: str | None = None,
+        *,
+        snapshot: str | None = None,
     ) -> str:
         """Approve what a run shows; returns the gate's identity. `gate` is needed if several are open;
-        `digest`, or its first characters, is that of what you have seen. Raises `GateError`."""
-        return self._decide(run_id, "approved", gate, digest, by, comment)
+        `digest`, or its first characters, is that of what you have seen; `snapshot` that of the files: if the
+        workspace differs from it now, `GateError` names the paths. Raises `GateError`."""
+        if snapshot is None:
+            return self._decide(run_id, "approved", gate, digest, by, comment)
+        from holdfast.operations.seen_files import unchanged
+
+        with unchanged(self._to_write(), self._known(run_id), snapshot):
+            return self._decide(run_id, "approved", gate, digest, by, comment)
 
     @blocking
     def reject(

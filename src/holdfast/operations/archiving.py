@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ from holdfast.engine.ownership.owners import is_alive
 from holdfast.engine.processes.lock_file import held
 from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.kernel import events as e
+from holdfast.kernel.state import ENDED, FINAL
 from holdfast.project import explained
 from holdfast.store.port import GENESIS, RunRow, chain
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _AT_ONCE: Final = 100
-_ENDED: Final = ("completed", "cancelled")
 
 Progress = Callable[[int, int], None]
 """Called with how many runs were written, and how many there are."""
@@ -51,7 +51,24 @@ class Archive(msgspec.Struct, frozen=True):
     file: Path | None = None
     size: int = 0
     stayed: tuple[str, ...] = ()
-    """Runs that somebody went on with meanwhile, and their families: they are in the file and the store."""
+    """Runs that were resumed meanwhile, and their families: they are in the file and the store."""
+
+    JSON: ClassVar = {
+        "runs": "what was moved, or with `--dry-run` would be",
+        "events": "how many events they have",
+        "file": "where to; null with `--dry-run`, or if there was nothing to move",
+        "bytes": "the size of that file",
+        "stayed": "runs that were resumed meanwhile, with their families",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": list(self.runs),
+            "events": self.events,
+            "file": str(self.file) if self.file else None,
+            "bytes": self.size,
+            "stayed": list(self.stayed),
+        }
 
 
 Family = Sequence[RunRow]
@@ -68,7 +85,7 @@ def find(store: Store, home: Path, before: datetime, *, failed: bool = False) ->
     """The families of the runs that ended for good. One of which a run is alive, or has changed since
     `before`, stays whole. A child whose parent is not in the store heads a family of its own."""
     until = microseconds(before)
-    status = (*_ENDED, "failed") if failed else _ENDED
+    status = ENDED if failed else FINAL
     rows = {row.id: row for row in store.runs()}  # all at once: a query for each run's children takes minutes
     children: dict[str, list[RunRow]] = {}
     for row in rows.values():
@@ -80,6 +97,12 @@ def find(store: Store, home: Path, before: datetime, *, failed: bool = False) ->
     heads = [row for row in rows.values() if row.parent not in rows and row.status in status]
     families = [list(_with_children(head, children)) for head in heads]
     return [family for family in families if all(map(is_over, family))]
+
+
+def preview(store: Store, home: Path, before: datetime, *, failed: bool = False) -> Archive:
+    """What `archive` would move. Writes nothing."""
+    rows = [row for family in find(store, home, before, failed=failed) for row in family]
+    return Archive(tuple(row.id for row in rows), sum(row.version for row in rows))
 
 
 def _with_children(row: RunRow, children: Mapping[str, Sequence[RunRow]]) -> Iterator[RunRow]:

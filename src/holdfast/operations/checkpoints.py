@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -30,6 +30,25 @@ class CheckpointInfo(msgspec.Struct, frozen=True):
     data: dict[str, Any]
     generation: int = 0
     live: bool = True
+
+    JSON: ClassVar = {
+        "name": "as the code calls it",
+        "key": "what `rewind --to` takes",
+        "at": "when it was taken",
+        "data": "what it was taken with",
+        "generation": "in which it was taken",
+        "live": "false for one of a generation that was left",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "key": self.key,
+            "at": self.at.isoformat(),
+            "data": self.data,
+            "generation": self.generation,
+            "live": self.live,
+        }
 
 
 def checkpoints(

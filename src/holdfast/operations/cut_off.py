@@ -162,7 +162,7 @@ def _moved(
     state: RunState,
     before: str,
 ) -> Moving:
-    plan = workspace.plan(planned.to, planned.left, planned.only, theirs=planned.theirs)
+    plan = workspace.plan(planned.to, planned.left, planned.only, keep=planned.keep, theirs=planned.theirs)
     git = None if begun.git_planned is None else repositories.again(workspace, begun.git_planned)
     left = None if begun.git_planned is None else begun.git_planned.left
     stop = operation_files.stopped(workspace, planned.left, state.generation, left) if planned.died else None
@@ -193,7 +193,9 @@ def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:
     """The files as they were before the operation, with what somebody has done since it was cut off: an undo
     must not take that back."""
     now = workspace.snapshot().id
-    after = workspace.outcome(planned.to, planned.left, planned.now, planned.only, theirs=planned.theirs)
+    after = workspace.outcome(
+        planned.to, planned.left, planned.now, planned.only, keep=planned.keep, theirs=planned.theirs
+    )
     ways = [workspace.edits([(begin, now)]) for begin in (planned.now, after)]
     return workspace.edited(planned.now, min(ways, key=len))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -54,6 +54,27 @@ class Usage(msgspec.Struct, frozen=True):
     snapshots: int
     quota: int
 
+    JSON: ClassVar = {
+        "log": "the database with its write-ahead log, in bytes, as all sizes here",
+        "files": "what is saved of files",
+        "kept": "stores that a restore kept, and the files that only they need",
+        "backups": "copies of the database in the store's directory",
+        "contents": "how many contents `files` is",
+        "snapshots": "how many snapshots the log names",
+        "quota": "what `files` may take; 0 for no limit",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "log": self.log,
+            "files": self.files,
+            "kept": self.kept,
+            "backups": self.backups,
+            "contents": self.contents,
+            "snapshots": self.snapshots,
+            "quota": self.quota,
+        }
+
 
 class Coverage(msgspec.Struct, frozen=True):
     """What a snapshot of the workspace would hold, and what it would not."""
@@ -65,6 +86,45 @@ class Coverage(msgspec.Struct, frozen=True):
     size: int
     uncovered: tuple[tuple[str, str], ...]
     """(path, why)."""
+
+    JSON: ClassVar = {
+        "root": "the workspace",
+        "files": "how many files a snapshot holds",
+        "directories": "how many directories",
+        "links": "how many symbolic links",
+        "bytes": "the size of the files",
+        "uncovered": "what it does not hold: `path`, `why`",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "root": self.root,
+            "files": self.files,
+            "directories": self.directories,
+            "links": self.links,
+            "bytes": self.size,
+            "uncovered": [{"path": path, "why": why} for path, why in self.uncovered],
+        }
+
+
+class FilesVerified(msgspec.Struct, frozen=True):
+    """The result of reading all that is saved of files.
+
+    contents  how many there are, and `size` how many bytes they take
+    damaged   what is damaged or missing, in words
+    """
+
+    contents: int
+    size: int
+    damaged: tuple[str, ...]
+
+    JSON: ClassVar = {
+        "contents": "how many contents were read",
+        "damaged": "what is damaged or missing",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"contents": self.contents, "damaged": list(self.damaged)}
 
 
 def usage(engine: Engine, quota: int) -> Usage:
@@ -202,15 +262,16 @@ def _size_only_kept(engine: Engine) -> int:
         return contents.size_of(_needed_by_kept(engine, contents) - _needed_here(engine, contents))
 
 
-def verify(engine: Engine) -> tuple[str, ...]:
-    """Read all that is kept of files → what is damaged or missing."""
+def verify(engine: Engine) -> FilesVerified:
+    """Read all that is kept of files, and check that every snapshot of the log is whole."""
     from holdfast.workspace.snapshots.snapshot import is_whole
 
     contents = engine.files.contents
     bad = list(contents.verify())
     for stream, ids in sorted(named(engine).items()):
         bad += [f"snapshot {one} of {stream}" for one in sorted(ids) if not is_whole(contents, one)]
-    return tuple(dict.fromkeys(bad))
+    held = contents.du()
+    return FilesVerified(held.packed + held.large, held.bytes, tuple(dict.fromkeys(bad)))
 
 
 def coverage(files: Files) -> Coverage:

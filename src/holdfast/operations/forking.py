@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -21,9 +21,11 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
+from holdfast.kernel.state import OVER, UNSEEN
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
+from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.repeats import once_steps
 from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 
@@ -45,6 +47,8 @@ class Fork(msgspec.Struct, frozen=True):
     files   where the files of the point were put, and how many; None if no directory was named
     once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
             they run again if this one comes to them
+    made    False in a dry run
+    plan    a digest of all this; with `plan=`, `fork` refuses to do anything else
     """
 
     id: str
@@ -53,6 +57,31 @@ class Fork(msgspec.Struct, frozen=True):
     kept: tuple[str, ...]
     once: tuple[str, ...]
     files: ForkedFiles | None = None
+    made: bool = False
+    plan: str = ""
+
+    JSON: ClassVar = {
+        "id": "the new run; null with `--dry-run` and no `--into`",
+        "origin": "the run that it was made from",
+        "at": "the point",
+        "kept": "the steps whose results the new run has",
+        "once": "the `once` steps that the other run did from there on: they run again in this one",
+        "made": "false with `--dry-run`",
+        "files": "with `--directory`, where its files are; else null",
+        "plan": "a digest of what is done, or would be; `--plan` takes it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id or None,
+            "origin": self.origin,
+            "at": self.at,
+            "kept": list(self.kept),
+            "once": list(self.once),
+            "made": self.made,
+            "files": None if self.files is None else self.files.to_json(),
+            "plan": self.plan,
+        }
 
 
 class ForkedFiles(msgspec.Struct, frozen=True):
@@ -62,6 +91,21 @@ class ForkedFiles(msgspec.Struct, frozen=True):
     as_of: str
     snapshot: str
     count: int
+
+    JSON: ClassVar = {
+        "directory": "where the files are",
+        "as_of": "which moment of the other run they are of, in words",
+        "snapshot": "the snapshot of that moment",
+        "count": "how many files",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "as_of": self.as_of,
+            "snapshot": self.snapshot,
+            "count": self.count,
+        }
 
 
 def fork(
@@ -73,13 +117,15 @@ def fork(
     into: str | None = None,
     directory: Path | None = None,
     dry_run: bool = False,
+    plan: str | None = None,
 ) -> Fork:
     """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint;
     `before:STEP` is the moment in which a step or a checkpoint began, `start` that of the run. With
     `directory`, which must be empty or not there, it works in that, on the files of the point.
 
     The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
-    names, `RunExists`, `BadWorkspace`.
+    names, `RunExists`, `BadWorkspace`; `PlanChanged` if `plan` is the digest of a preview, and something else
+    would be done now.
     """
     if into is not None:
         check_run_id(into)
@@ -94,7 +140,7 @@ def fork(
         id=into or "",
         origin=run_id,
         at=point.name,
-        kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
+        kept=tuple(step.key for step in kept.values() if step.kind not in UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
     with ExitStack() as held:
@@ -102,12 +148,25 @@ def fork(
         if directory is not None:
             moved = _Moved.of(engine, run_id, state, point, directory, held)
             forked = msgspec.structs.replace(forked, files=moved.files)
+        files = None if forked.files is None else forked.files.to_json()
+        doing = [into, point.name, point.version, versions(kept.values()), forked.once, files]
+        digest = digest_of("fork", run_id, doing)
+        refuse_other(plan, digest)
+        forked = msgspec.structs.replace(forked, plan=digest)
         if dry_run:
             return forked
-        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12])
+        forked = msgspec.structs.replace(forked, id=into or _free_id(engine), made=True)
         if moved is not None:
             held.enter_context(moved.made(forked.id))
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+
+
+def _free_id(engine: Engine) -> str:
+    """A minted id that no run has, or had."""
+    while True:
+        minted = engine.mint_id()
+        if engine.store.run(minted) is None and engine.store.archived(minted) is None:
+            return minted
 
 
 def _refuse_taken(store: Store, run_id: str) -> None:
@@ -166,11 +225,7 @@ def _make(
 def _kept(state: RunState, point: Point) -> dict[str, StepState]:
     """The steps that had ended before the point; a checkpoint is itself among them, any other step is not."""
     last = point.version - (point.step is not None and point.step.kind != "checkpoint")
-    return {
-        key: step
-        for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed", "abandoned")
-    }
+    return {key: step for key, step in state.steps.items() if step.version <= last and step.status in OVER}
 
 
 class _Moved(NamedTuple):
@@ -292,7 +347,7 @@ def _copied(
             copy = msgspec.structs.replace(event, generation=0)
         elif isinstance(event, e.GateDecided) and event.key in kept:
             copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
-        elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):
+        elif getattr(event, "key", "") in kept and not isinstance(event, (e.OutputCaptured, e.StepMeasured)):
             copy = msgspec.structs.replace(event, generation=0)
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -38,10 +38,12 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class FileKept(msgspec.Struct, frozen=True):
-    """A path that stays as it is, and why."""
+    """A path that stays as it is, and why. `conflict`: the run and another both changed it since, and
+    `theirs` restores it too."""
 
     path: str
     why: str
+    conflict: bool = False
 
 
 class FilesBack(msgspec.Struct, frozen=True):
@@ -64,6 +66,31 @@ class FilesBack(msgspec.Struct, frozen=True):
     before: str = ""
     rescued: str = ""
     rescued_paths: tuple[str, ...] = ()
+
+    JSON: ClassVar = {
+        "root": "the workspace",
+        "snapshot": "what the files are restored to",
+        "as_of": "which moment of the run that is, in words",
+        "changes": "the paths that are restored: `path`, and `change` (`added`, `removed`, `modified`, "
+        "`mode` or "
+        "`type`)",
+        "kept": "the paths that differ and stay: `path`, `why`",
+        "before": "the snapshot of all files just before; null in a dry run",
+        "rescued": "a snapshot of what was written while this ran; null if nothing was",
+        "rescued_paths": "the paths in it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "root": self.root,
+            "snapshot": self.snapshot,
+            "as_of": self.as_of,
+            "changes": [{"path": one.path, "change": one.change} for one in self.changes],
+            "kept": [{"path": one.path, "why": one.why} for one in self.kept],
+            "before": self.before or None,
+            "rescued": self.rescued or None,
+            "rescued_paths": list(self.rescued_paths),
+        }
 
 
 class Going(msgspec.Struct):
@@ -88,6 +115,8 @@ class Going(msgspec.Struct):
     """Where the run left a repository that stays: a later `--git` still takes that back."""
     now_git: e.GitPosition | None = None
     """Where that repository is now."""
+    bound: str = ""
+    """The digest of the preview to which the operation is bound; empty if it is to none."""
 
     @property
     def is_idle(self) -> bool:
@@ -114,6 +143,7 @@ class Going(msgspec.Struct):
             self.point,
             self.stop is not None,
             mark_of(self.workspace.root),
+            plan.keep,
         )
 
     def note_git(self, point: e.GitPosition | None, left: e.GitPosition | None) -> None:
@@ -129,7 +159,11 @@ class Going(msgspec.Struct):
     def report(self, done: Restored | None = None) -> FilesBack:
         actions = self.plan.actions if done is None else done.actions
         kept = self.plan.kept if done is None else done.kept
-        stays = [FileKept(shown(one.path), one.detail or one.why.value) for one in kept]
+        from holdfast.workspace.restoring.restore_plan import Why
+
+        stays = [
+            FileKept(shown(one.path), one.detail or one.why.value, one.why is Why.CONFLICT) for one in kept
+        ]
         stays += [FileKept(shown(path), "others are in its place now") for path in self.left_out]
         return FilesBack(
             root=str(self.workspace.root),
@@ -152,22 +186,26 @@ class Going(msgspec.Struct):
         """Raises `BadInput` for patterns that no file matches, of those that are there or would come back:
         they are mistyped, and would be taken for done."""
         plan = self.plan
-        if not plan.only or plan.actions or plan.kept:
-            return
+        if plan.only and not plan.actions and not plan.kept:
+            self._refuse_unmatched(plan.only)
+        if plan.keep:
+            self._refuse_unmatched(plan.keep)
+
+    def _refuse_unmatched(self, patterns: tuple[str, ...]) -> None:
         from holdfast.workspace.restoring.restore_plan import selects
 
-        matches = selects(plan.only)
+        plan, matches = self.plan, selects(patterns)
         trees = (self.workspace.tree(one) for one in (plan.now, plan.to))
         if not any(matches(path) for tree in trees for path, _ in tree.walk()):
-            listed = ", ".join(map(repr, plan.only))
+            listed = ", ".join(map(repr, patterns))
             raise BadInput(
                 f"no file in {self.workspace.root} matches {listed}, and none that would come back; nothing "
                 "was done"
             )
 
     def apply(self) -> Restored:
-        """Raises `ContentsDamaged`, `RestoreUndone`: then nothing has changed."""
-        return self.workspace.apply(self.plan, partial=self.partial)
+        """Raises `ContentsDamaged`, `RestoreUndone`, `PlanChanged`: then nothing has changed."""
+        return self.workspace.apply(self.plan, partial=self.partial, bound=self.bound)
 
     def take_back(self, done: Restored) -> None:
         self.workspace.apply(self.workspace.plan(done.before, done.after))
@@ -224,6 +262,7 @@ def to_point(
     dead: Dead,
     *,
     only: tuple[str, ...] = (),
+    keep: tuple[str, ...] = (),
     theirs: bool = False,
     partial: bool = False,
     git: bool = False,
@@ -239,7 +278,8 @@ def to_point(
     with alone(workspace, dry_run), workspace.contents.hold():
         left, stop = _left(state, dead, workspace)
         later = since(state.files, target.version)
-        plan = workspace.plan(target.snapshot, left, only, theirs=theirs, yours=workspace.edits(gaps(later)))
+        yours = workspace.edits(gaps(later))
+        plan = workspace.plan(target.snapshot, left, only, keep=keep, theirs=theirs, yours=yours)
         going = Going(workspace, plan, described(target), state.version, stop, partial, None, target.snapshot)
         left_git = last_git(later) if stop is None else stop.git
         if git:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
-from holdfast.operations.disk_usage import counted_bytes, named, sweep
+from holdfast.operations.disk_usage import counted_bytes, named, sweep, unneeded
 from holdfast.sizes import amount
 from holdfast.store.port import Decision, Recorded, new_event
 
@@ -32,6 +32,9 @@ class Collected(msgspec.Struct, frozen=True):
     forgotten  runs that have ended whose snapshots had to go because of the quota
     damaged    what could not be read, and was left
     over       how many bytes are over the quota still: what is left may not go
+    unneeded   in a dry run, how many contents no snapshot needs; then `forgotten` are the runs that may go,
+    the
+               oldest first, until the rest fits. Else None
     """
 
     removed: int
@@ -39,20 +42,35 @@ class Collected(msgspec.Struct, frozen=True):
     forgotten: tuple[str, ...]
     damaged: tuple[str, ...]
     over: int = 0
+    unneeded: int | None = None
+
+    JSON: ClassVar = {
+        "removed": "how many contents were removed",
+        "freed": "how many bytes that freed",
+        "forgotten": "ended runs whose snapshots went because of the quota; with `--dry-run`, those that "
+        "would, the "
+        "oldest first, until the rest fits",
+        "damaged": "what could not be read, and was left",
+        "over": "how many bytes are over the quota",
+        "unneeded": "with `--dry-run`: how many contents no snapshot needs",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        if self.unneeded is not None:
+            return {"unneeded": self.unneeded, "over": self.over, "forgotten": list(self.forgotten)}
+        return {
+            "removed": self.removed,
+            "freed": self.freed,
+            "forgotten": list(self.forgotten),
+            "damaged": list(self.damaged),
+            "over": self.over,
+        }
 
 
-class Excess(msgspec.Struct, frozen=True):
-    """What a quota asks for: `over` bytes too many, and `runs` of which the snapshots would go, the oldest
-    first, until the rest fits."""
-
-    over: int
-    runs: tuple[str, ...]
-
-
-def excess(engine: Engine, quota: int) -> Excess:
-    """What `collect` would have to take for the quota, beside what nothing needs."""
+def preview(engine: Engine, quota: int = 0) -> Collected:
+    """What `collect` would do. Writes nothing."""
     over = max(counted_bytes(engine) - quota, 0) if quota else 0
-    return Excess(over, tuple(expendable(engine)) if over else ())
+    return Collected(0, 0, tuple(expendable(engine)) if over else (), (), over, unneeded(engine))
 
 
 def collect(engine: Engine, quota: int = 0) -> Collected:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import Scope, current, live_runs
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.recovery import load_code
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
-from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.identity import Counters
+from holdfast.kernel.state import OVER, RESUMABLE
 from holdfast.operations.holding import load
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Append, NewEvent
 
-IN_FLIGHT = ("pending", "running", "waiting", "sleeping", "paused", "needs_attention", "failed")
+IN_FLIGHT = RESUMABLE
 """What can still be resumed, and so must match the code that it will be resumed with."""
 _FOLLOWS = "what follows"
 _LOOK_S = 0.05
@@ -56,6 +56,16 @@ class Replay(msgspec.Struct, frozen=True):
     calls: int = 0
     reached: str = ""
     why: str = ""
+
+    JSON: ClassVar = {
+        "run": "the run",
+        "workflow": "its workflow",
+        "verdict": "`matches`, `diverges` or `unloadable`",
+        "calls": "how many recorded calls the code made again",
+        "reached": "the first call that is not recorded; null if the function ended",
+        "why": "both sides of a divergence, why the code cannot be loaded, or the error with which the "
+        "function ended",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -129,7 +139,7 @@ class _Playback(Execution):
     ) -> StepState | None:
         """The record of this call, if there is one."""
         past = super().recall(key, name, ordinal, digest, kind, older)
-        self.calls += past is not None and past.status in OUTCOMES and not past.secret
+        self.calls += past is not None and past.status in OVER and not past.secret
         return past
 
     def reach(self, key: str) -> None:

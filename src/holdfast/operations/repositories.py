@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -52,6 +52,23 @@ class GitBack(msgspec.Struct, frozen=True):
     stash: int = 0
     progress: str = "same"
 
+    JSON: ClassVar = {
+        "moves": "refs and HEAD that go back: `ref`, `before`, `after`; empty text for none",
+        "kept": "what differs and stays: `ref`, `why`",
+        "index": "`back`, `kept` or `same`",
+        "stash": "how many entries leave the stash and come back to it",
+        "progress": "the same as `index`, for a merge, rebase or the like in progress",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "moves": [{"ref": one.ref, "before": one.before, "after": one.after} for one in self.moves],
+            "kept": [{"ref": one.ref, "why": one.why} for one in self.kept],
+            "index": self.index,
+            "stash": self.stash,
+            "progress": self.progress,
+        }
+
 
 class GitGoing(msgspec.Struct):
     """A repository on its way back."""
@@ -63,6 +80,18 @@ class GitGoing(msgspec.Struct):
     @property
     def moves(self) -> bool:
         return self.plan.steps.moves_anything
+
+    @property
+    def doing(self) -> list[Any]:
+        """What `apply` does, as JSON data."""
+        to, steps = self.plan.to, self.plan.steps
+        moves = [(one.ref, one.before, one.after) for one in (steps.head, *steps.moves) if one is not None]
+        stash = [] if steps.stash is None else [*steps.stash.drop, *steps.stash.store]
+        contents = [
+            to.index if steps.index == "back" else "",
+            to.progress if steps.progress == "back" else "",
+        ]
+        return [moves, [one.commit for one in stash], steps.index, steps.progress, contents]
 
     @property
     def planned(self) -> e.GitPlanned:

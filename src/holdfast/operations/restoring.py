@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.errors import BadInput, SnapshotNotFound
+from holdfast.errors import SnapshotNotFound
 from holdfast.kernel.file_history import last
+from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import begin, fold, stream_of
 from holdfast.operations import fragments
 from holdfast.operations.cut_off import make_way
@@ -29,6 +30,14 @@ class Restored(msgspec.Struct, frozen=True):
     files: FilesBack
     operation: str = ""
 
+    JSON: ClassVar = {
+        "operation": "what `undo` reverses; null if nothing changed",
+        "files": "what becomes of the files: see below",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operation": self.operation or None, "files": self.files.to_json()}
+
 
 def restore(
     engine: Engine,
@@ -45,7 +54,7 @@ def restore(
     Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`.
     """
     refuse_pattern(only)
-    run_id, found = _find(engine, snapshot)
+    run_id, found = find(engine, snapshot)
     if not dry_run:
         make_way(engine, run_id)
     while True:
@@ -78,15 +87,10 @@ def _going(
         yield Going(workspace, plan, as_of, state.version, None, partial, left_out=left_out)
 
 
-def _find(engine: Engine, text: str) -> tuple[str, str]:
-    """(run, snapshot) that `text` is the id of, or the beginning of it."""
-    found = {
-        one: stream for stream, ids in named(engine).items() for one in sorted(ids) if one.startswith(text)
-    }
-    if not found or not text:
-        raise SnapshotNotFound(text)
-    if len(found) > 1:
-        raise BadInput(f"{text!r} is the start of several snapshots; type more of it")
-    ((snapshot, stream),) = found.items()
+def find(engine: Engine, text: str) -> tuple[str, str]:
+    """(run, snapshot) that `text` is the id of, or the beginning of it. Raises `SnapshotNotFound`."""
+    found = {one: stream for stream, ids in named(engine).items() for one in sorted(ids)}
+    snapshot = find_id(text, list(found), "snapshots", lambda: SnapshotNotFound(text))
+    stream = found[snapshot]
     operation = fold(engine.store.load(stream)) if stream.startswith(stream_of("")) else None
     return stream if operation is None else operation.run, snapshot

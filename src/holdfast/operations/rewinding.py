@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.engine.ownership.owners import bury
-from holdfast.errors import BadInput, OnceAgain
+from holdfast.errors import BadInput
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.kernel.operation import begin
+from holdfast.kernel.state import GATES, UNSEEN
 from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
-from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, point_of, refuse_pattern, to_point
 from holdfast.operations.performing import perform
+from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
     from holdfast.operations.points import Point
-
-_GATES = ("approval", "signal")
 
 
 class Rewind(msgspec.Struct, frozen=True):
@@ -43,6 +42,7 @@ class Rewind(msgspec.Struct, frozen=True):
     files       what becomes of the files; None if the run has no snapshot of that point
     git         what becomes of the repository; None unless that was asked for
     git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back
+    plan        a digest of what is done, or would be: with `plan=`, `rewind` refuses to do anything else
     """
 
     run_id: str
@@ -56,6 +56,40 @@ class Rewind(msgspec.Struct, frozen=True):
     files: FilesBack | None = None
     git: GitBack | None = None
     git_stays: GitBack | None = None
+    plan: str = ""
+
+    JSON: ClassVar = {
+        "run": "the run",
+        "to": "the step that it goes back to and keeps",
+        "generation": "the one that is opened",
+        "again": "the steps after that point, in order",
+        "decisions": "the gates among them that were decided",
+        "once": "the `once` steps among them that were done, or may have been; of child runs as `pay#1 of "
+        "r.child-1`",
+        "children": "the child runs that no longer count",
+        "operation": "what `undo` reverses; null with `--dry-run`, and if `--only` names files that need "
+        "no change",
+        "files": "what becomes of the files; null if the run has none at that point",
+        "git": "with `--git`, what becomes of the repository; else null",
+        "git_stays": "without `--git`, what the run did to the repository and stays; null if that is nothing",
+        "plan": "a digest of what is done, or would be; `--plan` takes it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run_id,
+            "to": self.to,
+            "generation": self.generation,
+            "again": list(self.again),
+            "decisions": list(self.decisions),
+            "once": list(self.once),
+            "children": list(self.children),
+            "operation": self.operation or None,
+            "files": None if self.files is None else self.files.to_json(),
+            "git": None if self.git is None else self.git.to_json(),
+            "git_stays": None if self.git_stays is None else self.git_stays.to_json(),
+            "plan": self.plan,
+        }
 
 
 def rewind(
@@ -65,21 +99,27 @@ def rewind(
     *,
     by: str,
     only: Sequence[str] = (),
+    keep: Sequence[str] = (),
     theirs: bool = False,
     files: bool = True,
     partial: bool = False,
     git: bool = False,
     rerun_once: bool = False,
     dry_run: bool = False,
+    plan: str | None = None,
 ) -> Rewind:
     """Go back to the checkpoint or step `to`, the moment `before:STEP`, or the `start`, with the files; the
-    run is paused after. With `only`, the run stays where it is, and of its files those that match go back.
+    run is paused after. With `only`, the run stays where it is, and of its files those that match go back;
+    files that match `keep` stay as they are.
 
-    Raises `RunHeld` if somebody executes the run, `OnceAgain` if `once` steps would run again and
-    `rerun_once` does not say that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a
-    saved file cannot be read and `partial` does not say that the rest will do.
+    Raises `PlanChanged` if `plan` is the digest of a preview, and something else would be done now; `RunHeld`
+    if somebody executes the run, `OnceAgain` if `once` steps would run again and `rerun_once` does not say
+    that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a saved file cannot be read and
+    `partial` does not say that the rest will do.
     """
-    refuse_pattern(only)
+    refuse_pattern([*only, *keep])
+    if keep and not files:
+        raise BadInput("no file goes back without the files: leave one of --keep and --no-files out")
     if git and not files:
         raise BadInput("the repository goes back with the files: leave one of --git and --no-files out")
     if not dry_run:
@@ -90,12 +130,12 @@ def rewind(
         if files:
             way = "" if only or git else "`--no-files` goes back without them"
             refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}", way)
-        plan = _plan(engine, run_id, state, point, selective=bool(only))
-        dead = look(engine, state) if dry_run else let_go(engine, run_id, state)
-        if not dry_run:
-            refuse_live_children(engine, plan.steps)
-            if plan.rewind.once and not rerun_once:
-                raise OnceAgain(run_id, plan.rewind.once)
+        planned = _plan(engine, run_id, state, point, selective=bool(only))
+        if dry_run:
+            dead = look(engine, state)
+        else:
+            dead = let_go_family(engine, run_id, state, planned.steps)
+            refuse_again(run_id, planned.rewind.once, rerun_once)
         if only or git:
             point_of(run_id, state, point)
         with (
@@ -105,6 +145,7 @@ def rewind(
                 point,
                 dead,
                 only=tuple(only),
+                keep=tuple(keep),
                 theirs=theirs,
                 partial=partial,
                 git=git,
@@ -115,20 +156,26 @@ def rewind(
         ) as going:
             if going is not None:
                 going.refuse_unmatched()
+            kind = "restore" if only else "rewind"
+            digest = digest_of(kind, run_id, planned.doing(point), going)
+            refuse_other(plan, digest)
+            if going is not None and plan is not None:
+                going.bound = digest
             if dry_run or (only and going is not None and going.is_idle and going.stop is None):
                 report = None if going is None else going.report()
                 back = None if going is None or going.git is None else going.git.report()
                 stays = None if going is None else going.git_stays
-                return msgspec.structs.replace(plan.rewind, files=report, git=back, git_stays=stays)
-            begun = begin("restore" if only else "rewind", run_id, by, point.name)
+                return msgspec.structs.replace(
+                    planned.rewind, files=report, git=back, git_stays=stays, plan=digest
+                )
+            begun = begin(kind, run_id, by, point.name)
             command = point.rewind(run_id, dead.owner, rerun_once)
             performed = perform(engine, begun, state, None if only else command, going)
         if performed is not None:
-            if dead.owner and not only:
-                bury(engine.home, engine.store, dead.owner)
             operation, files_back, git_back = performed
             return msgspec.structs.replace(
-                plan.rewind,
+                planned.rewind,
+                plan=digest,
                 operation=operation,
                 files=files_back,
                 git=git_back,
@@ -140,19 +187,24 @@ class _Plan(NamedTuple):
     rewind: Rewind
     steps: list[StepState]
 
+    def doing(self, point: Point) -> list[Any]:
+        """What is done to the state, as JSON data."""
+        done = self.rewind
+        return [point.name, point.version, done.generation, versions(self.steps), done.once, done.children]
+
 
 def _plan(engine: Engine, run_id: str, state: RunState, point: Point, *, selective: bool) -> _Plan:
     if selective:
         return _Plan(Rewind(run_id, point.name, state.generation, (), (), (), ()), [])
     kept = up_to(state.steps, point.version)
     left = [step for step in state.steps.values() if step.key not in kept]
-    steps = [step for step in left if step.kind not in points.UNSEEN]
+    steps = [step for step in left if step.kind not in UNSEEN]
     rewind = Rewind(
         run_id=run_id,
         to=point.name,
         generation=following(state),
         again=tuple(step.key for step in steps),
-        decisions=tuple(step.key for step in steps if step.kind in _GATES and step.status == "completed"),
+        decisions=tuple(step.key for step in steps if step.kind in GATES and step.status == "completed"),
         once=tuple(once_steps(engine.store, again(state, kept))),
         children=tuple(step.child for step in steps if step.child),
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.engine.ownership.owners import bury
-from holdfast.errors import BadInput, OnceAgain, Refused
+from holdfast.errors import BadInput, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel.generations import again_if_restored
 from holdfast.kernel.operation import begin, refuse_unknown
+from holdfast.kernel.state import UNSEEN
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
-from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
 from holdfast.operations.performing import perform
-from holdfast.operations.points import UNSEEN
+from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Undo(msgspec.Struct, frozen=True):
     once        the `once` steps that the one that is restored does not know to be done, and would do again
     operation   what `undo` takes back next; empty in a dry run
     files       what becomes of the files, and `git` of the repository; None if the operation moved none
+    plan        a digest of what is done, or would be: with `plan=`, `undo` refuses to do anything else
     """
 
     run_id: str
@@ -49,6 +50,36 @@ class Undo(msgspec.Struct, frozen=True):
     operation: str = ""
     files: FilesBack | None = None
     git: GitBack | None = None
+    plan: str = ""
+
+    JSON: ClassVar = {
+        "run": "the run",
+        "undoes": "the operation that is undone",
+        "kind": "its kind",
+        "generation": "the one that is live again",
+        "status": "the status of the run in it",
+        "left": "the steps recorded since, which no longer count",
+        "once": "the `once` steps that were done since and would run again",
+        "operation": "what the next `undo` reverses; null with `--dry-run`",
+        "files": "what becomes of the files; null if the operation moved none",
+        "git": "what becomes of the repository; null if the operation moved nothing there",
+        "plan": "a digest of what is done, or would be; `--plan` takes it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run_id,
+            "undoes": self.undoes,
+            "kind": self.kind,
+            "generation": self.generation,
+            "status": self.status,
+            "left": list(self.left),
+            "once": list(self.once),
+            "operation": self.operation or None,
+            "files": None if self.files is None else self.files.to_json(),
+            "git": None if self.git is None else self.git.to_json(),
+            "plan": self.plan,
+        }
 
 
 def undo(
@@ -60,12 +91,14 @@ def undo(
     partial: bool = False,
     rerun_once: bool = False,
     dry_run: bool = False,
+    plan: str | None = None,
 ) -> Undo:
     """Take back an operation, or without one the last that `by` did; without `files`, those are left as
     they are.
 
     Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
-    kept any more, or if only a newer holdfast knows its kind; `RunHeld`, `OnceAgain`.
+    kept any more, or if only a newer holdfast knows its kind; `RunHeld`, `OnceAgain`; `PlanChanged` if `plan`
+    is the digest of a preview, and something else would be done now.
     """
     row = (
         operation_log.last_of(engine.store, by)
@@ -83,37 +116,40 @@ def undo(
         state = load(engine, row.run)
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
-        elif row.status != "done" or not operation_log.stands(engine.store, row):
+        elif row.status != "done" or not operation_log.Standing(engine.store).has(row):
             raise Refused(f"operation {row.id} has nothing that could be taken back")
         if files and undone.planned is not None:
             what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
             refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
         steps = _only_here(state, row.left) if row.opened >= 0 else []
-        plan = _plan(engine, row, state, steps)
-        dead = look(engine, state) if dry_run else let_go(engine, row.run, state)
-        if not dry_run:
-            refuse_live_children(engine, steps)
-            if plan.once and not rerun_once:
-                raise OnceAgain(row.run, plan.once)
+        planned = _plan(engine, row, state, steps)
+        if dry_run:
+            dead = look(engine, state)
+        else:
+            dead = let_go_family(engine, row.run, state, steps)
+            refuse_again(row.run, planned.once, rerun_once)
         with (
             to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run)
             if files
             else nullcontext()
         ) as going:
+            doing = [row.id, planned.generation, planned.status, versions(steps), planned.once]
+            planned = msgspec.structs.replace(planned, plan=digest_of("undo", row.run, doing, going))
+            refuse_other(plan, planned.plan)
             if dry_run:
                 if going is None:
-                    return plan
+                    return planned
                 back = None if going.git is None else going.git.report()
-                return msgspec.structs.replace(plan, files=going.report(), git=back)
+                return msgspec.structs.replace(planned, files=going.report(), git=back)
+            if going is not None and plan is not None:
+                going.bound = planned.plan
             begun = begin("undo", row.run, by, undoes=row.id)
             command = c.RestoreGeneration(
                 row.run, row.left, row.opened, dead=dead.owner, rerun_once=rerun_once
             )
             done = perform(engine, begun, state, command if row.opened >= 0 else None, going)
         if done is not None:
-            if dead.owner and row.opened >= 0:
-                bury(engine.home, engine.store, dead.owner)
-            return msgspec.structs.replace(plan, operation=done.operation, files=done.files, git=done.git)
+            return msgspec.structs.replace(planned, operation=done.operation, files=done.files, git=done.git)
 
 
 def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast import wiring
 from holdfast.errors import NotFound
 from holdfast.serving.protocol import PROTOCOL
 from holdfast.version import __version__
@@ -119,10 +120,8 @@ def _choose(recorded: str) -> _Choice:
 
 def _why_not(path: str, found: _Found | None = None) -> str:
     """Why that interpreter cannot execute runs of this store; empty if it can."""
-    from holdfast.store.sqlite import sql
-
     found = found or _ask(path)
-    schema = sql.migrations()[-1][0]
+    schema = wiring.schema_version()
     if not found.python:
         return found.why
     if not found.holdfast:

@@ -48,7 +48,7 @@ def prepare(
     from holdfast.engine.runs.recovery import check_directory
     from holdfast.serving.interpreter import Interpreters, is_this
 
-    location.given = root
+    location.look_in(root)
     recorded = recorded_code(store, run_id)
     now = location.now(recorded)
     interpreter = ""

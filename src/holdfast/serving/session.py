@@ -60,8 +60,8 @@ class Session:
         """Serve what can be executed now; with `follow`, until it is stopped. `root` counts for runs whose
         own project is gone."""
         location = self._engine.location
-        before = location.given, location.only_missing
-        location.given, location.only_missing = root, True
+        given, only_missing = location.given, location.only_missing
+        location.look_in(root, only_missing=True)
         try:
             (self._service.run if follow else self._service.drain)(self._stop)
         except StoreClosed:
@@ -72,7 +72,7 @@ class Session:
                 self._workers.stop(self._why)
                 self._service.end(self._why)
             self._workers.close()
-            location.given, location.only_missing = before
+            location.look_in(given, only_missing=only_missing)
         return Served(self._service.served, self._stop.is_set())
 
     def _report(self, row: RunRow, held: OwnerRow | None) -> None:

@@ -185,11 +185,11 @@ def _serve(channel: Channel, loaded: LoadedFiles, home: str, scans: bool, root: 
             place,
             store,
             on_event=channel.end_scan if scans else None,
-            on_scan=channel.send_scan if scans else None,
+            on_progress=channel.send_scan if scans else None,
             to_look=True,
+            root=Path(root[0]) if root else None,
+            only_missing=bool(root[1:]),
         )
-        if root:
-            engine.location.given, engine.location.only_missing = Path(root[0]), bool(root[1:])
         try:
             worker = Worker(channel, engine, loaded)
             # In a thread: the one that the signal interrupts may hold what stopping needs.

@@ -198,6 +198,8 @@ class RunRow(msgspec.Struct, frozen=True):
     version: int
     ended_at: int = 0
     """When it completed, failed or was cancelled; 0 if it has not ended."""
+    stage: str = ""
+    """The last one that its code has entered; empty if none."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -268,6 +270,13 @@ class Fault(msgspec.Struct, frozen=True):
     stream: str
     version: int
     what: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        if not self.stream:
+            return "the database"
+        return f"{self.stream} version {self.version}" if self.version else self.stream
 
 
 class FeedPage(NamedTuple):

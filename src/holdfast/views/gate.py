@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -35,6 +35,23 @@ class Gate(msgspec.Struct, frozen=True):
     by: str = ""
     comment: str = ""
     decided_at: datetime | None = None
+
+    JSON: ClassVar = {
+        "key": "its identity in the run",
+        "kind": "`approval` or `signal`",
+        "title": "the approval's title, or the signal's name",
+        "digest": "of what an approval shows, for `approve RUN KEY@DIGEST`; null for a signal",
+        "status": "`open` or `decided`",
+        "outcome": "null while it is open; then `approved`, `rejected`, `received`, `unanswered`, or "
+        "`abandoned` "
+        "if the code gave it up",
+        "by": "who decided, or null",
+        "comment": "why, or null",
+        "shown": "what an approval shows, also after its decision; tagged as a result is",
+        "opened_at": "when it was opened",
+        "until": "when it is left unanswered; null if never",
+        "decided_at": "when it was decided, or null",
+    }
 
     @property
     def is_open(self) -> bool:

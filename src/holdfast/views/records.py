@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
 from holdfast.views.run_input import RunInput
 
@@ -22,6 +23,15 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
     at: datetime
     version: int = 0
+
+    JSON: ClassVar = {
+        "version": "of its event in the run; `--since-version` continues after it",
+        "step": "the step that printed it",
+        "attempt": "in which attempt",
+        "source": "`stdout` or `stderr`",
+        "text": "what was printed",
+        "at": "when",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +67,27 @@ class StepInfo(msgspec.Struct):
     child: str = ""
     note: str = ""
     outcome: str = ""
+    measured: tuple[Measured, ...] = ()
+    """What its attempts have used, one for each model."""
+
+    JSON: ClassVar = {
+        "key": "its identity in the run: `branch[2]/ask#1`",
+        "name": "the last part of that: `ask`",
+        "kind": "`step`, `command`, `child`, `sleep`, `approval`, `signal` or `checkpoint`",
+        "effect": "`idempotent`, `once` or `workspace`",
+        "status": "`running`, `retrying`, `sleeping`, `waiting`, `completed`, `failed`, `in_doubt`, "
+        "`reopened` or "
+        "`abandoned` (a gate or a sleep that the code gave up)",
+        "attempt": "how many attempts there were",
+        "started_at": "when the last attempt began",
+        "ended_at": "when it ended; null if it has not",
+        "due_at": "when the next attempt begins, a sleep ends, or a gate is left unanswered; else null",
+        "child": "the id of the child run, or null",
+        "note": "its error in one line, why it is in doubt, or how a gate was decided; else null",
+        "measured": "what its attempts used, an object for each model: `model` (null if none was named), "
+        "`input_tokens`, `output_tokens`, `usd` and `units` (by name). `usd` is a decimal number as text, or "
+        "null if no price was given; so are units that are not whole numbers",
+    }
 
     @property
     def started_at(self) -> datetime | None:
@@ -83,6 +114,7 @@ class StepInfo(msgspec.Struct):
             "due_at": iso(self.due_at),
             "child": self.child or None,
             "note": self.note or None,
+            "measured": as_data(self.measured),
         }
 
 
@@ -110,6 +142,28 @@ class RunInfo(msgspec.Struct, frozen=True):
     input: RunInput | None = None
     owner: str = ""
     """The owner that the log names, alive or dead; empty if the run was released."""
+    stage: str = ""
+    """The last one that its code has entered with `stage(...)`; empty if none."""
+
+    JSON: ClassVar = {
+        "id": "of the run",
+        "workflow": "a function's name, or a command line",
+        "status": "`pending`, `running`, `waiting`, `sleeping`, `paused`, `needs_attention`, `completed`, "
+        "`failed` or `cancelled`",
+        "interrupted": "true: it has not ended, and no process executes it; `resume` continues it",
+        "reason": "why it needs attention or was cancelled, else empty",
+        "stage": "the last one that its code has entered with `stage(...)`, or null",
+        "parent": "the run that started it, or null",
+        "owner_pid": "the process that executes it now, or null",
+        "created_at": "the time of its first event",
+        "updated_at": "the time of its last event",
+        "completed_at": "when it completed, failed or was cancelled; null if it has not ended. An undo "
+        "brings it back with the generation",
+        "title": "the title of its code, if it has one; else the workflow with its input, on one line: "
+        '`report(["kelp"])`; a command line as it is',
+        "input": "`args` and `kwargs` of the workflow, tagged as a result is; of a command its words as "
+        "`args`. In a list null if it takes more than 32 KB",
+    }
 
     @property
     def ended(self) -> bool:
@@ -128,6 +182,7 @@ class RunInfo(msgspec.Struct, frozen=True):
             "status": self.status,
             "interrupted": self.interrupted,
             "reason": self.reason,
+            "stage": self.stage or None,
             "parent": self.parent or None,
             "owner_pid": self.owner_pid,
             "created_at": self.created_at.isoformat(),
@@ -157,6 +212,14 @@ class RunError(msgspec.Struct, frozen=True):
     traceback: str
     members: tuple[str, ...] = ()
     steps: tuple[str, ...] | None = None
+
+    JSON: ClassVar = {
+        "type": "the error's class",
+        "message": "its text",
+        "traceback": "as Python prints it",
+        "members": "of a group of errors, each in one line",
+        "steps": "of a run: the steps whose errors ended it",
+    }
 
     @property
     def sentence(self) -> str:

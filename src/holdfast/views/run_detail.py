@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from holdfast.clock import instant
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.measures import as_data
+from holdfast.kernel.state import UNSEEN
 from holdfast.views.gate import Gate, decision_text
 from holdfast.views.records import RunError, RunInfo, StepInfo
 from holdfast.views.run_input import RunInput, input_of
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.views.reader import Reader
 
 
-HIDDEN = ("value", "emit", "patch")
-"""Kinds that have a place among the steps of the log, and are none to a reader."""
 _NAMED = 3  # so many steps are named, the others counted
 
 
@@ -33,6 +33,15 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     The history is read once, at the first use of what only it knows.
     """
+
+    JSON: ClassVar = {
+        **RunInfo.JSON,
+        "result": "its result; values that plain JSON lacks are tagged, see [formats](formats.md)",
+        "error": "null, or the error that ended it",
+        "steps": "all steps, in the order of their first start, never folded",
+        "gates": "all gates, in the order in which they were opened",
+        "measured": "what all its steps used, in every generation, as a step's",
+    }
 
     @classmethod
     def of(cls, info: RunInfo, reader: Reader) -> RunDetail:
@@ -74,7 +83,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> list[StepInfo]:
-        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in HIDDEN]
+        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in UNSEEN]
 
     @cached_property
     def gates(self) -> list[Gate]:
@@ -99,6 +108,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def is_command(self) -> bool:
         """Whether the run is one command line, and no function."""
         return bool(self.state.code.argv)
+
+    @property
+    def name(self) -> str:
+        """The title of its code, or the workflow's name."""
+        return self.redact(self.state.code.title) or self.workflow
 
     @property
     def place(self) -> str:
@@ -274,6 +288,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             step.child,
             note,
             step.outcome,
+            step.measured,
         )
 
     def failure(self, failure: e.Failure) -> RunError:
@@ -301,6 +316,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "error": None if error is None else error.to_json(),
             "steps": [step.to_json() for step in self.steps],
             "gates": [gate.to_json() for gate in self.gates],
+            "measured": as_data(self.state.measured),
         }
 
 

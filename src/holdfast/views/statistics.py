@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.store.statistics import Durations, FailingStep, StepTotals, WorkflowTotals
+from holdfast.kernel.measures import Measured as Measured
+from holdfast.kernel.measures import as_data
+from holdfast.store.statistics import Durations as Durations
+from holdfast.store.statistics import FailingStep as FailingStep
+from holdfast.store.statistics import StepTotals as StepTotals
+from holdfast.store.statistics import WorkflowTotals as WorkflowTotals
 from holdfast.views.records import iso
 
 if TYPE_CHECKING:
@@ -31,6 +36,22 @@ class Statistics(msgspec.Struct, frozen=True):
     path: str
     events: int
     size: int
+    measured: tuple[Measured, ...] = ()
+
+    JSON: ClassVar = {
+        "since": "what `--since` was, or null",
+        "runs": "`total`, `by_status`, and how many of them are `interrupted`",
+        "durations": "of completed runs from creation to end: `count`, `p50_s`, `p95_s`, `max_s` (null if "
+        "there is "
+        "none)",
+        "workflows": "`workflow`, `total`, `by_status`, `durations`; the one with most runs first",
+        "steps": "`total`, `by_status`, `attempts`, `retried` (steps with more than one attempt)",
+        "failing_steps": "the ten worst: `workflow`, `step` (a name), `steps`, `lost_attempts` (that "
+        "failed or were "
+        "cut off), `failed` (steps that are failed now)",
+        "measured": "what steps used, an object for each model, as a step's",
+        "store": "`path`, `bytes`, `events`",
+    }
 
     @property
     def by_status(self) -> dict[str, int]:
@@ -67,6 +88,7 @@ class Statistics(msgspec.Struct, frozen=True):
                 }
                 for one in self.failing
             ],
+            "measured": as_data(self.measured),
             "store": {"path": self.path, "bytes": self.size, "events": self.events},
         }
 
@@ -84,6 +106,7 @@ def statistics(reader: Reader, path: str, since: datetime | None) -> Statistics:
         path,
         found.events,
         found.size,
+        found.measured,
     )
 
 

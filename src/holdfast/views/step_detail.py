@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -35,6 +35,16 @@ class Attempt(msgspec.Struct):
     retry: datetime | None = None
     why: str = ""
 
+    JSON: ClassVar = {
+        "attempt": "its number",
+        "status": "`running`, `completed`, `failed`, `in_doubt`, or `cut_off` with its process",
+        "started_at": "when it began",
+        "ended_at": "when it ended; null if it has not",
+        "retry_at": "when the next one was to begin, or null",
+        "error": "null, or how it failed",
+        "why": "why it is in doubt, or null",
+    }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "attempt": self.number,
@@ -53,6 +63,12 @@ class Settlement(msgspec.Struct, frozen=True):
     outcome: str
     by: str
     at: datetime
+
+    JSON: ClassVar = {
+        "outcome": "`done`, `retry` or `fail`",
+        "by": "a person, or `verify`",
+        "at": "when",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {"outcome": self.outcome, "by": self.by or None, "at": self.at.isoformat()}
@@ -81,6 +97,25 @@ class StepDetail(msgspec.Struct):
     settled: list[Settlement] = []
     gate: Gate | None = None
     output: list[LogLine] = []
+
+    JSON: ClassVar = {
+        **StepInfo.JSON,
+        "run": "the run that it is of",
+        "args": "its arguments by name, without those left at their defaults; null if there are none, or "
+        "if they "
+        "take more than 2 KB",
+        "args_preview": "then: how they begin; else null",
+        "args_bytes": "then: how large they were; else null",
+        "result": "what it gave, tagged as the run's is; a checkpoint's data, a signal's value; null if it "
+        "gave "
+        "nothing",
+        "secret": "true: its result is not kept",
+        "error": "null, or how it failed",
+        "attempts": "all attempts, in order",
+        "settled": "how it was settled while it was in doubt, in order",
+        "gate": "of an approval or a signal: the gate; else null",
+        "output": "of a command or a Python step: `attempt`, `source`, `text`, `at` of each piece",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {

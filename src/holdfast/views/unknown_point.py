@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.errors import BadInput, NotFound, StepNotFound
+from holdfast.errors import BadInput, StepNotFound
 from holdfast.operations import points
 
 if TYPE_CHECKING:
@@ -23,16 +23,22 @@ def explained(reader: Reader) -> Iterator[None]:
         raise missing(reader, error, "checkpoint or step") from None
 
 
-def missing(reader: Reader, error: StepNotFound, what: str) -> NotFound:
+def missing(reader: Reader, error: StepNotFound, what: str) -> StepNotFound:
     """The error with what was looked for, and the child run that has it, or the nearest names."""
+    made = StepNotFound(error.run_id, error.step, error.nearest)
+    made.args = (_sentence(reader, error, what),)
+    return made
+
+
+def _sentence(reader: Reader, error: StepNotFound, what: str) -> str:
     sentence = f"run {error.run_id} has no {what} {error.step!r}"
     for child in _descendants(reader.detail(error.run_id)):
         try:
             key = points.find(child.id, child.state, error.step).key
         except (StepNotFound, BadInput):
             continue
-        return NotFound(f"{sentence}; its child run {child.id} has {key}")
-    return NotFound(f"{sentence}; nearest: {', '.join(error.nearest)}" if error.nearest else sentence)
+        return f"{sentence}; its child run {child.id} has {key}"
+    return f"{sentence}; nearest: {', '.join(error.nearest)}" if error.nearest else sentence
 
 
 def _descendants(run: RunDetail) -> Iterator[RunDetail]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import threading
@@ -12,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import ContentsDamaged, RestoreUndone, WorkspaceError
+from holdfast import file_lock
+from holdfast.errors import ContentsDamaged, PlanChanged, RestoreUndone, WorkspaceError
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 from holdfast.workspace.contents import store_files
 from holdfast.workspace.contents.content_store import Contents
@@ -181,9 +181,18 @@ class Workspace:
         """A snapshot that is `base` but for `edits`."""
         return snapshot_edit.edited(self.contents, self.tree(base), edits, self.tree(base))
 
-    def outcome(self, to: str, left: str, now: str, only: Sequence[str] = (), *, theirs: bool = False) -> str:
+    def outcome(
+        self,
+        to: str,
+        left: str,
+        now: str,
+        only: Sequence[str] = (),
+        *,
+        keep: Sequence[str] = (),
+        theirs: bool = False,
+    ) -> str:
         """What the files would be after such a plan, had they been `now`."""
-        plan = self._plan(to, left, now, tuple(only), theirs)
+        plan = self._plan(to, left, now, tuple(only), theirs, keep=tuple(keep))
         edits = {action.path: action.after for action in plan.actions}
         return snapshot_edit.edited(self.contents, self.tree(now), edits, self.tree(to))
 
@@ -214,21 +223,23 @@ class Workspace:
         left: str,
         only: Sequence[str] = (),
         *,
+        keep: Sequence[str] = (),
         theirs: bool = False,
         yours: Edits = NO_EDITS,
     ) -> Plan:
         """What it would take to go back to the snapshot `to` in what the run did until `left`.
 
-        `only` restricts it to paths that match, as in .gitignore. What the run and somebody else both changed
+        `only` restricts it to paths that match, as in .gitignore; those that match `keep` stay as they are.
+        What the run and somebody else both changed
         is kept, unless `theirs`; so is what somebody else did before the run's last change (`yours`): it goes
         back to that. Saves all files first, and changes none.
         """
         with self.contents.hold():
             now = self.snapshot().id
             if theirs or not yours:
-                return self._plan(to, left, now, tuple(only), theirs)
+                return self._plan(to, left, now, tuple(only), theirs, keep=tuple(keep))
             kept = snapshot_edit.edited(self.contents, self.tree(to), yours, self.tree(now))
-            return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours))
+            return self._plan(kept, left, now, tuple(only), theirs, frozenset(yours), tuple(keep))
 
     def _plan(
         self,
@@ -238,31 +249,39 @@ class Workspace:
         only: tuple[str, ...],
         theirs: bool,
         yours: frozenset[bytes] = frozenset(),
+        keep: tuple[str, ...] = (),
     ) -> Plan:
         planner = Planner(
             self.contents,
             *(self.tree(one) for one in (to, left, now)),
             only=only,
+            keep=keep,
             theirs=theirs,
             folds_case=_folds_case(self.root),
         )
         actions, kept = planner.run()
         stays = [Kept(path, Why.YOURS) for path in sorted(yours) if planner.is_back(path)]
-        return Plan(to, left, now, only, theirs, actions, (*kept, *stays), yours)
+        return Plan(to, left, now, only, theirs, actions, (*kept, *stays), yours, keep)
 
-    def apply(self, plan: Plan, *, partial: bool = False) -> Restored:
-        """Do what a plan says; if files changed since, what it would say now.
+    def apply(self, plan: Plan, *, partial: bool = False, bound: str = "") -> Restored:
+        """Do what a plan says; if files changed since, what it would say now. `bound` is the digest of the
+        operation that may do this and nothing else.
 
         All of it or nothing: after a crash the next one who uses the workspace finishes it or takes it back.
         Raises ContentsDamaged, before anything has changed, if a content is missing or damaged, unless it may
-        be `partial`; RestoreUndone if it could not be done and was taken back.
+        be `partial`; RestoreUndone if it could not be done and was rolled back; PlanChanged if it is `bound`
+        and would do something else now.
         """
         with self._exclusively(), self.contents.hold():
             self._recover()
             now = plan.now if self._is_still(plan) else self._snapshot().id
             for _ in range(_ATTEMPTS):
                 if now != plan.now:
-                    plan = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours)
+                    fresh = self._plan(plan.to, plan.left, now, plan.only, plan.theirs, plan.yours, plan.keep)
+                    if bound and (changed := dict(plan.doing).items() ^ dict(fresh.doing).items()):
+                        paths = sorted({beneath.shown(path) for path, _ in changed})
+                        raise PlanChanged(bound, paths=paths)
+                    plan = fresh
                 try:
                     return self._apply(plan, partial)
                 except Rewritten as exc:
@@ -388,7 +407,7 @@ class Workspace:
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
         """No other process restores or looks at these files."""
-        with self._mutex, store_files.locked(self._lock_path, fcntl.LOCK_EX):
+        with self._mutex, file_lock.held(self._lock_path):
             yield
 
     @contextmanager
@@ -396,7 +415,7 @@ class Workspace:
         """No restore runs, and none is left half done."""
         with self._mutex:
             while True:
-                with store_files.locked(self._lock_path, fcntl.LOCK_SH):
+                with file_lock.held(self._lock_path, shared=True):
                     if not self._journal.exists():
                         yield
                         return
@@ -407,9 +426,7 @@ class Workspace:
     def try_to_work(self, until: ExitStack) -> bool:
         """Be the only one who works on these files until the stack is closed; False if somebody else does."""
         with store_files.errors_of(self._directory), ExitStack() as stack:
-            try:
-                stack.enter_context(store_files.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            except BlockingIOError:
+            if not stack.enter_context(file_lock.tried(self._work_path)):
                 return False
             self._work_path.write_text(str(os.getpid()))
             until.push(stack.pop_all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,6 +16,14 @@ class LogEvent(msgspec.Struct, frozen=True):
     type: str
     at: datetime
     data: dict[str, Any]
+
+    JSON: ClassVar = {
+        "run": "the run",
+        "version": "its place in the run: 1, 2, 3, ...",
+        "type": "see [formats](formats.md)",
+        "at": "when",
+        "data": "its fields",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution.perform import Outcome
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.outside.unknown_run import missing
-from holdfast.engine.runs.lifecycle import ended, failed_at
+from holdfast.engine.runs.ending import ended, failed_at
 from holdfast.engine.runs.run import Run, own_frames
 from holdfast.errors import RunWaiting, StoreClosed
 from holdfast.kernel.evolve import fold

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.colour import refuse_in_loop
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting
 

@@ -25,6 +25,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel import events as e
+from holdfast.kernel.state import OPEN
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -140,7 +141,7 @@ class Service:
         if run_id in self._engine.live:
             return None
         row = self._engine.store.run(run_id)
-        if row is None or row.status not in recovery.OPEN:
+        if row is None or row.status not in OPEN:
             return None
         refusal = self._refused.get(run_id)
         if refusal is None or refusal.version != row.version:

@@ -6,7 +6,6 @@ A backup is one SQLite file with nothing beside it, the files that runs have sav
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -15,9 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, ClassVar, Final, Literal, Protocol
 
 import apsw
+import msgspec
 
 from holdfast.durable_file import sync_directory
 from holdfast.errors import (
@@ -30,6 +30,7 @@ from holdfast.errors import (
     StoreVanished,
     store_error_for,
 )
+from holdfast.file_lock import holding, open_lock
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.attachment import Attachment, attach, read_attachment
@@ -47,8 +48,9 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 _PAGES_AT_ONCE: Final = 4096
 
 
-class Backup(NamedTuple):
-    """A backup as its file tells. `fault` says why it cannot be relied on; empty if it can."""
+class Backup(msgspec.Struct, frozen=True):
+    """A backup as its file tells; as a path, and as text, it is that file. `fault` says why it cannot be
+    relied on; empty if it can."""
 
     path: Path
     at: datetime
@@ -57,6 +59,39 @@ class Backup(NamedTuple):
     fault: str = ""
     files: Attachment | None = None
     """Its saved files; None if it was made without them."""
+    removed: tuple[Path, ...] | None = None
+    """Of one that was just made: the older ones that were removed for it."""
+
+    JSON: ClassVar = {
+        "path": "its file",
+        "at": "when it was made",
+        "bytes": "its size",
+        "events": "how many events it has",
+        "files": "whether it holds the files that runs have saved",
+        "file_bytes": "how much of its size they are",
+        "ok": "whether it can be relied on",
+        "fault": "why not, or null",
+        "removed": "of `create`: the older backups that were removed for it",
+    }
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "path": str(self.path),
+            "at": f"{self.at.replace(tzinfo=None).isoformat(timespec='seconds')}Z",
+            "bytes": self.size,
+            "events": self.events,
+            "files": self.files is not None,
+            "file_bytes": 0 if self.files is None else self.files.size,
+            "ok": not self.fault,
+            "fault": self.fault or None,
+        }
+        return found if self.removed is None else found | {"removed": [str(one) for one in self.removed]}
 
 
 class Files(Protocol):
@@ -364,12 +399,9 @@ def _free_name(directory: Path, at: datetime) -> Path:
 def alone(home: Path) -> Iterator[None]:
     """One backup or restore of a store at a time; the next one waits."""
     with explained(home):
-        fd = os.open(home / "backup.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        fd = open_lock(home / "backup.lock")
+    with holding(fd):
         yield
-    finally:
-        os.close(fd)
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class Why(Enum):
     DAMAGED = "its content is missing or damaged"
     OCCUPIED = "files that are kept are in the way"
     CASE = "another name differs from it only in case"
+    ASKED = "kept as you asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,19 @@ class Plan:
     kept: tuple[Kept, ...]
     yours: frozenset[bytes] = frozenset()
     """Paths that `to` has as somebody else left them, though it is to be what the run began with."""
+    keep: tuple[str, ...] = ()
+    """Patterns of paths that stay as they are."""
+
+    @property
+    def doing(self) -> list[tuple[bytes, tuple[Entry | None, Entry | None]]]:
+        """Each path that changes, with what is there now and what will be: of directories only the mode,
+        since what is in them is named by itself."""
+        return [(one.path, (_bare_entry(one.before), _bare_entry(one.after))) for one in self.actions]
 
     @property
     def conflicts(self) -> tuple[Kept, ...]:
         """What the run changed and the restore would leave."""
-        return tuple(one for one in self.kept if one.why is not Why.YOURS)
+        return tuple(one for one in self.kept if one.why not in (Why.YOURS, Why.ASKED))
 
     @property
     def damaged(self) -> tuple[bytes, ...]:
@@ -84,12 +93,13 @@ class Planner:
         now: Tree,
         *,
         only: Sequence[str] = (),
+        keep: Sequence[str] = (),
         theirs: bool = False,
         folds_case: bool = False,
     ) -> None:
         self._contents = contents
         self._to, self._left, self._now = to, left, now
-        self._only = _selection(only)
+        self._only, self._stays = _selection(only), _selection(keep)
         self._theirs = theirs
         self._folds_case = folds_case
         self._actions: dict[bytes, Change] = {}
@@ -120,6 +130,9 @@ class Planner:
         if to == now:
             return now is None
         selected = selected or self._is_selected(path)
+        if path and self._stays is not None and self._stays.match_file(os.fsdecode(path)):
+            self._keep(path, Why.ASKED, selected)
+            return now is None
         if isinstance(to, Hidden) or isinstance(now, Hidden):
             return self._keep_hidden(path, to, now, selected)
         if isinstance(to, Entry) and not to.is_directory and to.ref not in self._contents:
@@ -262,9 +275,13 @@ def _is_directory(state: State) -> bool:
     return isinstance(state, Entry) and state.is_directory
 
 
-def _bare(state: State) -> State:
+def _bare_entry(entry: Entry | None) -> Entry | None:
     """A directory without what is in it."""
-    return Entry(state.mode, _NO_REF) if isinstance(state, Entry) and state.is_directory else state
+    return Entry(entry.mode, _NO_REF) if entry is not None and entry.is_directory else entry
+
+
+def _bare(state: State) -> State:
+    return state if isinstance(state, Hidden) else _bare_entry(state)
 
 
 def _same(one: State, other: State) -> bool:

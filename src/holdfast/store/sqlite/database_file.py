@@ -1,4 +1,4 @@
-"""What `doctor` and `audit` ask of the database file itself."""
+"""Facts about a database file that need no open store: its extent, versions, integrity, owners."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from holdfast.errors import HoldfastError
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, filesystem_of, translate
 
@@ -21,6 +22,8 @@ class Extent(NamedTuple):
 
 
 class Facts(NamedTuple):
+    """The file's versions and size, and the problems that SQLite's quick check found."""
+
     sqlite: str
     schema: int
     newest_schema: int
@@ -30,19 +33,31 @@ class Facts(NamedTuple):
 
 
 def extent(path: Path) -> Extent:
+    """Raises `StoreError`."""
     with _connected(path) as db:
         row = db.execute(sql.query("extent")).get
         return Extent(*row)
 
 
 def facts(path: Path) -> Facts:
-    """The file's versions and size, and what SQLite's quick check finds wrong with it."""
+    """Raises `StoreError`."""
     with _connected(path) as db:
         problems = [text for (text,) in db.execute("PRAGMA quick_check(20)") if text != "ok"]
         size = sum(part.stat().st_size for part in _files(path))
         schema: int = db.pragma("user_version")
         journal: str = db.pragma("journal_mode")
         return Facts(apsw.sqlite_lib_version(), schema, sql.migrations()[-1][0], journal, size, problems)
+
+
+def owner_process(path: Path, owner: str) -> tuple[int, str] | None:
+    """(process, host) of an owner; None if the file does not have it, or cannot be read."""
+    try:
+        with _connected(path) as db:
+            for _, host, _, pid, _ in db.execute(sql.query("owner"), (owner,)):
+                return pid, host
+    except HoldfastError:
+        pass
+    return None
 
 
 def filesystem(directory: Path) -> str:

@@ -1,0 +1,243 @@
+"""What can be asked and done where there may be no store: health, coverage, backups, trust, settings.
+
+The functions take the store's directory as `--home` and `Holdfast(home)` do; None is the project's own.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import project, settings, trust, wiring
+from holdfast.errors import NotFound, SettingsError
+from holdfast.facade.opened import OnScan, blocking
+from holdfast.views.trusted import Granted, GrantedSetting, TrustRecord
+
+if TYPE_CHECKING:
+    from holdfast.operations.disk_usage import Coverage
+    from holdfast.store.sqlite.backup import Backup, Progress
+    from holdfast.trust import Trusted
+    from holdfast.views.check import Check
+    from holdfast.views.restored_backup import RestoredBackup
+    from holdfast.views.setting import SettingInForce
+
+
+class Storeless:
+    """Methods of the class `Holdfast` itself: there may be no store to open."""
+
+    @classmethod
+    @blocking
+    def restore_backup(
+        cls,
+        file: str | os.PathLike[str],
+        home: str | os.PathLike[str] | None,
+        *,
+        on_progress: Progress | None = None,
+    ) -> RestoredBackup:
+        """Verify a backup and make it the store in `home` (None: the project's own); the store that is there
+        is kept aside. `file` is a path, or the name of one that `backups` gives.
+
+        Raises `StoreHeld` while a live process executes runs of the store, `NotFound` with the nearest names,
+        `StoreCorrupt`, `StoreFull`: then nothing has changed.
+        """
+        from holdfast.operations.backups import refuse_live, source_of
+        from holdfast.store.sqlite.backup import silent
+        from holdfast.store.sqlite.restore import inspect
+
+        flags = {"home": None if home is None else os.fspath(home)}
+        source = source_of(os.fspath(file), _backup_directory(flags))
+        inspect(source)  # before a directory is made for a store that is not there yet
+        place = wiring.find_place(flags)
+        return wiring.restore_backup(
+            place,
+            source,
+            datetime.now(UTC),
+            refuse=lambda: refuse_live(place.home),
+            progress=on_progress or silent,
+        )
+
+    @classmethod
+    @blocking
+    def trust(cls, directory: str | os.PathLike[str] | None = None) -> Granted:
+        """Allow the settings of a project, or a store, that came from somewhere else: `directory`, or the
+        project of the working directory. If its settings or its database change, it needs trust again. Raises
+        `NotFound` if there is nothing that needs trust."""
+        given = _existing(directory)
+        data_home = project.data_home(os.environ)
+        root = project.find_root(given, environ=os.environ)
+        is_store = (given / project.DATABASE).exists()
+        with project.explained(data_home):
+            # A directory may be both: `home = "."`.
+            if not is_store or (given == root and settings.load(root=root, environ={}).sources):
+                granted = _trust_project(root, data_home)
+            else:
+                granted = Granted(str(given))
+            if is_store and not granted.store:
+                wiring.trust_store(given)
+                granted = Granted(granted.directory, granted.settings, str(given))
+        return granted
+
+    @classmethod
+    @blocking
+    def untrust(cls, directory: str | os.PathLike[str] | None = None) -> list[str]:
+        """Undo `trust` for `directory`, which need not exist any more, or for the project of the working
+        directory; returns what is no longer trusted. Raises `NotFound` if it was not."""
+        given = Path.cwd() if directory is None else Path(directory).resolve()
+        data_home = project.data_home(os.environ)
+        with project.explained(data_home):
+            removed = trust.untrust(data_home, given)
+            if not removed and given.is_dir():
+                removed = trust.untrust(data_home, project.find_root(given, environ=os.environ))
+        if not removed:
+            raise NotFound(f"{given} is not trusted; `holdfast trust --list` shows what is")
+        return list(removed)
+
+    @classmethod
+    @blocking
+    def trusted(cls) -> list[TrustRecord]:
+        """Every project and store that the user trusts, and whether each is still what was trusted."""
+        data_home = project.data_home(os.environ)
+        return [
+            TrustRecord(one.directory, one.kind, one.at, _holds(data_home, one))
+            for one in trust.listed(data_home)
+        ]
+
+
+def doctor(home: str | None = None) -> list[Check]:
+    """`Holdfast.doctor` where the store may be missing or broken: then a check says so."""
+    from holdfast.facade.health import examine
+
+    return list(examine(home))
+
+
+def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Coverage:
+    """`Holdfast.coverage` where there may be no store. None is made then: what a snapshot needs to keep goes
+    to a directory that is removed."""
+    from holdfast.operations.disk_usage import coverage
+
+    with ExitStack() as stack:
+        try:
+            place = wiring.find_place({"home": home}, create=False)
+        except NotFound:
+            from tempfile import TemporaryDirectory
+
+            scratch = stack.enter_context(TemporaryDirectory(prefix="holdfast-"))
+            place = wiring.find_place({"home": scratch})
+        files = wiring.open_files(place)
+        stack.callback(files.close)
+        files.on_progress = on_scan
+        return coverage(files)
+
+
+def backups(
+    directory: str | os.PathLike[str] | None = None,
+    home: str | None = None,
+    *,
+    on_progress: Progress | None = None,
+) -> list[Backup]:
+    """`Holdfast.backups` where the store may be gone."""
+    own = None if directory is not None else _backup_directory({"home": home})
+    return backups_in(own, directory, on_progress)
+
+
+def backups_in(
+    own: Path | None, directory: str | os.PathLike[str] | None, on_progress: Progress | None
+) -> list[Backup]:
+    """Those in `directory`, or in the backup directory `own`."""
+    from holdfast.store.sqlite.backup import examine, find
+
+    if directory is not None and not Path(directory).is_dir():
+        raise NotFound(f"there is no directory {os.fspath(directory)}; leave it out for the project's own")
+    where = own if directory is None else Path(directory)
+    paths = find(where) if where else []
+    found: list[Backup] = []
+    for path in paths:
+        if on_progress is not None:
+            on_progress("reading backup", len(found) + 1, len(paths))
+        found.append(examine(path))
+    return found
+
+
+def _backup_directory(flags: dict[str, Any]) -> Path | None:
+    """None if there is no project here. A store need not be there any more."""
+    try:
+        return wiring.backup_directory(wiring.find_place(flags, create=False, needs_store=False))
+    except NotFound:
+        return None
+
+
+def settings_in_force(home: str | None = None) -> tuple[list[SettingInForce], list[str]]:
+    """Every setting with its value and where that came from; and what of the project's files is not trusted,
+    in words."""
+    from holdfast.views.setting import SettingInForce
+
+    root = project.find_root(Path.cwd(), environ=os.environ)
+    resolved = settings.load(root=root, environ=os.environ, flags={"home": home})
+    doubts = wiring.untrusted(root, resolved)
+    found = []
+    for setting in settings.reference():
+        origin = resolved.origins[setting.key]
+        found.append(
+            SettingInForce(
+                setting.key,
+                _shown(setting.key, getattr(resolved.settings, setting.key)),
+                origin.kind,
+                origin.place,
+                not (doubts and origin.kind in settings.PROJECT_FILES),
+                setting.variable,
+                setting.type,
+                setting.description,
+            )
+        )
+    return found, doubts
+
+
+def _shown(key: str, value: Any) -> Any:
+    # People put the very secret into a pattern that is to be hidden.
+    return f"{len(value)} patterns" if key == "redact" else value
+
+
+def _existing(directory: str | os.PathLike[str] | None) -> Path:
+    if directory is None:
+        return Path.cwd()
+    if not Path(directory).is_dir():
+        raise NotFound(f"there is no directory {os.fspath(directory)}")
+    return Path(directory).resolve()
+
+
+def _trust_project(root: Path, data_home: Path) -> Granted:
+    """Trust the settings of a project, and the store that they name, if it is there already."""
+    resolved = settings.load(root=root, environ={})
+    if not resolved.sources:
+        raise NotFound(
+            f"there is nothing in {root} that needs trust: no settings of holdfast, and no store; "
+            "`holdfast trust DIRECTORY` names another one"
+        )
+    said = [
+        GrantedSetting(key, getattr(resolved.settings, key), resolved.origins[key].place)
+        for key in resolved.moved
+    ]
+    store = None
+    if resolved.settings.home is not None:
+        home = project.expand(resolved.settings.home, environ=os.environ, cwd=root)
+        if (home / project.DATABASE).exists():
+            wiring.trust_store(home)
+            store = home.resolve()
+    trust.trust(data_home, "project", root, trust.project_content(root, resolved.digest), store)
+    return Granted(str(root), tuple(said), "" if store is None else str(store))
+
+
+def _holds(data_home: Path, trusted: Trusted) -> bool:
+    """Whether it still is what was trusted."""
+    directory = Path(trusted.directory)
+    try:
+        if trusted.kind == "store":
+            content = trust.store_content(wiring.token_of(directory))
+        else:
+            content = trust.project_content(directory, settings.load(root=directory, environ={}).digest)
+    except SettingsError:  # trusted were settings without a fault
+        return False
+    return trust.is_trusted(data_home, trusted.kind, directory, content)

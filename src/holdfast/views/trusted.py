@@ -1,0 +1,64 @@
+"""What the user trusts: settings of projects, and stores, that came from somewhere else."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class GrantedSetting(msgspec.Struct, frozen=True):
+    """A path that the settings of a project may set now; `place` is the file and line that sets it."""
+
+    key: str
+    value: Any
+    place: str
+
+    JSON: ClassVar = {
+        "key": "the setting",
+        "value": "what it is set to",
+        "place": "the file and line that sets it",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"key": self.key, "value": self.value, "place": self.place}
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """What `trust` has allowed. `store` is the store whose code may be executed; empty for none."""
+
+    directory: str
+    settings: tuple[GrantedSetting, ...] = ()
+    store: str = ""
+
+    JSON: ClassVar = {
+        "directory": "what is trusted now",
+        "settings": "`key`, `value` and `place` of each path that its files may set",
+        "store": "the store whose code may be executed, or null",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "settings": [one.to_json() for one in self.settings],
+            "store": self.store or None,
+        }
+
+
+class TrustRecord(msgspec.Struct, frozen=True):
+    """A project or a store that was trusted. `holds`: it is still what was trusted then."""
+
+    directory: str
+    kind: str
+    at: str
+    holds: bool
+
+    JSON: ClassVar = {
+        "directory": "what is trusted",
+        "kind": "`project` or `store`",
+        "at": "since when",
+        "holds": "false: its settings or its database are others since, cannot be read, or are gone",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"directory": self.directory, "kind": self.kind, "at": self.at, "holds": self.holds}
