@@ -88,11 +88,19 @@ def open_to_execute(
 
 @contextmanager
 def scan_shown() -> Iterator[Callable[[int, int], None] | None]:
-    """Draw the progress of a scan of the files, on a terminal; it is cleared at the end."""
+    """Draw the progress of a scan of the files, on a terminal; what was drawn is cleared at the end."""
+    drawn = False
+
+    def draw(entries: int, size: int) -> None:
+        nonlocal drawn
+        drawn = True
+        show_scan(entries, size)
+
     try:
-        yield show_scan if err.is_live else None
+        yield draw if err.is_live else None
     finally:
-        clear_progress()
+        if drawn:
+            clear_progress()
 
 
 def show_scan(entries: int, size: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,6 +25,15 @@ class Taken(msgspec.Struct, frozen=True):
     owner: str = ""
     owner_pid: int | None = None
 
+    JSON: ClassVar = {
+        "run": "the run",
+        "workflow": "its workflow",
+        "pid": "the process that has it now",
+        "status": "its status before",
+        "owner": "the owner that it named, which is dead, or null",
+        "owner_pid": "the process of that owner, or null",
+    }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "run": self.run_id,
@@ -45,6 +54,11 @@ class Served(msgspec.Struct, frozen=True):
 
     count: int
     stopped: bool
+
+    JSON: ClassVar = {
+        "count": "how often a run was served",
+        "stopped": "whether serving was stopped before nothing was left to do",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {"count": self.count, "stopped": self.stopped}
