@@ -34,7 +34,7 @@ _COMMANDS: Sequence[c.Command] = (
     c.SettleStep("r", "once#1", "fail", error=_FAILURE),
     c.StartSleep("sleep#1", 3, _NEVER),
     c.EndSleep("sleep#1"),
-    c.OpenGate("gate#1", 4, "approval", "gate", "d"),
+    c.Record(e.GateOpened("gate#1", 4, "approval", "gate", "d")),
     c.DecideGate("r", "approved", "gate"),
     c.AbandonWait("step#1"),
     c.AbandonWait("sleep#1"),

@@ -30,6 +30,12 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the variables of the
     _isolate(Path(_home))
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory for the test's store, which is not there yet."""
+    return tmp_path / "store"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = yield

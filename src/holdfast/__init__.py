@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
     from holdfast.engine.outside.records import LogEvent
-    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched
+    from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched, stage
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
+    from holdfast.engine.primitives.measure import measure
     from holdfast.engine.primitives.sleep import sleep
+    from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
     from holdfast.engine.primitives.timeout import timeout
-    from holdfast.engine.primitives.values import now, random, uuid
+    from holdfast.engine.primitives.values import now, random, recorded, uuid
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
@@ -56,22 +58,25 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from holdfast.handle import Holdfast
+    from holdfast.kernel.measures import Measured
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.quota import Collected
+    from holdfast.operations.replaying import Replay
     from holdfast.operations.repositories import GitBack
     from holdfast.operations.restoring import Restored
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
+    from holdfast.serving.served import Served, Taken
     from holdfast.store.sqlite.backup import Backup
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
+    from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.records import LogLine, RunInfo, StepInfo
     from holdfast.views.restored_backup import RestoredBackup
@@ -80,6 +85,7 @@ if TYPE_CHECKING:
     from holdfast.views.step_detail import StepDetail
     from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.ways import Way
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
@@ -87,14 +93,17 @@ _HOMES = {
     "holdfast.engine.primitives.timeout": ("timeout",),
     "holdfast.engine.primitives.fanout": ("gather", "parallel"),
     "holdfast.engine.primitives.gates": ("Decision", "approval", "wait_for"),
-    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched"),
+    "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched", "stage"),
     "holdfast.engine.execution.perform": ("NOT_DONE",),
     "holdfast.engine.execution.step_options": ("Retry",),
     "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
+    "holdfast.engine.primitives.measure": ("measure",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.kernel.measures": ("Measured",),
+    "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
-    "holdfast.engine.primitives.values": ("now", "random", "uuid"),
+    "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
@@ -126,13 +135,15 @@ _HOMES = {
     ),
     "holdfast.handle": ("Holdfast",),
     "holdfast.operations.checkpoints": ("CheckpointInfo",),
-    "holdfast.operations.diffing": ("FileDiff",),
     "holdfast.operations.operation_files": ("FilesBack",),
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
+    "holdfast.operations.replaying": ("Replay",),
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
+    "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.gate": ("Gate",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
@@ -149,6 +160,7 @@ _HOMES = {
     "holdfast.views.statistics": ("Statistics",),
     "holdfast.views.trusted": ("Granted", "TrustRecord"),
     "holdfast.ways": ("Way",),
+    "holdfast.workspace.snapshots.file_diff": ("FileDiff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -168,6 +180,8 @@ __all__ = [
     "Decision",
     "DetachedStep",
     "DivergenceError",
+    "FeedEvent",
+    "FeedPage",
     "FileDiff",
     "FilesBack",
     "FilesVerified",
@@ -181,12 +195,14 @@ __all__ = [
     "InDoubt",
     "LogEvent",
     "LogLine",
+    "Measured",
     "NeedsAttention",
     "NotStorable",
     "OnceAgain",
     "OperationInfo",
     "PlanChanged",
     "Repaired",
+    "Replay",
     "Restored",
     "RestoredBackup",
     "Retry",
@@ -203,6 +219,7 @@ __all__ = [
     "RunPaused",
     "RunWaiting",
     "Secret",
+    "Served",
     "Statistics",
     "StepDetail",
     "StepError",
@@ -210,6 +227,7 @@ __all__ = [
     "StepTimeout",
     "StoreError",
     "StoreVanished",
+    "Taken",
     "TrustRecord",
     "Undo",
     "Usage",
@@ -218,16 +236,21 @@ __all__ = [
     "WorkspaceError",
     "__version__",
     "approval",
+    "changes",
     "checkpoint",
     "command",
     "emit",
     "gather",
     "idempotency_key",
+    "measure",
     "now",
     "parallel",
     "patched",
     "random",
+    "recorded",
     "sleep",
+    "snapshot",
+    "stage",
     "step",
     "timeout",
     "uuid",

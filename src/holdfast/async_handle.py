@@ -11,26 +11,31 @@ from holdfast.facade.steering import PATIENCE_S, UNSET
 
 if TYPE_CHECKING:
     import os
+    import threading
     from collections.abc import Callable, Sequence
     from datetime import datetime, timedelta
-    from typing import Any
+    from typing import IO, Any
 
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
+    from holdfast.facade.serving import OnReplayed, OnServed
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import FileDiff
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.quota import Collected
+    from holdfast.operations.replaying import Replay
     from holdfast.operations.restoring import Restored
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
+    from holdfast.serving.resumption import Resumption
+    from holdfast.serving.served import Served, Taken
     from holdfast.store.port import OwnerRow
     from holdfast.store.sqlite.backup import Backup, Progress
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
+    from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
     from holdfast.views.restored_backup import RestoredBackup
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
     from holdfast.views.trusted import Granted, TrustRecord
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 
 class AsyncHoldfast(Coroutines):
@@ -46,6 +52,66 @@ class AsyncHoldfast(Coroutines):
     async def recover(self) -> list[Run[Any]]:
         """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does."""
         return await self._call(self._holdfast.recover)
+
+    async def serve(
+        self,
+        *,
+        follow: bool = False,
+        python: str | None = None,
+        root: str | os.PathLike[str] | None = None,
+        on_started: Callable[[str], None] | None = None,
+        on_served: OnServed | None = None,
+        on_taken: Callable[[Taken], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
+        stdout: IO[Any] | int | None = None,
+        stop: threading.Event | None = None,
+    ) -> Served:
+        """Resume every run that can continue without a person: interrupted ones, those whose gate was
+        decided, whose signal came or whose sleep is over. Failed runs, and those that wait for a person,
+        are left alone."""
+        return await self._call(
+            self._holdfast.serve,
+            follow=follow,
+            python=python,
+            root=root,
+            on_started=on_started,
+            on_served=on_served,
+            on_taken=on_taken,
+            on_note=on_note,
+            stdout=stdout,
+            stop=stop,
+        )
+
+    async def replay(
+        self,
+        run_id: str | None = None,
+        *,
+        python: str | None = None,
+        root: str | os.PathLike[str] | None = None,
+        on_note: Callable[[str], None] | None = None,
+        on_progress: OnReplayed | None = None,
+    ) -> list[Replay]:
+        """Check the history of a run against the code as it is now, without running a step; without a run,
+        of all that can be resumed, the oldest first."""
+        return await self._call(
+            self._holdfast.replay, run_id, python=python, root=root, on_note=on_note, on_progress=on_progress
+        )
+
+    async def resumption(
+        self,
+        run_id: str,
+        *,
+        python: str | None = None,
+        root: str | os.PathLike[str] | None = None,
+        passed_on: bool = False,
+        on_note: Callable[[str], None] | None = None,
+    ) -> Resumption:
+        """What a process must be to resume this run alone: its interpreter and its working directory.
+        `passed_on`: this process was started for this run, and is not replaced. Raises `CodeNotFound` if
+        that directory is gone, `NotFound` if `python` cannot be used."""
+        return await self._call(
+            self._holdfast.resumption, run_id, python=python, root=root, passed_on=passed_on, on_note=on_note
+        )
 
     async def approve(
         self,
@@ -316,6 +382,13 @@ class AsyncHoldfast(Coroutines):
         """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step
         (as it left the files), `before:STEP`, or `disk`."""
         return await self._call(self._holdfast.diff, run_id, a, b)
+
+    async def feed(
+        self, after: str = "", limit: int = 1000, types: Sequence[str] | None = None, wait_s: float = 0.0
+    ) -> FeedPage:
+        """A page of the events of all streams, in the order of the log, redacted. It has only what is on the
+        disk for good."""
+        return await self._call(self._holdfast.feed, after, limit, types, wait_s)
 
     async def backup(
         self,

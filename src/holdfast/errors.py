@@ -7,7 +7,8 @@ HoldfastError
 │   ├── AmbiguousRunId      the beginning of more than one id
 │   ├── Refused             a command that does not fit the run's state
 │   │   ├── OnceAgain       `once` steps that were done would run again
-│   │   └── PlanChanged     what would be done now is not what was previewed
+│   │   ├── PlanChanged     what would be done now is not what was previewed
+│   │   └── EndedElsewhere  the worker process that executed the run ended without its outcome
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has
@@ -111,6 +112,18 @@ class Refused(BadInput):
     """The command does not fit the run's state."""
 
     code = "refused"
+
+
+class EndedElsewhere(Refused):
+    """The worker process that was to execute a run could not be started, or ended in the middle of it.
+    `ended_with` is its exit code, negative for a signal."""
+
+    code = "ended_elsewhere"
+    ended_with = 1
+
+    def __init__(self, why: str, ended_with: int) -> None:
+        super().__init__(why)
+        self.ended_with = ended_with
 
 
 class OnceAgain(Refused):

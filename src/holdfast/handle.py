@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
 from holdfast.facade.executing import Executing
+from holdfast.facade.following import Following
 from holdfast.facade.keeping import Keeping
 from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
+from holdfast.facade.serving import Serving
 from holdfast.facade.steering import Steering
 from holdfast.facade.storeless import Storeless
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.facade.opened import OnEvent, OnOutput, OnScan
 
 
-class Holdfast(Executing, Steering, Rewinding, Reading, Keeping, Storeless):
+class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keeping, Storeless):
     """An open store with its engine; a context manager, sync and async.
 
     home        the store's directory (default: the project's, as the CLI finds it)
@@ -41,7 +43,8 @@ class Holdfast(Executing, Steering, Rewinding, Reading, Keeping, Storeless):
                 redacted as `events()` gives it; those of a run one after the other, in the log's order. It
                 must not wait for its run
     on_output   called with (run id, step, "stdout" or "stderr", text) of what commands print, live
-    on_scan     called with (entries, bytes read) while the files of the workspace are scanned
+    on_scan     called with (entries, bytes read) while the files of the workspace are scanned, also by a
+                worker of `serve`; with (0, 0) at the end of a worker's scan
     """
 
     def __init__(
@@ -79,16 +82,31 @@ class Holdfast(Executing, Steering, Rewinding, Reading, Keeping, Storeless):
         place: wiring.Place,
         *,
         read_only: bool = False,
+        reading: Holdfast | None = None,
         finish: bool = True,
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
     ) -> Holdfast:
-        """The same where the place is known already. Without `finish`, what was cut off is finished only when
-        a method needs an engine."""
+        """The same where the place is known already. `reading` has its store open and is closed: the database
+        is not opened again, unless `place` has another store or durability. Without `finish`, what was cut
+        off is finished only when a method needs an engine."""
         made = cls.__new__(cls)
+        store = None
+        if reading is not None:
+            before, now = reading.settings.durability, place.resolved.settings.durability
+            if place.home == reading.home and before == now:
+                store = reading._hand_over()
+            else:
+                reading.close()
         super(Holdfast, made).__init__(
-            place, read_only=read_only, finish=finish, on_event=on_event, on_output=on_output, on_scan=on_scan
+            place,
+            read_only=read_only,
+            finish=finish,
+            on_event=on_event,
+            on_output=on_output,
+            on_scan=on_scan,
+            store=store,
         )
         return made
 

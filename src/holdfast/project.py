@@ -14,7 +14,6 @@ comes second reads what the first one wrote. All else changes under one lock in 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -35,6 +34,7 @@ from holdfast.errors import (
     StoreError,
     store_error_for,
 )
+from holdfast.file_lock import held
 
 POINTER_DIRECTORY = ".holdfast"
 DATABASE = "holdfast.db"
@@ -392,8 +392,7 @@ def _make_private(directory: Path) -> None:
 @contextmanager
 def _locked(data_home: Path) -> Iterator[None]:
     _make_private(data_home)
-    with (data_home / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with held(data_home / ".lock"):
         yield
 
 

@@ -324,6 +324,13 @@ def open_store(place: Place) -> SqliteStore:
     return store
 
 
+def schema_version() -> int:
+    """The newest schema of a store that this holdfast knows."""
+    from holdfast.store.sqlite import sql
+
+    return sql.migrations()[-1][0]
+
+
 def open_redactor(place: Place) -> Redactor:
     from holdfast.redaction import Redactor
 
@@ -337,11 +344,14 @@ def open_engine(
     clock: Clock | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
-    on_scan: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     to_look: bool = False,
+    root: Path | None = None,
+    only_missing: bool = False,
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
-    settings ask for; not so `to_look`, which leaves all as it is."""
+    settings ask for; not so `to_look`, which leaves all as it is. `root` is where the project is now, if the
+    user says so, with `only_missing` only for runs whose own project is gone."""
     from holdfast.engine.engine import Engine, Options
 
     settings = place.resolved.settings
@@ -356,8 +366,6 @@ def open_engine(
         crash_loop_after=settings.crash_loop_after,
         capture_output=settings.capture_output,
     )
-    files = open_files(place)
-    files.on_progress = on_scan
     engine = Engine(
         store,
         place.home,
@@ -366,34 +374,37 @@ def open_engine(
         options,
         on_event,
         on_output,
-        files,
-        find_location(place),
+        open_files(place, on_progress=on_progress),
+        find_location(place, root, only_missing=only_missing),
+        _finish_operation,
+        partial(keep_to_quota, place),
     )
     if not to_look and (place.home / "operations").is_dir():
         from holdfast.operations.cut_off import recover
 
         recover(engine)
-    engine.settle = partial(_settle, engine)
-    files.on_close = partial(keep_to_quota, place, engine)
     return engine
 
 
-def find_location(place: Place) -> Location:
-    """How the code of the store's runs is found from here."""
+def find_location(place: Place, given: Path | None = None, *, only_missing: bool = False) -> Location:
+    """How the code of the store's runs is found from here; `given` and `only_missing` as for `Location`."""
     from holdfast.engine.runs.code_location import Location
 
-    return Location(place.home, place.root.resolve())
+    return Location(place.home, place.root.resolve(), given, only_missing=only_missing)
 
 
-def open_files(place: Place, home: Path | None = None) -> Files:
+def open_files(
+    place: Place, home: Path | None = None, *, on_progress: Callable[[int, int], None] | None = None
+) -> Files:
     """The workspaces of the store; what is saved of files lies in `home`, if that is another directory."""
     from holdfast.engine.files.workspaces import Files
 
     largest = int(place.resolved.settings.largest_ignored_mb * 1024 * 1024)
-    return Files(home or place.home, place.workspace, largest, is_own=partial(is_own, place.home))
+    own = partial(is_own, place.home)
+    return Files(home or place.home, place.workspace, largest, is_own=own, on_progress=on_progress)
 
 
-def _settle(engine: Engine, operation: str) -> bool:
+def _finish_operation(engine: Engine, operation: str) -> bool:
     from holdfast.operations.cut_off import settle
 
     return settle(engine, operation)

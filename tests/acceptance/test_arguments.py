@@ -101,3 +101,15 @@ def test_the_form_to_copy(cli):
     assert not cli.notes()
     cli("run", "--id", "x", "flow.py:report", '["kelp"]')
     assert cli.notes() == {"kelp": 1}
+
+
+def test_the_output_of_a_command_is_kept_up_to_a_limit(cli):
+    """`--output-limit` takes sizes as people write them; the terminal gets all, the log the ends."""
+    done = cli("run", "--output-limit", "2KB", "--id", "x", "--", "seq", "1", "5000")
+    assert "\n2500\n" in done.out
+    logged = cli("logs", "x").out
+    assert "\n2500\n" not in logged
+    assert "left out here]" in logged
+    assert logged.rstrip().endswith("5000")
+    assert "is no size" in cli("run", "--output-limit", "much", "--", "true", code=2).err
+    assert "--output-limit" in cli("run", "--output-limit", "2KB", "os:getcwd", code=2).err

@@ -10,14 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast import LogEvent
 from holdfast.cli import showing, stats, step_showing
 from holdfast.cli.picture import put_back
-from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.steps import Look, tree
 from holdfast.cli.terminal import folded
 from holdfast.cli.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
-from holdfast.engine.outside.records import LogEvent
 from holdfast.store.statistics import Durations, Statistics, StepTotals
+from holdfast.views.records import StepInfo
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 FLOW = """
@@ -65,10 +66,10 @@ def ways(told: str) -> list[list[str]]:
     ]
 
 
-def took(*seconds: float) -> list[StepView]:
+def took(*seconds: float) -> list[StepInfo]:
     began = microseconds(START)
     return [
-        StepView(f"s{n}#1", status="completed", started_at=began, ended_at=began + int(one * 1e6))
+        StepInfo(f"s{n}#1", status="completed", started_us=began, ended_us=began + int(one * 1e6))
         for n, one in enumerate(seconds)
     ]
 

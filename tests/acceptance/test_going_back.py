@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.operations import archiving
 from holdfast.store.port import Decision, NewEvent
 from holdfast.store.sqlite import SqliteStore
@@ -262,7 +263,7 @@ def test_checkpoints(ran):
     assert "no checkpoint" in ran("checkpoints", "r").err
     ran("rewind", "r", "--to", "work#2", "--rerun-once")
     with opened(ran) as store:
-        take = c.TakeCheckpoint("half#1", 3, "half", msgspec.Raw(b'{"done":2}'))
+        take = c.Record(e.CheckpointTaken("half#1", 3, "half", msgspec.Raw(b'{"done":2}')))
         perform(store, "r", c.ClaimRun("r", "me"), take, c.ReleaseRun("r", "me"))
     listed = ran("checkpoints", "r", "--json").json()
     assert [(one["name"], one["key"], one["data"]) for one in listed] == [("half", "half#1", {"done": 2})]

@@ -16,7 +16,7 @@ import pytest
 from holdfast.cli.counts import counted
 from holdfast.cli.picture import put_back
 from holdfast.cli.scopes import Folding
-from holdfast.cli.steps import Look, StepView, tree
+from holdfast.cli.steps import Look, tree
 from holdfast.cli.terminal import cells
 from holdfast.clock import microseconds
 from holdfast.kernel import commands as c
@@ -24,6 +24,7 @@ from holdfast.kernel import events as e
 from holdfast.store.port import Append, new_event
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.histories import failure, own, perform
+from holdfast.views.records import StepInfo
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 
@@ -353,7 +354,7 @@ START = datetime(2026, 1, 31, tzinfo=UTC)
 def step_view(key, status="completed", ms=10, **fields):
     began = microseconds(START)
     ended = began + ms * 1000 if status in ("completed", "failed") else 0
-    return StepView(key, key.split("#")[0], status=status, started_at=began, ended_at=ended, **fields)
+    return StepInfo(key, key.split("#")[0], status=status, started_us=began, ended_us=ended, **fields)
 
 
 def drawn(steps, folding=Folding(), width=100, children=None, **look):  # noqa: B008
@@ -760,3 +761,41 @@ def test_nothing_is_said_where_there_is_nothing_to_complete(cli):
     (cli.home / "holdfast.db").write_bytes(b"no database" * 1000)
     assert complete(cli, "holdfast show ") == []
     assert complete(cli, "holdfast show ", HOLDFAST_DURABILITY="odd") == []
+
+
+def test_what_steps_used_is_shown_and_added_up(cli):
+    """Per step and run in `show --json`, for all runs in `stats`; money as text, never as a float."""
+    cli.script(
+        """
+        from decimal import Decimal
+        @step(retry=Retry(attempts=2, initial=0.001))
+        def ask(n):
+            measure(model="small", input_tokens=1000, output_tokens=20, usd=Decimal("0.1"))
+            if n == 2 and not Path("tried").exists():
+                Path("tried").touch()
+                raise ValueError
+            measure(pages=n)
+        @workflow
+        def report():
+            ask(1)
+            ask(2)
+        """
+    )
+    told = cli("run", "flow.py:report", "--id", "x").err
+    assert "running" not in told  # a measure is no news of a step
+    shown = cli("show", "x", "--json").json()
+    small = {"model": "small", "input_tokens": 1000, "output_tokens": 20, "usd": "0.1", "units": {}}
+    pages = {"model": None, "input_tokens": 0, "output_tokens": 0, "usd": None, "units": {"pages": 1}}
+    assert shown["steps"][0]["measured"] == [small, pages]
+    assert shown["steps"][1]["measured"][0] == small | {
+        "input_tokens": 2000,
+        "output_tokens": 40,
+        "usd": "0.2",
+    }
+    total = small | {"input_tokens": 3000, "output_tokens": 60, "usd": "0.3"}
+    assert shown["measured"] == [total, pages | {"units": {"pages": 3}}]
+    assert cli("stats", "--json").json()["measured"] == [pages | {"units": {"pages": 3}}, total]
+    told = cli("stats").out
+    assert re.search(r"\$0\.3\s+small, 3,000 tokens in, 60 out", told)
+    assert re.search(r"used\s+3 pages", told)
+    assert {"measured"} <= set(re.findall(r"`(\w+)`", DOCUMENTED))

@@ -719,6 +719,7 @@ def test_an_interpreter_that_is_gone_is_named(cli, from_old):
         ("none", "has no holdfast"),
         ("schema", "which cannot read the store that holdfast"),
         ("protocol", "they do not work together"),
+        ("no worker", "they do not work together"),
         ("broken", "is no Python 3.11 or newer that works"),
     ],
 )
@@ -742,8 +743,10 @@ def test_an_older_holdfast_is_named(cli, from_old, older, why):
         if older == "schema":
             migrations = sorted((package / "store" / "sqlite" / "migrations").glob("*.sql"))
             migrations[-1].unlink()
+        elif older == "protocol":
+            (package / "serving" / "protocol.py").write_text("PROTOCOL = 1\n")
         else:
-            (package / "cli" / "worker.py").write_text("PROTOCOL = 0\n")
+            shutil.rmtree(package / "serving")
     resumed = cli("resume", "x")
     assert resumed.json()[1] == prefix(new)
     note = next(line for line in resumed.err.splitlines() if line.startswith("note: run x was started with"))

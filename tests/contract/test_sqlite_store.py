@@ -170,7 +170,12 @@ def test_a_store_without_steps_that_ran_keeps_its_steps(store, home, tmp_path):
 def test_projections_that_other_code_made_are_made_again(store, home, tmp_path, monkeypatch):
     """Code that projects an event otherwise, without a migration, takes no store for damaged that was right
     before: the tables are made again as it is opened, and as it is restored; no later opening does."""
-    perform(store, "r", c.OpenGate("send#1", 1, "approval", "send", until=50), c.DecideGate("r", "approved"))
+    perform(
+        store,
+        "r",
+        c.Record(e.GateOpened("send#1", 1, "approval", "send", until=50)),
+        c.DecideGate("r", "approved"),
+    )
     before = store.steps("r")
     backup = create(store.path, tmp_path / "backup.db", datetime(2026, 1, 1, tzinfo=UTC)).path
     store.close()

@@ -62,7 +62,8 @@ APPLICATION_ID = 0x686F6C64
 LOG_OF_STREAMS = "@store"
 
 RUN_COLUMNS = (
-    "workflow status reason cause attention_step owner generation sleepers parent created_at ended_at".split()
+    "workflow status reason cause attention_step owner generation sleepers parent created_at ended_at "
+    "stage".split()
 )
 STEP_COLUMNS = (
     "generation key name kind effect status attempt started_at ended_at due_at child version".split()
@@ -338,7 +339,8 @@ def _check_epochs(db: sqlite3.Connection, history: History) -> None:
 
 def _check_tables(db: sqlite3.Connection, history: History, ids: dict[int, str]) -> None:
     """The projections are what the log says, row for row."""
-    columns = RUN_COLUMNS if history.schema >= 8 else RUN_COLUMNS[:-1]
+    later = 0 if history.schema >= 9 else 1 if history.schema == 8 else 2
+    columns = RUN_COLUMNS[: len(RUN_COLUMNS) - later]
     runs = {run.id: _columns(run, columns) for run in history.runs.values()}
     _compare("runs", _rows(db, "runs", ("stream",), columns, ids), runs, columns)
     steps = [(run.id, step) for run in history.runs.values() for step in run.steps.values()]
@@ -358,6 +360,14 @@ def _check_tables(db: sqlite3.Connection, history: History, ids: dict[int, str])
     }
     found = _rows(db, "generations", ("run", "generation"), GENERATION_COLUMNS, ids)
     _compare("generations", found, left, GENERATION_COLUMNS)
+    if history.schema >= 9:
+        entered = {
+            (run.id, generation, version): (name,)
+            for run in history.runs.values()
+            for generation, version, name in run.stages()
+        }
+        found = _rows(db, "stages", ("run", "generation", "version"), ["name"], ids)
+        _compare("stages", found, entered, ["name"])
     operations = {name: _columns(one, OPERATION_COLUMNS) for name, one in history.operations.items()}
     found = _rows(db, "operations", ("stream",), OPERATION_COLUMNS, ids)
     _compare("operations", found, operations, OPERATION_COLUMNS)
@@ -423,5 +433,5 @@ def check_rebuilt(home: Path) -> None:
 
 def _dump(home: Path) -> dict[str, list[Any]]:
     with closing(sqlite3.connect(home / "holdfast.db")) as db:
-        tables = ("runs", "step_rows", "steps", "generations", "operations", "events", "streams")
+        tables = ("runs", "step_rows", "steps", "generations", "stages", "operations", "events", "streams")
         return {table: sorted(db.execute(f"SELECT * FROM {table}")) for table in tables}

@@ -26,8 +26,9 @@ from tests.crash.history import (
 
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
-    "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen RunNeedsAttention RunCompleted RunFailed "
-    "RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired".split()
+    "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered RunNeedsAttention RunCompleted "
+    "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired "
+    "StepMeasured".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
@@ -218,6 +219,7 @@ class Fold:
         for name, value in stand._asdict().items():
             setattr(run, name, value)
         run.sleepers = sum(step.status == "sleeping" for step in run.live_steps())
+        run.stage = next((name for at, _, name in reversed(run.stages()) if at == generation), "")
 
     def on_Rewound(self, payload: dict[str, Any]) -> None:
         run = self.run
@@ -300,6 +302,12 @@ class Fold:
         step = self.step(payload, "running")
         self.end(step, "completed")
         step.result_json = self.value(payload)
+
+    def on_StepMeasured(self, payload: dict[str, Any]) -> None:
+        """What was used was used, whatever became of the step."""
+        self.generation(payload)
+        step = self.run.step(payload["key"])
+        self.require(step is not None and 0 < payload["attempt"] <= step.attempt, "no such attempt has begun")
 
     def on_StepAttemptFailed(self, payload: dict[str, Any]) -> None:
         step = self.step(payload, "running")
@@ -394,6 +402,10 @@ class Fold:
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))
+
+    def on_StageEntered(self, payload: dict[str, Any]) -> None:
+        self.mark("stage", payload, payload["name"])
+        self.run.stage = payload["name"]
 
     def on_PatchSeen(self, payload: dict[str, Any]) -> None:
         self.mark("patch", payload)

@@ -72,7 +72,8 @@ class StepHistory:
 
 
 class Mark(NamedTuple):
-    """What is done when it is in the log: a recorded value, an emission, a patch."""
+    """What is done when it is in the log: a recorded value, an emission, a patch, a stage, whose name is its
+    `json`."""
 
     kind: str
     version: int
@@ -115,6 +116,7 @@ class RunHistory:
     parent: str = ""
     created_at: int = 0
     ended_at: int = 0
+    stage: str = ""
     result_json: str = ""
     error: str = ""
     steps: dict[tuple[int, str], StepHistory] = field(default_factory=dict)
@@ -133,6 +135,10 @@ class RunHistory:
     copied: list[Event] = field(default_factory=list)
     """Of a fork: what it has from the other run."""
     events: list[Event] = field(default_factory=list)
+
+    def stages(self) -> list[tuple[int, int, str]]:
+        """Generation, version and name of every stage, in order."""
+        return sorted((at[0], one.version, one.json) for at, one in self.marks.items() if one.kind == "stage")
 
     def step(self, key: str) -> StepHistory | None:
         """The step of the present generation."""

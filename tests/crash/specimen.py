@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, Retry, command, now, sleep, step, uuid, workflow
+from holdfast import Holdfast, Retry, command, now, sleep, stage, step, uuid, workflow
 from holdfast.errors import NeedsAttention
 from holdfast.kernel.events import encode
 from holdfast.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 DATABASE, LOG = "holdfast.db", "holdfast.db-wal"
-COVERED = ("events", "streams", "blobs", "runs", "step_rows", "operations", "generations")
+COVERED = ("events", "streams", "blobs", "runs", "step_rows", "operations", "generations", "stages")
 """Tables that the log's hashes speak of, or that are made of the log."""
 UNCOVERED = ("owners", "meta")
 TABLES = COVERED + UNCOVERED
@@ -73,8 +73,10 @@ def vanish() -> None:
 @workflow
 def plain(count: int) -> int:
     now()
+    stage("working")
     for n in range(count):
         work(n)
+    stage("drawing, then paying")
     draw(1)
     pay(2)
     uuid()

@@ -34,6 +34,7 @@ from holdfast import (
     idempotency_key,
     parallel,
     patched,
+    stage,
     step,
     wait_for,
     workflow,
@@ -169,9 +170,11 @@ def tacked(n: int) -> str:
 
 @workflow
 def turns() -> list[str]:
+    stage("out")
     found = [tacked(1), tacked(2)]
     patched("reef")
     checkpoint("half", found=found)
+    stage("home")
     found.append(tacked(3))
     if approval("gybe", show=found).outcome == "approved":
         found.append(tacked(4))
@@ -323,6 +326,7 @@ def take_turns(hf: Holdfast, wait: Attend) -> Any:
 # Plans
 
 _TACKS = ("tack#1", "tack#2", "half#1", "tack#3", "gybe#1", "tack#4")
+_MARKS = ("patched@reef", "stage#1", "stage#2")
 _BACK = ["turns:0:1", "turns:0:2"]
 
 ASKS: Plan = {
@@ -356,7 +360,7 @@ HELM: Plan = {
     "helm.adrift-1": RunPlan(("tend#1", "rescue#1"), "", status="cancelled"),
 }
 TURNS: Plan = {
-    "turns": RunPlan(_TACKS, canonical([*_BACK, "turns:1:3", "turns:1:4"]), marks=("patched@reef",)),
-    "twig": RunPlan(_TACKS, canonical([*_BACK, "twig:0:3", "twig:0:4"]), marks=("patched@reef",)),
+    "turns": RunPlan(_TACKS, canonical([*_BACK, "turns:1:3", "turns:1:4"]), marks=_MARKS),
+    "twig": RunPlan(_TACKS, canonical([*_BACK, "twig:0:3", "twig:0:4"]), marks=_MARKS),
     "old": RunPlan(("freight#1",), canonical("f" * 40_000), status="archived"),
 }

@@ -54,6 +54,18 @@ def test_examples_of_guides_can_be_loaded(page: Path) -> None:
             subprocess.run([sys.executable, "-c", block], check=True)
 
 
+def test_the_script_of_the_guide_to_steps_runs(tmp_path: Path) -> None:
+    """Children of either colour; run again, it gives the same results from the log."""
+    (block,) = [one for one in python_blocks(DOCS / "guide-steps.md") if "__main__" in one]
+    script = tmp_path / "flow.py"
+    script.write_text(block)
+    environ = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-W", "error", script]
+    for _ in range(2):
+        ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        assert (ran.stdout, ran.stderr) == ("72\n47\n", "")
+
+
 def test_every_public_name_can_be_imported() -> None:
     """What `__all__` promises is there, and nothing else is offered."""
     there = {name for name in holdfast.__all__ if hasattr(holdfast, name)}

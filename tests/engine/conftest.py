@@ -58,11 +58,6 @@ def act() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def open_hf(home: Path) -> Iterator[Callable[..., Holdfast]]:
     """Opens a Holdfast on the test's store; all are closed at the end."""
     opened: list[Holdfast] = []

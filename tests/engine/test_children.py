@@ -8,7 +8,7 @@ import pytest
 from holdfast import DetachedStep, InDoubt, StoreError, command, gather, parallel, step
 from holdfast.engine.runs.child_run import child_id
 from holdfast.engine.runs.claim import claim
-from holdfast.errors import NeedsAttention, OwnershipLost, WrongColour
+from holdfast.errors import NeedsAttention, OwnershipLost
 from holdfast.kernel.identity import check_run_id
 
 
@@ -191,17 +191,6 @@ def test_ids_of_deep_children_stay_legal_and_distinct():
         seen.add(child_id("p", 0, key))
         seen.add(child_id("p", 3, key))
     assert len(seen) == 6 + 8
-
-
-def test_a_child_of_the_other_colour_is_refused(hf, act):
-    """One colour per family, with a message that says so."""
-
-    async def inner():
-        return 1
-
-    child = act(inner, "child")
-    with pytest.raises(WrongColour, match="use one colour"):
-        hf.run(act(lambda: child()))
 
 
 def test_outside_a_run_a_workflow_is_a_plain_call(act, work, ran):

@@ -303,3 +303,28 @@ def test_an_error_raised_while_a_steps_error_is_handled_reopens_that_step(hf, ac
     work.fails.clear()
     assert hf.resume("x").result(30) == "A"
     assert ran == ["a", "a"]
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_resume_reads_the_history_once(open_hf, act, work, monkeypatch, in_loop):
+    """The claim reads only what was recorded since the code of the run was looked for."""
+    work.fails.add("b")
+    flow = act(lambda: [work("a"), work("b")])
+    with pytest.raises(Trouble):
+        open_hf().with_id("x").run(flow)
+    work.fails.clear()
+    hf = open_hf()
+    store = type(hf._engine.store)
+    reads, history = [], store.history
+
+    def counted(self, stream, *, after=0, output=False):
+        reads.append(after)
+        return history(self, stream, after=after, output=output)
+
+    monkeypatch.setattr(store, "history", counted)
+
+    async def resume():
+        return await hf.resume("x")
+
+    assert (asyncio.run(resume()) if in_loop else hf.resume("x").result()) == ["A", "B"]
+    assert reads.count(0) == 1

@@ -137,10 +137,10 @@ def test_gates_and_signals_keep_their_tie(hf):
         c.StartStep("odd#1", "odd", ordinal=1),
         c.SendSignal("r", "free", value),
         c.SendSignal("r", "go", value),
-        c.OpenGate("go#1", 2, "signal", "go"),
-        c.OpenGate("send#1", 3, "approval", "send"),
+        c.Record(e.GateOpened("go#1", 2, "signal", "go")),
+        c.Record(e.GateOpened("send#1", 3, "approval", "send")),
         c.DecideGate("r", "approved", by="ann"),
-        c.TakeCheckpoint("half#1", 4, "half", msgspec.Raw(b"{}")),
+        c.Record(e.CheckpointTaken("half#1", 4, "half", msgspec.Raw(b"{}"))),
         c.SeePatch("patched@x", "x"),
         c.SendSignal("r", "late", value),
     ):

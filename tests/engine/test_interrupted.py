@@ -398,7 +398,13 @@ def test_a_callback_may_use_the_store(open_hf, act, ran):
 
 # Ctrl-C between any two lines
 
-CLAIMS = ("runs/claim.py", "ownership/claim_locks.py", "runs/launching.py", "runs/lifecycle.py")
+CLAIMS = (
+    "runs/claim.py",
+    "ownership/claim_locks.py",
+    "runs/launching.py",
+    "runs/lifecycle.py",
+    "runs/ending.py",
+)
 
 
 class CtrlC:

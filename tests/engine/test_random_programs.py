@@ -96,6 +96,8 @@ class Branches:
 class Child:
     program: tuple[Any, ...]
     caught: bool
+    other: bool = False
+    """It has the other colour than its parent."""
 
 
 works = st.builds(
@@ -119,7 +121,7 @@ def deeper(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     several = st.lists(programs, min_size=1, max_size=3).map(tuple)
     return st.one_of(
         st.builds(Branches, several, st.booleans(), st.integers(1, 3)),
-        st.builds(Child, programs, st.booleans()),
+        st.builds(Child, programs, st.booleans(), st.booleans()),
     )
 
 
@@ -243,11 +245,14 @@ def play(statements: tuple[Any, ...], path: str = "") -> list[Any]:
                 results.append(sleep(one.seconds))
             elif isinstance(one, Gate):
                 results.append(approval(one.title).outcome if one.kind == "approval" else wait_for(one.title))
+            elif isinstance(one, Race):  # the code of a `def` workflow gives up no wait
+                results.append(DO[one.work.attempts](_fields(one.work)))
             elif isinstance(one, Branches):
                 branches = branches_of(one, f"{path}{place}-")
                 results.append(parallel(play_branch, branches, limit=one.limit))
             else:
-                results.append(subprogram(_children.index(one.program)))
+                child = asubprogram if one.other else subprogram
+                results.append(child.sync(_children.index(one.program)))
         except (Planned, ExceptionGroup) as error:
             if not one.caught:
                 raise
@@ -278,7 +283,8 @@ async def aplay(statements: tuple[Any, ...], path: str = "") -> list[Any]:
                 branches = [aplay(rest, its) for its, rest in branches_of(one, f"{path}{place}-")]
                 results.append(list(await gather(*branches, limit=one.limit)))
             else:
-                results.append(await asubprogram(_children.index(one.program)))
+                child = subprogram if one.other else asubprogram
+                results.append(await child.aio(_children.index(one.program)))
         except (Planned, ExceptionGroup) as error:
             if not one.caught:
                 raise

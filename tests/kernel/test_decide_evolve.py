@@ -2,6 +2,7 @@
 
 import copy
 import string
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from holdfast.kernel.decide import Refused, decide
 from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.identity import Counters, check_run_id, check_step_key, scope_of
+from holdfast.kernel.measures import Measured
 from holdfast.kernel.state import RunState
 from holdfast.testing.strategies import commands_for, fitting, moved
 
@@ -165,6 +167,7 @@ EXAMPLES = {
     "StepRan": e.StepRan("a#1", "a", 7, "d", 1, ONE, "1", 1, ONE, "blob", 1, True),
     "StepAttemptFailed": e.StepAttemptFailed("a#1", 1, NO, 99),
     "StepFailed": e.StepFailed("a#1", NO, 3),
+    "StepMeasured": e.StepMeasured("a#1", 2, (Measured("small", 3, 4, Decimal("0.10"), {"pages": 2}),), 1),
     "StepReopened": e.StepReopened("a#1", 1),
     "StepInDoubt": e.StepInDoubt("a#1", "cut off", 1, True),
     "StepSettled": e.StepSettled("a#1", "fail", "ann", 1, error=NO),
@@ -177,6 +180,7 @@ EXAMPLES = {
     "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD, "m", "5c"),
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
+    "StageEntered": e.StageEntered("stage#1", 1, "review", 1),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
     "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OutcomeDelivered": e.OutcomeDelivered("send#1", 1),

@@ -9,8 +9,8 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 
 SHOWN = msgspec.Raw(b'"draft"')
-OPEN = c.OpenGate("send#1", 1, "approval", "send", "ab12cd34", SHOWN)
-WAIT = c.OpenGate("go#1", 2, "signal", "go")
+OPEN = c.Record(e.GateOpened("send#1", 1, "approval", "send", "ab12cd34", SHOWN))
+WAIT = c.Record(e.GateOpened("go#1", 2, "signal", "go"))
 APPROVE = c.DecideGate("r", "approved", by="ann", comment="fine")
 
 
@@ -68,7 +68,7 @@ def test_a_run_that_was_decided_while_nobody_executes_it_is_pending():
         ([], c.DecideGate("r", "approved", "pay"), "has no gate 'pay'; open: send#1@ab12cd"),
         ([APPROVE], c.DecideGate("r", "approved"), "was decided before: approved by ann"),
         (
-            [c.OpenGate("b#1", 2, "approval", "b", "ee")],
+            [c.Record(e.GateOpened("b#1", 2, "approval", "b", "ee"))],
             APPROVE,
             "several open gates, say which: send#1@ab12cd, b#1@ee",
         ),
@@ -84,7 +84,7 @@ def test_decisions_that_do_not_fit(before, decide, words):
 
 
 def test_a_gate_expires_only_when_its_time_is_over_and_nobody_decided():
-    history = History(CREATE, CLAIM, c.OpenGate("send#1", 1, "approval", "send", "ab", until=50))
+    history = History(CREATE, CLAIM, c.Record(e.GateOpened("send#1", 1, "approval", "send", "ab", until=50)))
     assert history.do(c.ExpireGate("send#1", 49)) == []
     history.do(c.ExpireGate("send#1", 50))
     assert gate(history).outcome == "unanswered"
@@ -92,7 +92,7 @@ def test_a_gate_expires_only_when_its_time_is_over_and_nobody_decided():
 
 
 def test_a_signal_goes_to_the_gate_that_waits_longest():
-    history = History(CREATE, CLAIM, WAIT, c.OpenGate("go#2", 3, "signal", "go"))
+    history = History(CREATE, CLAIM, WAIT, c.Record(e.GateOpened("go#2", 3, "signal", "go")))
     history.do(c.SendSignal("r", "other", SHOWN))
     assert history.state.waiters == 2
     history.do(c.SendSignal("r", "go", SHOWN))
@@ -104,9 +104,9 @@ def test_a_signal_that_nobody_waits_for_is_kept_and_taken_once():
     """In the order in which they came."""
     history = History(CREATE, CLAIM, *(c.SendSignal("r", "go", msgspec.Raw(b"%d" % n)) for n in (1, 2)))
     for n, key in enumerate(("go#1", "go#2"), 1):
-        history.do(c.OpenGate(key, n, "signal", "go"))
+        history.do(c.Record(e.GateOpened(key, n, "signal", "go")))
         assert bytes(gate(history, key).result) == b"%d" % n
-    history.do(c.OpenGate("go#3", 3, "signal", "go"))
+    history.do(c.Record(e.GateOpened("go#3", 3, "signal", "go")))
     assert gate(history, "go#3").status == "waiting"
     history.do(c.CompleteRun())
     with pytest.raises(Refused, match="has ended"):
@@ -176,8 +176,18 @@ def test_an_ended_run_is_neither_paused_nor_cancelled(command):
 
 def test_what_is_recorded_once_is_not_recorded_again():
     """Checkpoints, emissions of the workflow and patches have identities; a step's emissions do not."""
-    once = [c.TakeCheckpoint("half#1", 1, "half"), c.Emit("t", SHOWN, "t#1", 2), c.SeePatch("patched@x", "x")]
-    history = History(CREATE, CLAIM, *once, c.Emit("t", SHOWN, step="a#1"), c.Emit("t", SHOWN, step="a#1"))
+    once = [
+        c.Record(e.CheckpointTaken("half#1", 1, "half")),
+        c.Record(e.Emitted("t", SHOWN, "t#1", 2)),
+        c.SeePatch("patched@x", "x"),
+    ]
+    history = History(
+        CREATE,
+        CLAIM,
+        *once,
+        c.Record(e.Emitted("t", SHOWN, step="a#1")),
+        c.Record(e.Emitted("t", SHOWN, step="a#1")),
+    )
     for command in once:
         with pytest.raises(Refused, match="is recorded already"):
             history.do(command)
@@ -208,9 +218,9 @@ def test_the_signal_of_a_gate_that_was_given_up_is_free():
     """It goes to a gate that waits for it, or to the next one that is opened."""
     one = c.SendSignal("r", "go", msgspec.Raw(b"1"))
     history = History(CREATE, CLAIM, WAIT, one, c.AbandonWait("go#1"))
-    history.do(c.OpenGate("go#2", 3, "signal", "go"))
+    history.do(c.Record(e.GateOpened("go#2", 3, "signal", "go")))
     assert (gate(history, "go#2").outcome, gate(history, "go#2").result) == ("received", msgspec.Raw(b"1"))
-    both = History(CREATE, CLAIM, WAIT, c.OpenGate("go#2", 3, "signal", "go"), one)
+    both = History(CREATE, CLAIM, WAIT, c.Record(e.GateOpened("go#2", 3, "signal", "go")), one)
     assert [e.type_of(event) for event in both.do(c.AbandonWait("go#1"))] == ["WaitAbandoned", "GateDecided"]
     assert (gate(both, "go#2").outcome, both.state.signals[5].taken_by) == ("received", "go#2")
 

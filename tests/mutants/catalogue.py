@@ -222,8 +222,8 @@ MUTANTS = (
         WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
         (
             "store/sqlite/gate.py",
-            "                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
-            "                pass\n",
+            "            if not try_lock(self._fd):\n",
+            "            if False:\n",
         ),
     ),
     mutant(
@@ -351,7 +351,7 @@ MUTANTS = (
         "a once step begins before its intent is written",
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
-            "engine/execution/perform.py",
+            "engine/execution/call.py",
             '        self.intent_first = intent_first or effect != "idempotent"\n',
             "        self.intent_first = intent_first\n",
         ),
@@ -490,7 +490,7 @@ MUTANTS = (
         "what a person commits during an isolated step counts as the run's",
         GIT + "test_what_a_person_does_in_the_root_during_an_isolated_step[completed]",
         (
-            "engine/execution/perform.py",
+            "engine/execution/call.py",
             '        return self.spec.isolate != "copy"\n',
             "        return True\n",
         ),
@@ -541,7 +541,7 @@ MUTANTS = (
     mutant(
         "two workspace steps work on one root at once",
         ENGINE + "test_files.py::test_many_at_once_take_turns",
-        ("workspace/workspace.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
+        ("workspace/workspace.py", "tried(self._work_path)", "tried(self._work_path, shared=True)"),
     ),
     mutant(
         "contents that a snapshot needs are removed by gc",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, assert_type
 from uuid import UUID
 
@@ -12,7 +13,9 @@ from holdfast import (
     CommandFailed,
     CommandResult,
     CrashLoop,
+    FileDiff,
     Holdfast,
+    Measured,
     NeedsAttention,
     NotStorable,
     Retry,
@@ -20,12 +23,17 @@ from holdfast import (
     RunInterrupted,
     Secret,
     StepTimeout,
+    changes,
     command,
     gather,
+    measure,
     now,
     parallel,
     random,
+    recorded,
     sleep,
+    snapshot,
+    stage,
     step,
     timeout,
     uuid,
@@ -45,6 +53,7 @@ def ask(q: str, depth: int = 1) -> str:
 
 @step
 async def fetch(url: str) -> bytes:
+    measure(model="small", input_tokens=1, output_tokens=2, usd=Decimal("0.1"), pages=3, seconds=Decimal(1))
     return url.encode()
 
 
@@ -75,8 +84,20 @@ def report(topics: list[str], depth: int = 1) -> str:
     assert_type(now(), datetime)
     assert_type(random(), float)
     assert_type(uuid(), UUID)
+    assert_type(recorded("depth", lambda: len(topics)), int)
+    assert_type(recorded("topics", lambda: topics), list[str])
+    before = assert_type(snapshot(), str)
+    assert_type(changes(before), list[FileDiff])
+    assert_type(changes(before, snapshot()), list[FileDiff])
+    command(["ls"], on_line=print, output_limit=1 << 20)
+    command(["ls"], on_line=lambda line: line.split())
     with timeout(5):
         sleep(1)
+    stage("children")
+    assert_type(areport.sync(["kelp"]), bytes)
+    assert_type(parallel(aspell, ["a", "b"]), list[int])
+    assert_type(parallel(aspell.sync, ["a", "b"]), list[int])
+    assert_type(child.sync(1), str)
     return child(1)
 
 
@@ -86,14 +107,28 @@ def child(n: int) -> str:
 
 
 @workflow
+async def aspell(word: str) -> int:
+    return len(word)
+
+
+@workflow
 async def areport(topics: list[str]) -> bytes:
     pending = fetch("u")
     assert_type(await assert_type(pending, Coroutine[Any, Any, bytes]), bytes)
     assert_type(await ask.aio("kelp"), str)
     assert_type(await command.aio(["ls"]), CommandResult)
     await sleep.aio(1)
+    before = assert_type(await snapshot.aio(), str)
+    assert_type(await changes.aio(before), list[FileDiff])
+    await command.aio(["ls"], on_line=print, output_limit=0)
     assert_type(await gather(fetch("a"), fetch("b"), limit=2), list[bytes])
     await asyncio.gather(fetch("a"), fetch("b"))
+    stage("children")
+    assert_type(await assert_type(child.aio(1), Coroutine[Any, Any, str]), str)
+    assert_type(await child.aio(n=1), str)
+    assert_type(await gather(child.aio(1), child.aio(2), limit=2), list[str])
+    assert_type(await aspell("a"), int)
+    assert_type(await aspell.aio("a"), int)
     return b"".join([await fetch(topic) for topic in topics])
 
 
@@ -130,3 +165,4 @@ async def amain() -> None:
         assert_type(await hf.with_id("kelp-1").start(report, ["kelp"]), str)
         runs = await hf.aio.runs()
         assert_type(runs[0].status, str)
+        assert_type((await hf.aio.steps("kelp-1"))[0].measured, tuple[Measured, ...])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Retry, parallel, step, workflow
+from holdfast import Holdfast, Retry, changes, command, measure, parallel, recorded, snapshot, step, workflow
 
 
 @step
@@ -23,12 +23,29 @@ def report(topics: list[str], depth: int = 1) -> str:
     answer: str = length("a")  # refused
     length.aio(5)  # refused
     parallel(length, [1, 2])  # refused
+    areport.sync(5)  # refused
+    told: str = areport.sync(["kelp"])  # refused
+    parallel(areport, ["kelp"])  # refused
+    print(told)
+    recorded("depth", 1)  # refused
+    name: int = recorded("name", lambda: "kelp")  # refused
+    measure(usd=0.1)  # refused
+    measure("small")  # refused
+    measure(pages=1.5)  # refused
+    snapshot("a")  # refused
+    changes()  # refused
+    command(["ls"], on_line=lambda: None)  # refused
+    command(["ls"], output_limit="16MB")  # refused
+    print(name)
     return answer
 
 
 @workflow
 async def areport(topics: list[str]) -> bytes:
     await fetch(1)  # refused
+    await report.aio(1)  # refused
+    number: int = await report.aio(["kelp"])  # refused
+    print(number)
     text: str = await fetch("u")  # refused
     return text.encode()
 

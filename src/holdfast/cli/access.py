@@ -66,12 +66,13 @@ def open_to_execute(
     *,
     create: bool = False,
     home: Path | None = None,
+    reading: Holdfast | None = None,
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Iterator[Holdfast]:
     """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
-    stopped and released. On a terminal it draws the progress of a scan of the files, unless `on_event` draws
-    there."""
+    stopped and released. `reading` has the store open already, and is closed. On a terminal it draws the
+    progress of a scan of the files, unless `on_event` draws there."""
     gc.enable()
     hear_warnings()
     place = place or find_place(create=create, home=home)
@@ -80,19 +81,33 @@ def open_to_execute(
         if on_event is None:
             on_scan = stack.enter_context(scan_shown())
             on_event = clear_scan if on_scan is not None else None
-        yield stack.enter_context(Holdfast.at(place, on_event=on_event, on_output=on_output, on_scan=on_scan))
+        yield stack.enter_context(
+            Holdfast.at(place, reading=reading, on_event=on_event, on_output=on_output, on_scan=on_scan)
+        )
 
 
 @contextmanager
 def scan_shown() -> Iterator[Callable[[int, int], None] | None]:
-    """Draw the progress of a scan of the files, on a terminal; it is cleared at the end."""
+    """Draw the progress of a scan of the files, on a terminal; what was drawn is cleared at the end."""
+    drawn = False
+
+    def draw(entries: int, size: int) -> None:
+        nonlocal drawn
+        drawn = True
+        show_scan(entries, size)
+
     try:
-        yield show_scan if err.is_live else None
+        yield draw if err.is_live else None
     finally:
-        clear_progress()
+        if drawn:
+            clear_progress()
 
 
 def show_scan(entries: int, size: int) -> None:
+    """Draw how far a scan of the files is; (0, 0) is its end."""
+    if not entries:
+        clear_progress()
+        return
     err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 

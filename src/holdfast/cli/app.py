@@ -44,6 +44,7 @@ SECTIONS = {
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     },
     "Steering": {
+        "gates": _Entry("gate_list", "List what runs wait for."),
         "approve": _Entry("steering", "Approve what a run shows, so that it goes on."),
         "reject": _Entry("steering", "Reject what a run shows."),
         "signal": _Entry("steering", "Give a run the value it waits for."),

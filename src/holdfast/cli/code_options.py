@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from holdfast.cli.terminal import say
+
 
 def code_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds `--python` and `--root`, which arrive as `python` and `root`."""
@@ -26,3 +28,8 @@ def code_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def print_note(text: str) -> None:
+    """Print which interpreter is used for the code, and why."""
+    say(f"note: {text}")

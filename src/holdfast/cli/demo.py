@@ -6,6 +6,7 @@ the steps' bodies write themselves, outside of holdfast.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,13 +16,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from holdfast import settings, wiring
 from holdfast.cli import access
-from holdfast.cli.audit import examine
-from holdfast.cli.detail import Detail
 from holdfast.cli.moments import duration
 from holdfast.cli.showing import look, timeline
 from holdfast.cli.steps import tree
@@ -123,19 +123,20 @@ class Demo:
 
     def _is_in_the_log(self, step: str) -> bool:
         """A step that takes longer than a few milliseconds is in the log while it runs."""
-        with access.open_to_read(self._place) as opened:
-            return any(one.key == step for one in opened.reading.steps(RUN))
+        with access.open_to_read(self._place) as hf:
+            return any(one.key == step for one in hf.steps(RUN))
 
     def _show_interrupted(self) -> set[str]:
         """What the store knows now; the steps that are recorded as completed."""
         self._act(3, "look", f"holdfast show {RUN}")
-        with access.open_to_read(self._place) as opened:
-            detail = Detail(opened, RUN)
-        status: Piece = (detail.status, "yellow")
+        with access.open_to_read(self._place) as hf:
+            detail = hf.get(RUN)
+            steps = detail.steps
+        status: Piece = (detail.shown_status, "yellow")
         out.line(["    status ", status])
-        for line in tree(detail.steps, look(stopped=True)):
+        for line in tree(steps, look(stopped=True)):
             out.line(["  ", *line])
-        return {step.key for step in detail.steps if step.status == "completed"}
+        return {step.key for step in steps if step.status == "completed"}
 
     def _resume(self) -> bool:
         self._act(4, "resume", f"holdfast resume {RUN}")
@@ -159,17 +160,18 @@ class Demo:
         wrong = [body for body, (_, times, _) in BODIES.items() if total[body] != times]
         for line in rows:
             out.line(line)
-        with access.open_to_read(self._place) as opened:
-            size, faults = examine(opened)
-            status = opened.run(RUN).status
-            events = list(opened.reading.events(RUN))
+        with access.open_to_read(self._place) as hf:
+            status = hf.get(RUN).status
+            events = hf.events(RUN)
+        audit = self._audit()
         verdicts = [
             (not twice, f"{len(recorded)} steps were recorded at the kill: none ran again"),
             (not wrong, "every body ran as often as it had to, no more and no less"),
             (status == "completed", f"the run is {status}"),
             (
-                not faults,
-                f"audit verify: {size.events} events in {size.streams} streams, {len(faults)} faults",
+                audit["ok"],
+                f"audit verify: {audit['events']} events in {audit['streams']} streams, "
+                f"{len(audit['faults'])} faults",
             ),
         ]
         out.line()
@@ -220,6 +222,16 @@ class Demo:
             for line in more:
                 out.line(f"      {line}")
         return all(holds for holds, _ in verdicts)
+
+    def _audit(self) -> dict[str, Any]:
+        """What `holdfast audit verify` finds. It exits with another code than 0 if there are faults."""
+        child = self._holdfast("audit", "verify", "--json")
+        printed, complaints = child.communicate(timeout=_PATIENCE_S)
+        if not printed:
+            complain(f"audit verify failed: {complaints.decode(errors='replace').strip()}")
+            return {"ok": False, "streams": 0, "events": 0, "faults": []}
+        found: dict[str, Any] = json.loads(printed)
+        return found
 
     def _done(self, *words: str) -> str:
         """What it printed; empty, with a complaint, if it did not do it."""

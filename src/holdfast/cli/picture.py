@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 _TAIL_CHARS = 2000
 
 
-_NO_STEPS = frozenset({"OutcomeDelivered", "OutputCaptured", "ValueRecorded", "PatchSeen", "FilesSaved"})
+_NO_STEPS = frozenset(
+    {
+        "OutcomeDelivered",
+        "OutputCaptured",
+        "ValueRecorded",
+        "PatchSeen",
+        "StageEntered",
+        "FilesSaved",
+        "StepMeasured",
+    }
+)
 
 
 class Picture:

@@ -131,7 +131,7 @@ class LiveProgress(Progress):
     def go_on(self) -> None:
         from rich.live import Live
 
-        from holdfast.engine.execution import step_output
+        from holdfast.facade.executing import wrap_streams
 
         self._live = Live(
             get_renderable=self._drawn,
@@ -143,7 +143,7 @@ class LiveProgress(Progress):
         self._live.start()
         # rich now stands in for both streams. A step that is under way prints to those, and what rich draws
         # in its turn goes to the streams below: only above it is kept what the step prints.
-        step_output.wrap()
+        wrap_streams()
 
     def suspend(self) -> None:
         self._live.stop()

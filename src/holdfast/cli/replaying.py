@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import gc
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from holdfast import wiring
 from holdfast.cli import access
-from holdfast.cli.code_options import code_options
+from holdfast.cli.code_options import code_options, print_note
 from holdfast.cli.counts import counted
-from holdfast.cli.terminal import Line, clean, err, out, say
-from holdfast.errors import HoldfastError, NeedsAttention, StoreError
+from holdfast.cli.terminal import Line, clean, err, hear_warnings, out, say
+from holdfast.errors import NeedsAttention
 
 if TYPE_CHECKING:
-    from holdfast.cli.workers import Workers
-    from holdfast.kernel.events import Code
-    from holdfast.operations.replaying import Replay
+    from holdfast import Replay
 
 _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
 
@@ -44,26 +40,17 @@ def replay_command(
     """
     if (run is None) is not everything:
         raise click.UsageError("name one RUN, or say --all")
-    from holdfast.cli.interpreter import Interpreters
-    from holdfast.cli.workers import Workers
-    from holdfast.operations.holding import load
-    from holdfast.operations.replaying import IN_FLIGHT
-
+    gc.enable()
+    hear_warnings()
     place = access.find_place()
     wiring.refuse_foreign_code(place.home)
-    with access.open_to_execute(place, to_look=True) as (opened, engine):
-        if run is not None:
-            ids = [opened.reading.find(run)]
-        else:
-            rows = opened.store.runs(status=IN_FLIGHT)
-            there = {row.id for row in rows}
-            ids = [row.id for row in reversed(rows) if row.parent not in there]  # a child is played with it
-        engine.location.given, engine.location.only_missing = root, everything
-        workers = Workers(opened.place.home, engine.location, Interpreters(python), stdout=sys.stderr)
-        with closing(workers):
-            found = list(_replay(workers, [(run_id, load(engine, run_id).code) for run_id in ids]))
+    with access.open_to_read(place) as hf:
+        chosen = None if run is None else hf.find(run)
+        found = hf.replay(
+            chosen, python=python, root=root, on_note=print_note, on_progress=_draw if err.is_live else None
+        )
     if as_json:
-        out.json([_fields(one) for one in found])
+        out.json([one.to_json() for one in found])
     else:
         out.lines(_lines(found))
     wrong = sum(one.verdict != "matches" for one in found)
@@ -73,33 +60,8 @@ def replay_command(
     return NeedsAttention.exit_code if wrong else 0
 
 
-def _replay(workers: Workers, ids: Sequence[tuple[str, Code]]) -> Iterator[Replay]:
-    """One after the other, each in a process for its code and its directory."""
-    from holdfast.operations.replaying import Replay
-
-    for n, (run_id, code) in enumerate(ids, 1):
-        if err.is_live:
-            err.draw(f"replaying {n:,} of {len(ids):,}: {run_id}")
-        try:
-            found = msgspec.convert(workers.replay(run_id, code), Replay)
-        except StoreError:
-            raise
-        except HoldfastError as error:
-            found = Replay(run_id, code.name, "unloadable", why=str(error))
-        yield found
-    if err.is_live:
-        err.draw()
-
-
-def _fields(one: Replay) -> dict[str, Any]:
-    return {
-        "run": one.run_id,
-        "workflow": one.workflow,
-        "verdict": one.verdict,
-        "calls": one.calls,
-        "reached": one.reached or None,
-        "why": one.why or None,
-    }
+def _draw(number: int, total: int, run_id: str) -> None:
+    err.draw(f"replaying {number:,} of {total:,}: {run_id}")
 
 
 def _lines(found: Sequence[Replay]) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""`holdfast resume`: go on with a run where it stopped."""
+"""`holdfast resume`: resume a run where it stopped."""
 
 from __future__ import annotations
 
@@ -8,29 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from holdfast import wiring
 from holdfast.cli import access, app
-from holdfast.cli.code_options import code_options
+from holdfast.cli.code_options import code_options, print_note
 from holdfast.cli.counts import counted
-from holdfast.cli.detail import Detail
 from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
 from holdfast.cli.listing import print_runs
 from holdfast.cli.moments import ago
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean, complain, out
-from holdfast.clock import instant
 from holdfast.errors import NotFound
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.cli.interpreter import Interpreters
-    from holdfast.engine.runs.code_location import Location
-    from holdfast.kernel.events import Code
+    from holdfast import RunDetail
+    from holdfast.handle import Holdfast
 
 USAGE = 2
 _PASSED_ON = "_HOLDFAST_PASSED_ON"
-"""Set for the interpreter that a resume was passed on to, which then does not pass it on again."""
+"""Set for the interpreter that a resume was passed on to, which does not pass it on again."""
 _STATES = {
     "failed": "failed",
     "waiting": "waited",
@@ -41,9 +37,11 @@ _STATES = {
 
 @click.command("resume")
 @click.argument("run", required=False)
-@click.option("--all", "everything", is_flag=True, help="Go on with every run that can, and nobody executes.")
 @click.option(
-    "--follow", is_flag=True, help="With --all: until stopped, also with runs that can go on only later."
+    "--all", "everything", is_flag=True, help="Resume every run that can continue and has no live process."
+)
+@click.option(
+    "--follow", is_flag=True, help="With --all: until stopped, also runs that can continue only later."
 )
 @click.option("--take-over", is_flag=True, help="Take the run from a live process that hangs.")
 @code_options
@@ -52,7 +50,9 @@ _STATES = {
     is_flag=True,
     help="Keep what a failed or cut-off attempt did to the files and to git.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
+)
 @click.option(
     "--json",
     "as_json",
@@ -70,7 +70,7 @@ def resume_command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Go on with RUN where it stopped; a failed one tries its failed step again.
+    """Resume RUN where it stopped; a failed one tries its failed step again.
 
     Without RUN: the only run that can be resumed. If there are several, they are listed.
 
@@ -78,7 +78,7 @@ def resume_command(
     it first found them: what it did is rolled back before it runs again. With --keep-files it begins from
     what is there now.
 
-    --all leaves alone what waits for a person, and failed runs. It exits as `resume` of the worst of them
+    --all leaves alone runs that wait for a person, and failed runs. It exits as `resume` of the worst of them
     does: with 6 if one needs attention, with 3 if the code of one is not found, with 1 if one failed, was
     cancelled or ended its process, else with 0. With --follow it serves the store until Ctrl-C or SIGTERM:
     runs whose gate is decided, whose sleep is over, whose process dies; any number of processes can. The code
@@ -120,117 +120,105 @@ class Options(NamedTuple):
 
 def resume_one(run: str | None, options: Options, python: str | None = None) -> int:
     """Resume the run, or the only one that can be resumed, and follow it; the exit code."""
-    with access.open_to_read() as opened:
-        chosen = opened.run(run).id if run is not None else _only_one(opened)
+    with access.open_to_read() as hf:
+        chosen = hf.find(run) if run is not None else _only_one(hf)
         if chosen is None:
             return USAGE
-        detail = Detail(opened, chosen)
-        if detail.info.status == "completed":
+        detail = hf.get(chosen)
+        if detail.status == "completed":
             return _say_done(detail, options.as_json)
-        place = opened.place
-    from holdfast.cli.interpreter import Interpreters
-
-    location = wiring.find_location(place)
-    location.given = options.root
-    return _resume(detail, location, Interpreters(python), options)
+        return _resume(hf, detail, options, python)
 
 
-def _only_one(opened: Opened) -> str | None:
-    """The id of the only resumable run; otherwise None, and the person has been told."""
-    runs = [run for run in opened.reading.runs(resumable=True) if not run.parent]
+def _only_one(hf: Holdfast) -> str | None:
+    """The id of the only resumable run; otherwise None, and they are listed."""
+    runs = [run for run in hf.runs(resumable=True) if not run.parent]
     if not runs:
-        raise NotFound("there is nothing to resume; `holdfast list` shows all runs")
+        raise NotFound(f"there is nothing to resume; {quoted(Way('list'))} shows all runs")
     if len(runs) == 1:
         return runs[0].id
-    print_runs(runs, opened.reading)
-    complain(f"{len(runs)} runs can be resumed; name one of them: `holdfast resume ID`")
+    print_runs(runs, hf)
+    complain(f"{len(runs)} runs can be resumed; name one of them: {quoted(Way('resume', 'ID'))}")
     return None
 
 
-def _say_done(detail: Detail, as_json: bool) -> int:
-    """A completed run: nothing is written, not even that somebody asked."""
+def _say_done(detail: RunDetail, as_json: bool) -> int:
+    """A completed run: nothing is written, not even that it was asked for."""
     if as_json:
-        from holdfast.cli.showing import fields
-
-        out.json(fields(detail))
+        out.json(detail.to_json())
     else:
         out.line(f"{done(detail)}, there is nothing to resume")
     return 0
 
 
-def _pass_on(run_id: str, code: Code, interpreters: Interpreters, options: Options) -> None:
-    """Replace this process by `holdfast resume RUN` of the interpreter that is to execute the run's code, if
-    that is another one. The command line of this process is not passed on: it may be that of `approve
-    --resume`, which is done."""
-    from holdfast.cli.interpreter import is_this
-
-    if os.environ.pop(_PASSED_ON, "") or code.argv:
-        return
-    path = interpreters.choose(run_id, code.interpreter)
-    if not is_this(path):
-        os.environ[_PASSED_ON] = "1"
-        home = app.home()
-        store = [] if home is None else ["--home", home]
-        words = [*store, "resume", *options.words(), "--", run_id]
-        os.execv(path, [path, "-P", "-m", "holdfast", *words])
-
-
-def _resume(detail: Detail, location: Location, interpreters: Interpreters, options: Options) -> int:
+def _resume(hf: Holdfast, detail: RunDetail, options: Options, python: str | None) -> int:
     """Execute it where it was started, on the store that it was found in: that directory may be of another
-    project, or of none, as a fork's own is."""
-    from holdfast.engine.runs.code import own_process
-    from holdfast.engine.runs.recovery import check_directory
+    project, or of none, as a fork's own is. The store stays open. The title is made before the run's state is
+    handed to the engine."""
+    from holdfast.serving.resumption import enter
 
-    code = location.now(detail.state.code)
-    _pass_on(detail.info.id, code, interpreters, options)
-    own_process()
-    if code.cwd:
-        check_directory(detail.info.id, detail.state.code, code)
-        os.chdir(code.cwd)  # where it was started: its relative paths mean what they meant then
-    progress = make_progress(whole=bool(code.argv), keep_stdout=options.as_json, quiet=options.quiet)
+    home = hf.home.resolve()
+    passed_on = bool(os.environ.pop(_PASSED_ON, ""))
+    how = hf.resumption(detail.id, python=python, root=options.root, passed_on=passed_on, on_note=print_note)
+    if how.interpreter:
+        _pass_on(how.interpreter, detail.id, options)
+    enter(how)
+    progress = make_progress(whole=how.is_command, keep_stdout=options.as_json, quiet=options.quiet)
+    first = title(detail), detail.steps
     with access.open_to_execute(
-        home=location.home, on_event=progress.on_event, on_output=progress.on_output
-    ) as (opened, engine):
-        engine.location.given = location.given
+        home=home, reading=hf, on_event=progress.on_event, on_output=progress.on_output
+    ) as executing:
         return execute(
-            opened,
-            engine,
+            executing,
             progress,
-            lambda: engine.resume(detail.info.id, take_over=options.take_over, keep_files=options.keep_files),
-            lambda _: (title(detail), detail.steps),
+            lambda: executing.resume(
+                detail.id, options.take_over, options.keep_files, options.root, known=detail
+            ),
+            lambda _: first,
             as_json=options.as_json,
         )
 
 
-def title(detail: Detail) -> str:
-    """What became of it before, how far it is, and where it goes on."""
+def _pass_on(interpreter: str, run_id: str, options: Options) -> None:
+    """Replace this process by `holdfast resume RUN` of that interpreter. The command line of this process is
+    not passed on: it may be that of `approve --resume`, which is done."""
+    os.environ[_PASSED_ON] = "1"
+    home = app.home()
+    store = [] if home is None else ["--home", home]
+    words = [*store, "resume", *options.words(), "--", run_id]
+    os.execv(interpreter, [interpreter, "-P", "-m", "holdfast", *words])
+
+
+def title(detail: RunDetail) -> str:
+    """How the run stood before, how far it is, and where it continues."""
     completed = sum(step.status == "completed" for step in detail.steps)
     are = "is" if completed == 1 else "are"
     is_done = f"{counted(completed, 'step')} {are} done, " if completed else ""
     taken = _last_checkpoint(detail)
-    return f"run {detail.info.id} ({detail.info.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+    return f"run {detail.id} ({detail.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
 
 
-def _last_checkpoint(detail: Detail) -> str:
+def _last_checkpoint(detail: RunDetail) -> str:
     """The checkpoint that was taken last, by its name, if there is one."""
     taken = [step for step in detail.steps if step.kind == "checkpoint" and step.ended_at]
     if not taken:
         return ""
-    last = max(taken, key=lambda step: step.ended_at)
-    return f"the last checkpoint is {clean(last.key)} ({ago(instant(last.ended_at))}), "
+    last = max(taken, key=lambda step: step.ended_us)
+    assert last.ended_at is not None
+    return f"the last checkpoint is {clean(last.key)} ({ago(last.ended_at)}), "
 
 
-def _state(detail: Detail) -> str:
+def _state(detail: RunDetail) -> str:
     settled = detail.just_settled()
     if settled:
         return f"had {', '.join(settled[:3])} settled"
-    if detail.status == "pending":  # its gate is decided, or nothing of it was done yet
+    if detail.shown_status == "pending":  # its gate is decided, or nothing of it was done yet
         return "was ready to go on" if detail.steps else "had not begun"
-    return _STATES.get(detail.status, f"was {detail.status}")
+    return _STATES.get(detail.shown_status, f"was {detail.shown_status}")
 
 
-def _where(detail: Detail) -> str:
-    if detail.info.status in ("failed", "cancelled"):
+def _where(detail: RunDetail) -> str:
+    if detail.status in ("failed", "cancelled"):
         failed = detail.state.failed_steps
         if failed:
             return f"{', '.join(failed[:3])} {'is' if len(failed) == 1 else 'are'} tried again"

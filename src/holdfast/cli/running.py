@@ -15,6 +15,7 @@ from holdfast.cli.listing import point_out_interrupted
 from holdfast.cli.progress import make_progress
 from holdfast.cli.terminal import clean
 from holdfast.errors import BadInput
+from holdfast.facade.loading import names_workflow
 
 if TYPE_CHECKING:
     from holdfast import Run
@@ -46,11 +47,17 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     if error.possibilities:
         return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
-    if not any(target.is_function(word) for word in words[:at]):
+    if not any(names_workflow(word) for word in words[:at]):
         return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
     given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
     parameter = name.lstrip("-").replace("-", "_")
     return f"{text}; an argument of the workflow is `--arg {shlex.quote(f'{parameter}={given}')}`"
+
+
+def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
+    from holdfast.sizes import parse
+
+    return None if given is None else parse(given)
 
 
 @click.command(
@@ -78,6 +85,12 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     metavar="SECONDS",
     help="For a command: end its whole tree after this time.",
 )
+@click.option(
+    "--output-limit",
+    callback=_read_size,
+    metavar="SIZE",
+    help="For a command: keep so much of its output in the log (default: 16MB).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 @click.pass_context
@@ -90,6 +103,7 @@ def run_command(
     isolate: bool,
     writes: tuple[str, ...],
     timeout: float | None,
+    output_limit: int | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -112,11 +126,13 @@ def run_command(
             "timeout": timeout,
             "writes": writes,
             "isolate": "copy" if isolate else None,
+            "output_limit": output_limit,
         }
         return _run_program(found, run_id, how, quiet, as_json)
-    if effect is not None or timeout is not None or writes or isolate:
+    if effect is not None or timeout is not None or writes or isolate or output_limit is not None:
         raise BadInput(
-            "--effect, --isolate, --writes and --timeout are for commands; a function says it in @step(...)"
+            "--effect, --isolate, --writes, --timeout and --output-limit are for commands; a function says "
+            "it in @step(...) or command(...)"
         )
     workflow = target.load(found)
     args, kwargs = target.arguments(workflow.fn, rest, named)

@@ -1,123 +1,87 @@
-"""Going on with every run of a store: `holdfast resume --all`, with `--follow` until it is stopped.
-
-The code of workflows is executed by worker processes (`holdfast.cli.workers`), one for each interpreter and
-directory; commands are executed by this one.
-"""
+"""Resuming every run of a store: `holdfast resume --all`, with `--follow` until it is stopped."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import wiring
 from holdfast.cli.stopping import INTERRUPTED
-from holdfast.errors import CodeNotFound, HoldfastError, NotTrusted, Refused, RunPaused, RunWaiting
-from holdfast.kernel.state import ENDED
+from holdfast.errors import CodeNotFound, EndedElsewhere, HoldfastError, NotTrusted, RunPaused, RunWaiting
 
 if TYPE_CHECKING:
-    from holdfast.cli.access import Opened
-    from holdfast.cli.detail import Detail
+    from holdfast import Taken
     from holdfast.cli.terminal import Line
-    from holdfast.store.port import OwnerRow, RunRow
+    from holdfast.views.run_detail import RunDetail
 
 FAILED, NEEDS_ATTENTION = 1, 6
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NotTrusted.exit_code, NEEDS_ATTENTION, 70, 8)
 _STOPPED = (RunWaiting, RunPaused)
-"""What is no failure to go on: the run came to where it has to wait."""
+"""What is no failure: the run came to where it has to wait."""
 
 
 def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: Path | None = None) -> int:
-    """Serve what can go on now; to `follow`, until a signal comes. Where there is no store yet, there is
+    """Serve what can continue now; to `follow`, until a signal comes. Where there is no store yet, there is
     nothing to serve yet: `follow` makes it and waits."""
     from holdfast.cli import access
+    from holdfast.cli.code_options import print_note
     from holdfast.cli.foreground import Foreground
-    from holdfast.cli.interpreter import Interpreters
     from holdfast.cli.terminal import say
-    from holdfast.cli.workers import Workers
-    from holdfast.engine.runs.serving import Service
 
-    stop = threading.Event()
-    with (
-        Foreground() as foreground,
-        access.open_to_execute(create=follow) as (opened, engine),
-    ):
-        if not engine.options.resume:
-            raise Refused(
-                "the setting `resume` is off: nothing goes on by itself here; name a run, or change it"
-            )
-        teller = _Teller(opened, as_json=as_json, follow=follow)
+    with Foreground() as foreground, access.open_to_execute(create=follow) as hf:
+        report = _Report(as_json=as_json, follow=follow)
 
-        def served(run_id: str, error: BaseException | None) -> None:
-            teller.tell(run_id, error)
-            wiring.keep_to_quota(opened.place, engine)
+        def started(owner: str) -> None:
+            say(f"process {os.getpid()} (owner {owner}) goes on with the runs of {hf.home}; Ctrl-C stops it")
 
-        engine.location.given, engine.location.only_missing = root, True
-        on_taken = say_taken if follow and not as_json else None
-        workers = Workers(
-            opened.place.home,
-            engine.location,
-            Interpreters(python),
-            stdout=sys.stderr if as_json else None,
-            reports=on_taken is not None,
+        outcome = foreground.wait(
+            lambda: hf.serve(
+                follow=follow,
+                python=python,
+                root=root,
+                on_started=started if follow else None,
+                on_served=report.served,
+                on_taken=say_taken if follow and not as_json else None,
+                on_note=print_note,
+                stdout=sys.stderr if as_json else None,
+            ),
+            hf.stop,
         )
-        service = Service(engine, engine.options.recover_limit, served, workers.resume, on_taken)
-        if follow:
-            # The owner is born here, so that whoever decides sees that somebody is there to go on.
-            who = f"process {os.getpid()} (owner {engine.owner_id})"
-            say(f"{who} goes on with the runs of {opened.place.home}; Ctrl-C stops it")
-
-        def halt(why: str) -> None:
-            stop.set()
-            engine.stop(why)
-            workers.stop(why)
-
-        with closing(workers):
-            outcome = foreground.wait(lambda: (service.run if follow else service.drain)(stop), halt)
         if outcome.error is not None:
             raise outcome.error
-        if not follow and not service.served:
+        if not follow and not outcome.value.count:
             say("nothing can go on by itself; `holdfast list --resumable` shows what waits for somebody")
-    if stop.is_set():
+    if outcome.value.stopped:
         return 0 if follow else INTERRUPTED
-    return teller.code
+    return report.code
 
 
-class _Teller:
-    """Says how each run stands that was served, and keeps the worst exit code. Called from any thread."""
+class _Report:
+    """Prints how each run stands that was served, and keeps the worst exit code. Called from any thread."""
 
-    def __init__(self, opened: Opened, *, as_json: bool, follow: bool) -> None:
-        self._opened = opened
+    def __init__(self, *, as_json: bool, follow: bool) -> None:
         self._as_json = as_json
         self._follow = follow
         self.code = 0
 
-    def tell(self, run_id: str, error: BaseException | None) -> None:
+    def served(self, detail: RunDetail, error: BaseException | None) -> None:
         from holdfast.cli.access import clear_progress
-        from holdfast.cli.detail import Detail
         from holdfast.cli.ending import sentence
         from holdfast.cli.moments import between
         from holdfast.cli.terminal import complain, out
 
         clear_progress()
-        detail = Detail(self._opened, run_id)
-        status = detail.info.status
+        status = detail.status
         self.code = max(self.code, _exit_code(status, error), key=_MILD_TO_GRAVE.index)
         if self._as_json:
-            from holdfast.cli.showing import fields
-
-            out.offer_json(fields(detail))
+            out.offer_json(detail.to_json())
         if status == "completed":
             if not self._as_json:
-                took = (
-                    f" in {between(detail.info.created_at, detail.info.completed_at)}" if self._follow else ""
-                )
-                self._say([("completed", "green"), f" {run_id}{took}"])
+                took = f" in {between(detail.created_at, detail.ended_at)}" if self._follow else ""
+                self._say([("completed", "green"), f" {detail.id}{took}"])
         elif isinstance(error, CodeNotFound) or _is_unnamed(error, detail):
-            complain(f"run {run_id} cannot go on: {error}")
+            complain(f"run {detail.id} cannot go on: {error}")
         elif not self._as_json:
             self._say(sentence(detail, error))
 
@@ -131,7 +95,7 @@ class _Teller:
 
 
 def timed(line: Line) -> None:
-    """One line with the time, for a process that runs for days; what is drawn at the moment goes."""
+    """One line with the time, for a process that runs for days; what is drawn at the moment is cleared."""
     from datetime import UTC, datetime
 
     from holdfast.cli.access import clear_progress
@@ -142,30 +106,28 @@ def timed(line: Line) -> None:
     say([(stamp(datetime.now(UTC)), "dim"), "  ", *([line] if isinstance(line, str) else line)])
 
 
-def say_taken(row: RunRow, held: OwnerRow | None) -> None:
-    """This process has taken a run: who held it before."""
+def say_taken(taken: Taken) -> None:
+    """Print which process has taken a run, and who held it before."""
     from holdfast.cli.terminal import clean
 
-    if held is not None:
-        before = f"process {held.pid} held it, and is gone"
-    elif row.owner:
-        before = f"owner {row.owner} held it, and is gone"
+    if taken.owner_pid is not None:
+        before = f"process {taken.owner_pid} held it, and is gone"
+    elif taken.owner:
+        before = f"owner {taken.owner} held it, and is gone"
     else:
-        before = {"waiting": "it waited", "sleeping": "it slept"}.get(row.status, "it was ready")
+        before = {"waiting": "it waited", "sleeping": "it slept"}.get(taken.status, "it was ready")
         before = f"nobody held it, {before}"
-    timed(f"process {os.getpid()} takes run {row.id} ({clean(row.workflow)}): {before}")
+    timed(f"process {taken.pid} takes run {taken.run_id} ({clean(taken.workflow)}): {before}")
 
 
-def _is_unnamed(error: BaseException | None, detail: Detail) -> bool:
+def _is_unnamed(error: BaseException | None, detail: RunDetail) -> bool:
     """Whether the error gives the reason why the run stopped without naming the run."""
-    is_reason = isinstance(error, HoldfastError) and detail.info.status not in ENDED
-    return is_reason and detail.info.id not in str(error)
+    is_reason = isinstance(error, HoldfastError) and not detail.ended
+    return is_reason and detail.id not in str(error)
 
 
 def _exit_code(status: str, error: BaseException | None) -> int:
     """What `resume` of that run alone would end with; 0 if it waits, which is not for a program to end."""
-    from holdfast.engine.runs.serving import EndedElsewhere
-
     if status in ("failed", "cancelled"):
         return FAILED
     if status == "needs_attention":

@@ -19,12 +19,12 @@ from holdfast.cli.steps import Look, plainly, shown_status, tree
 from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, typed
 from holdfast.cli.values import compact_text, data_text
 from holdfast.errors import RunNotFound
+from holdfast.views.records import StepInfo
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
     from holdfast.handle import Holdfast
     from holdfast.views.gate import Gate
-    from holdfast.views.records import StepInfo
     from holdfast.views.run_detail import RunDetail
 
 _RESULT_CHARS = 4000
@@ -138,7 +138,7 @@ def describe(
 ) -> Iterator[Line]:
     """The run for people."""
     yield row("run", [(detail.id, "bold")])
-    yield from rows("workflow", clean(f"{detail.workflow} ({detail.place})"))
+    yield from rows("workflow", clean(f"{detail.name} ({detail.place})"))
     yield from _input(detail, whole=folding is None)
     yield row(
         "status",
@@ -146,6 +146,8 @@ def describe(
     )
     if detail.reason:
         yield from rows("", clean(detail.reason))
+    if detail.stage:
+        yield from rows("stage", clean(detail.stage))
     yield row("created", [_when(detail.created_at)])
     if detail.ended_at is not None:
         yield row("ended", [_when(detail.ended_at)])

@@ -16,7 +16,14 @@ from holdfast.cli.terminal import Line, Piece, cells, clean, fit, out, pad
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
-    from holdfast.views.statistics import Durations, FailingStep, Statistics, StepTotals, WorkflowTotals
+    from holdfast.views.statistics import (
+        Durations,
+        FailingStep,
+        Measured,
+        Statistics,
+        StepTotals,
+        WorkflowTotals,
+    )
 
 _SHOWN = 10  # so many workflows are shown to people
 _INDENT = 11
@@ -28,11 +35,11 @@ _FIGURE_MIN = 9
 @click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def stats_command(since: datetime | None, as_json: bool) -> None:
-    """Count runs by status and by workflow, their durations, steps and attempts.
+    """Count runs by status and by workflow, their durations, steps and attempts, and what steps measured.
 
     A child run is a run of its own. Steps are what `show` lists: also gates, sleeps, checkpoints, and the
     call of a child run. A fork counts what it has from the other run as its own. What a rewind has left does
-    not count.
+    not count. What steps used (`measure`) counts once, where it was used, also if a rewind has left it.
 
     TIME is how long ago (90s, 15min, 2h, 3d, 1w), a date (2026-01-31), or a date and time.
     """
@@ -75,8 +82,19 @@ def _figures(found: Statistics) -> Iterator[_Figure]:
     yield from _steps(found.steps)
     if found.durations.count:
         yield from _durations_of(found.durations)
+    for one in found.measured:
+        yield _used(one, "used" if one is found.measured[0] else "")
     stored = f"  {counted(found.events, 'event')} in {found.path}"
     yield _Figure("store", amount(found.size), "", [(stored, "dim")])
+
+
+def _used(one: Measured, name: str) -> _Figure:
+    """What was used of one model: the price, then what it was for."""
+    parts = [clean(one.model)] if one.model else []
+    if one.input_tokens or one.output_tokens:
+        parts.append(f"{one.input_tokens:,} tokens in, {one.output_tokens:,} out")
+    parts += [f"{amount:,} {clean(unit)}" for unit, amount in one.units.items()]
+    return _Figure(name, "" if one.usd is None else f"${one.usd:,f}", "", [(f"  {', '.join(parts)}", "dim")])
 
 
 def _steps(steps: StepTotals) -> Iterator[_Figure]:

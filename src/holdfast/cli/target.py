@@ -1,28 +1,23 @@
-"""What `holdfast run` is to run: a function in a module or a file, or a command."""
+"""The target of `holdfast run`: a function in a module or a file, or a command."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.cli.shell_syntax import shell_syntax
-from holdfast.errors import BadInput, CodeNotFound, NotFound, ProgramNotFound
-from holdfast.kernel.events import Code
-
-_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
-_MODULE = re.compile(rf"({_DOTTED}):({_DOTTED})")
-_SCRIPT = re.compile(rf"(.+\.py):({_DOTTED})", re.DOTALL)
+from holdfast.errors import BadInput, ProgramNotFound
+from holdfast.facade.loading import WorkflowPlace, find_workflow
 
 
 class Function(NamedTuple):
     """A workflow by its place, not yet loaded."""
 
-    code: Code
+    place: WorkflowPlace
 
 
 class Command(NamedTuple):
@@ -42,24 +37,10 @@ def parse(
             raise BadInput("nothing to run; `holdfast run --help` shows how")
         return Command(tuple(after_dashes), shlex.join(after_dashes)), []
     target, rest = words[0], [*words[1:], *after_dashes]
-    script = _SCRIPT.fullmatch(target)
-    if script and (Path(script[1]).is_file() or not re.search(r"\s", target)):
-        if not Path(script[1]).is_file():
-            raise NotFound(f"there is no file {script[1]} in {Path.cwd()}")
-        return Function(_code(name=script[2], script=str(Path(script[1]).resolve()))), rest
-    module = _MODULE.fullmatch(target)
-    if module:
-        return Function(_code(name=module[2], module=module[1])), rest
+    place = find_workflow(target)
+    if place is not None:
+        return Function(place), rest
     return _command(target, rest, options), []
-
-
-def is_function(word: str) -> bool:
-    """Whether the word reads as a workflow by its place."""
-    return bool(_SCRIPT.fullmatch(word) or _MODULE.fullmatch(word))
-
-
-def _code(**fields: Any) -> Code:
-    return Code(cwd=str(Path.cwd()), interpreter=sys.executable, **fields)
 
 
 def _command(target: str, rest: list[str], options: Sequence[str]) -> Command:
@@ -102,7 +83,7 @@ def check_program(command: Command) -> None:
 
 
 def _file_without_name(path: Path, shown: str) -> str:
-    from holdfast.cli.workflows import listed
+    from holdfast.facade.workflow_names import listed
 
     there = listed(path, shown)
     if there:
@@ -135,34 +116,12 @@ def _programs() -> list[str]:
 
 
 def load(function: Function) -> Any:
-    """The workflow. Raises CodeNotFound, with the workflows that there are; nothing of the store was touched
-    yet."""
+    """The workflow, in a process that is for its code alone. Raises `CodeNotFound`, with the workflows that
+    there are."""
     import gc
 
-    from holdfast.engine.runs import code as codes
-
-    codes.own_process()
     gc.enable()
-    try:
-        return codes.load(function.code)
-    except CodeNotFound as error:
-        there = _workflows_beside(function.code)
-        if not there:
-            raise
-        raise CodeNotFound(
-            error.workflow, f"{error.why.partition('; was it')[0]}; there is {there}"
-        ) from None
-
-
-def _workflows_beside(code: Code) -> str:
-    """What there is to run where this name is not; empty if its file could not be loaded."""
-    from holdfast.cli.workflows import listed
-
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and (file == code.script or (not code.script and module.__name__ == code.module)):
-            return listed(Path(file), Path(file).name if code.script else code.module)
-    return ""
+    return function.place.load(own_process=True)
 
 
 def arguments(function: Any, words: Sequence[str], named: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:

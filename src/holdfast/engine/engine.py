@@ -33,7 +33,8 @@ from holdfast.engine.ownership.unreleased import Unreleased
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
-from holdfast.engine.runs.claim import Claimed, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.attaching import Attaching
+from holdfast.engine.runs.claim import ID_TAKEN, begin, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
@@ -43,7 +44,7 @@ from holdfast.engine.runs.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
-from holdfast.kernel.events import NOTHING, Code, prepare
+from holdfast.kernel.events import NOTHING, Code, RunClaimed, prepare
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
@@ -51,11 +52,13 @@ from holdfast.store.port import Append, Store
 if TYPE_CHECKING:
     from holdfast.engine.execution.mailbox import Mailbox
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.kernel.state import RunState
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
 
 
 _LOOK_EVERY_S = 0.1
+_ID_DIGITS = 16
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -68,6 +71,10 @@ class Options(msgspec.Struct, frozen=True):
     recover_limit: int = 8
     crash_loop_after: int = 5
     capture_output: bool = True
+
+
+def _finish_none(_engine: Engine, _operation: str) -> bool:
+    return False
 
 
 class Engine:
@@ -84,7 +91,12 @@ class Engine:
         on_output: Callable[[str, str, str, str], None] | None = None,
         files: Files | None = None,
         location: Location | None = None,
+        finish_operation: Callable[[Engine, str], bool] = _finish_none,
+        after_work: Callable[[Engine], None] | None = None,
     ) -> None:
+        """`finish_operation` brings an operation on a run that was cut off to its end; it returns False if
+        another process is at it. `after_work` is called when the engine closes, if runs have worked on
+        files."""
         prepare()
         if options.capture_output:
             step_output.begin(self)
@@ -98,11 +110,12 @@ class Engine:
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
         self.location = location or Location(home, None)
-        self.settle: Callable[[str], bool] = lambda _: False
-        """Bring an operation on a run that was cut off to its end; False if somebody is at it."""
+        self.finish_operation = partial(finish_operation, self)
+        self._after_work = after_work
         self.heart = Heart(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
+        self.attaching = Attaching(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
         self.turns = Turns()
         self.unreleased = Unreleased(self)
@@ -147,9 +160,9 @@ class Engine:
         if run_id is not None:
             claim_it = partial(claim, self, run_id, create=create, blobs=blobs)
             return launching.launch(self, run, workflow, (args, kwargs), claim_it)
-        claim_it = partial(claim_fresh, self, create, blobs)
+        claim_it = partial(claim_fresh, self, run, create, blobs)
         # The first claim of a Holdfast makes its owner, and waits for the disk to do so.
-        claim_soon = partial(claim_fresh_soon, self, create, blobs) if self._owner is not None else None
+        claim_soon = partial(claim_fresh_soon, self, run, create, blobs) if self._owner is not None else None
         return launching.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
 
     def run(
@@ -160,6 +173,33 @@ class Engine:
         _check_workflow(workflow)
         if workflow.is_async:
             return self.start(workflow, args, kwargs, run_id).result()
+        if run_id is not None:
+            return self._run(workflow, args, kwargs, run_id)
+        while True:
+            minted = self.mint_id()
+            try:
+                return self._run(workflow, args, kwargs, minted, is_new=True)
+            except ID_TAKEN:
+                if not self._is_taken(minted):
+                    raise
+                # Nothing of it was recorded, as if this process had died before that: it begins again.
+
+    def _is_taken(self, run_id: str) -> bool:
+        """Whether the run of this id is, or was, another one than this owner tried to begin."""
+        if self.store.archived(run_id) is not None:
+            return True
+        claims = [event for event, *_ in self.store.history(run_id) if isinstance(event, RunClaimed)]
+        return bool(claims) and not any(self.owns(claim.owner) for claim in claims)
+
+    def _run(
+        self,
+        workflow: AnyWorkflow,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run_id: str,
+        *,
+        is_new: bool = False,
+    ) -> Any:
         args, kwargs = own_copies(args, kwargs)
         create, blobs = self.creation(workflow, args, kwargs, run_id)
         attached = self.attached(create)
@@ -168,7 +208,7 @@ class Engine:
         birth: Append | None = None
         run: Run[Any] = Run(self, create.run_id)
         with in_one_piece(self, run):
-            if run_id is None:
+            if is_new:
                 claimed, birth = begin(self, create, blobs)
             else:
                 # This commit need not wait for the disk: nobody knows of the run before its result, and the
@@ -184,22 +224,31 @@ class Engine:
             raise
 
     def resume(
-        self, run_id: str, *, take_over: bool = False, keep_files: bool = False, stay: bool = True
+        self,
+        run_id: str,
+        *,
+        take_over: bool = False,
+        keep_files: bool = False,
+        stay: bool = True,
+        known: RunState | None = None,
     ) -> Run[Any]:
         """Go on with a run; a failed one tries its failed step again. `keep_files` keeps what earlier
         attempts of its `workspace` steps did. Without `stay` it is left to others when it is parked: its
-        handle raises `RunWaiting`."""
+        handle raises `RunWaiting`. `known` is its state at some version, and the engine's from now on: only
+        what came after it is read."""
         self._check_open()
         run_id = check_run_id(run_id) if in_loop() else self.known(run_id)
         run: Run[Any] = Run(self, run_id)
-        workflow: list[Any] = []
+        claim_it = partial(
+            recovery.claim_to_resume, self, run_id, take_over=take_over, keep_files=keep_files, known=known
+        )
+        return launching.launch(self, run, None, None, claim_it, stay=stay)
 
-        def claim_it() -> Claimed:
-            return recovery.claim_to_resume(
-                self, run_id, workflow, take_over=take_over, keep_files=keep_files
-            )
-
-        return launching.launch(self, run, workflow, None, claim_it, stay=stay)
+    def attach(self, run_id: str) -> Run[Any]:
+        """A handle that follows a run and never executes it. In a running event loop, `await` raises
+        `RunNotFound` if there is no such run."""
+        self._check_open()
+        return self.attaching.attach(check_run_id(run_id) if in_loop() else self.known(run_id))
 
     def recover(self) -> list[Run[Any]]:
         """Drive every run that nobody executes, a few at a time, to its end or to where it waits; returns
@@ -215,13 +264,21 @@ class Engine:
         code: Code | None = None,
     ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
         """The command that creates the run, its arguments encoded."""
-        run_id = self.clock.uuid().hex[:12] if run_id is None else check_run_id(run_id)
+        run_id = self.mint_id() if run_id is None else check_run_id(run_id)
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
         code = self.location.record(code or codes.code_of(workflow))
         older = tuple(workflow.signature.older(args, kwargs))
         return c.CreateRun(run_id, code, digested.digest, value, blob, older=older), blobs
+
+    def mint_id(self) -> str:
+        """A random id for a new run, 16 hex digits, which no live run of this process has. Whether the store
+        has it shows when the run is written: a read before each run would cost more than it is worth."""
+        while True:
+            minted = self.clock.uuid().hex[:_ID_DIGITS]
+            if minted not in self.live:
+                return minted
 
     def attached(self, create: c.CreateRun) -> Run[Any] | None:
         """The handle of the run if this very process executes it already."""
@@ -351,6 +408,7 @@ class Engine:
             return  # in a forked child there is nothing of its own to close
         self._refuse_to_block_own_runs()
         self._closed = True
+        self.attaching.close()  # a live run may wait for one that is attached
         self._wait_for_runs(self.stop("its Holdfast was closed"))
         if not self.left_open:
             self.release()
@@ -405,6 +463,8 @@ class Engine:
             self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
         if self._owner is not None:
             self._owner.close()
+        if self._after_work is not None and self.files.worked:
+            self._after_work(self)
         self.files.close()
 
     def _check_open(self) -> None:

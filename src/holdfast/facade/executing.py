@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.kernel.events import Effect
+    from holdfast.views.run_detail import RunDetail
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +56,7 @@ class Executing(Opened):
         timeout: float | None = None,
         writes: Sequence[str] = (),
         isolate: Literal["copy"] | None = None,
+        output_limit: int | None = None,
     ) -> Run[Any]:
         """Start a run that is one command, as `holdfast run -- CMD` does.
 
@@ -63,13 +65,16 @@ class Executing(Opened):
         timeout  after so many seconds its whole process tree is ended
         writes   patterns of what it writes; other changes are a person's
         isolate  "copy": it works in a copy of the workspace
+        output_limit  so many bytes of its output are kept, and its end (default: 16 MB)
         """
         from holdfast.engine.execution.step_options import check_files
         from holdfast.engine.primitives.command import start_command
 
         check_files("a command", effect or "workspace", writes, isolate)
         where = os.getcwd() if cwd is None else os.fspath(cwd)
-        how = (timeout, effect, tuple(writes), isolate)
+        how: tuple[Any, ...] = (timeout, effect, tuple(writes), isolate)
+        if output_limit is not None:  # it counts for the run's identity only where it is given
+            how = (*how, output_limit)
         return start_command(self._to_write(), list(argv), where, how, run_id, title)
 
     def resume(
@@ -78,17 +83,20 @@ class Executing(Opened):
         take_over: bool = False,
         keep_files: bool = False,
         root: str | os.PathLike[str] | None = None,
+        known: RunDetail | None = None,
     ) -> Run[Any]:
         """Resume a run: an interrupted one where it stopped, a failed one with its failed step.
 
         The changes of a failed or cut-off attempt of a `workspace` step to files and git repository are
         rolled back before the step runs again; `keep_files` keeps them. `root` is where the project of its
-        code is now. Raises `RunHeld` if a live process executes it; `take_over` takes it from one that hangs.
+        code is now. `known` is what `get` returned for it: its history is read only from there on. Raises
+        `RunHeld` if a live process executes it; `take_over` takes it from one that hangs.
         """
         engine = self._to_write()
         if root is not None:
-            engine.location.given = Path(root)
-        return engine.resume(run_id, take_over=take_over, keep_files=keep_files)
+            engine.location.look_in(Path(root))
+        state = known.take_state() if known is not None and known.id == run_id else None
+        return engine.resume(run_id, take_over=take_over, keep_files=keep_files, known=state)
 
     @blocking
     def recover(self) -> list[Run[Any]]:
@@ -100,9 +108,20 @@ class Executing(Opened):
         return self._to_write().recover()
 
     def stop(self, why: str = "") -> None:
-        """Make the runs of this Holdfast stop at their next step boundary; `close` waits for it."""
+        """Make the runs of this Holdfast stop at their next step boundary, and `serve` return; `close` waits
+        for the runs."""
+        why = why or "its Holdfast was stopped"
+        for session in list(self._sessions):
+            session.stop(why)
         if self._opened_engine is not None:
-            self._opened_engine.stop(why or "its Holdfast was stopped")
+            self._opened_engine.stop(why)
+
+
+def wrap_streams() -> None:
+    """Keep what steps print after a program has replaced `sys.stdout` and `sys.stderr`."""
+    from holdfast.engine.execution import step_output
+
+    step_output.wrap()
 
 
 class WithId:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.outside.records import LogEvent
     from holdfast.redaction import Redactor
+    from holdfast.serving.session import Session
     from holdfast.settings import Settings
     from holdfast.store.sqlite import SqliteStore
 
@@ -46,7 +47,9 @@ class Opened:
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
+        store: SqliteStore | None = None,
     ) -> None:
+        """`store` is that of `place`, if it is open already; it is closed with this Holdfast."""
         self._place = place
         self._read_only = read_only
         self._clock = clock
@@ -55,7 +58,10 @@ class Opened:
         self._on_scan = on_scan
         self._opened_engine: Engine | None = None
         self._lock = threading.Lock()
-        self._store: SqliteStore = wiring.open_store(place)
+        self._sessions: list[Session] = []
+        """The calls of `serve` that have not returned."""
+        self._handed_over = False
+        self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
         if not read_only and finish:
             try:
@@ -84,7 +90,7 @@ class Opened:
                     clock=self._clock,
                     on_event=self._on_event,
                     on_output=self._on_output,
-                    on_scan=self._on_scan,
+                    on_progress=self._on_scan,
                     to_look=self._read_only,
                 )
             return self._opened_engine
@@ -113,12 +119,23 @@ class Opened:
 
     def close(self) -> None:
         """Stop the live runs at their next step boundary, release them, and close the store."""
+        if self._handed_over:
+            return
+        for session in list(self._sessions):
+            session.stop("its Holdfast was closed")
         engine = self._opened_engine
         if engine is not None:
             engine.close()
             if engine.left_open:
                 return
         self._store.close()
+
+    def _hand_over(self) -> SqliteStore:
+        """The open store, for another Holdfast of this process; this one is closed."""
+        if self._opened_engine is not None:
+            self._opened_engine.close()
+        self._handed_over = True
+        return self._store
 
 
 def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P], R]:

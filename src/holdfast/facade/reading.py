@@ -12,7 +12,7 @@ from holdfast.facade.opened import Opened, blocking
 if TYPE_CHECKING:
     from holdfast.engine.outside.records import LogEvent
     from holdfast.operations.checkpoints import CheckpointInfo
-    from holdfast.operations.diffing import Differing, FileDiff
+    from holdfast.operations.diffing import Differing
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.store.port import OwnerRow
     from holdfast.views.gate import Gate
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.views.run_detail import RunDetail
     from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
+    from holdfast.workspace.snapshots.file_diff import FileDiff
 
 
 class Reading(Opened):

@@ -29,6 +29,7 @@ _recorded: dict[str, str] = {
     "holdfast.engine.primitives.gates": "holdfast.engine.gates",
     "holdfast.operations.operation_files": "holdfast.operations.files",
     "holdfast.operations.operation_log": "holdfast.operations.journal",
+    "holdfast.workspace.snapshots.file_diff": "holdfast.operations.diffing",
 }
 """Module → the name under which its classes are recorded. Classes of ours keep the one that they had first:
 another one would change the digests of arguments in old histories."""

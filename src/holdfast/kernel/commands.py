@@ -8,17 +8,19 @@ import msgspec
 
 from holdfast.kernel.events import (
     NOTHING,
+    CheckpointTaken,
     Code,
     Effect,
+    Emitted,
     Failure,
-    FilesPlace,
-    GateKind,
+    FilesSaved,
+    GateOpened,
     GateOutcome,
-    GitPosition,
     StepKind,
     StepRan,
     Waits,
 )
+from holdfast.kernel.measures import Measured
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -93,6 +95,14 @@ class FailAttempt(Command, frozen=True, gc=False):
     key: str
     error: Failure
     retry_at: int = 0
+
+
+class MeasureStep(Command, frozen=True, gc=False):
+    """An attempt of the step has used this."""
+
+    key: str
+    attempt: int
+    measures: tuple[Measured, ...]
 
 
 class DoubtStep(Command, frozen=True, gc=False):
@@ -202,15 +212,10 @@ class RestoreGeneration(Command, frozen=True, gc=False):
     rerun_once: bool = False
 
 
-class OpenGate(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    kind: GateKind
-    name: str
-    digest: str = ""
-    show: msgspec.Raw = NOTHING
-    blob: str = ""
-    until: int = 0
+class Record(Command, frozen=True, gc=False):
+    """Write this event of the run's own code; the live generation is filled in."""
+
+    event: GateOpened | CheckpointTaken | FilesSaved | Emitted
 
 
 class DecideGate(Command, frozen=True, gc=False):
@@ -259,43 +264,12 @@ class SendSignal(Command, frozen=True, gc=False):
     by: str = ""
 
 
-class TakeCheckpoint(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    name: str
-    data: msgspec.Raw = NOTHING
-    blob: str = ""
-    snapshot: str = ""
-    root: str = ""
-    git: GitPosition | None = None
-    mark: str = ""
-
-
-class SaveFiles(Command, frozen=True, gc=False):
-    snapshot: str
-    place: FilesPlace
-    root: str
-    key: str = ""
-    instead_of: str = ""
-    changes: int = 0
-    kept: tuple[str, ...] = ()
-    git: GitPosition | None = None
-    mark: str = ""
-    rescued: str = ""
-    refs: tuple[str, ...] = ()
-    tips: str = ""
-    isolated: bool = False
-
-
-class Emit(Command, frozen=True, gc=False):
-    name: str
-    value: msgspec.Raw
-    key: str = ""
-    ordinal: int = 0
-    step: str = ""
-    attempt: int = 0
-
-
 class SeePatch(Command, frozen=True, gc=False):
     key: str
     id: str
+
+
+class EnterStage(Command, frozen=True, gc=False):
+    key: str
+    ordinal: int
+    name: str

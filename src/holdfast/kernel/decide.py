@@ -7,7 +7,7 @@ does not fit raises the error that tells the caller what to do; nothing is half 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,27 +15,25 @@ from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound,
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
-from holdfast.kernel.history import GATES, OUTCOMES
 from holdfast.kernel.identity import matches
-from holdfast.kernel.state import RunState, StepState
+from holdfast.kernel.state import GATES, OVER, UNDONE, RunState, StepState
+
+E = TypeVar("E", bound=e.Event)
 
 
 def decide(state: RunState | None, command: c.Command) -> Sequence[e.Event]:
     """The events that `command` brings about, none if it changes nothing."""
     if state is None:
         if isinstance(command, c.CreateRun):
-            return [
-                e.RunCreated(
-                    command.code,
-                    command.digest,
-                    command.args,
-                    command.blob,
-                    command.parent,
-                    command.parent_step,
-                )
-            ]
+            return [_copied(e.RunCreated, command)]
         raise RunNotFound(getattr(command, "run_id", ""))
     return _DECIDE[type(command)](state, command)
+
+
+def _copied(event: type[E], command: c.Command, **more: Any) -> E:
+    """The event with the fields that it shares with the command, and with `more`."""
+    shared = set(event.__struct_fields__).intersection(command.__struct_fields__)
+    return event(**{name: getattr(command, name) for name in shared}, **more)
 
 
 def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
@@ -47,7 +45,7 @@ def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
 
 
 def _claim(state: RunState, command: c.ClaimRun) -> Sequence[e.Event]:
-    if state.status in ("completed", "failed", "cancelled"):
+    if state.ended:
         raise Refused(f"run {command.run_id} has ended ({state.status}); there is nothing to execute")
     if state.owner and state.owner not in (command.dead, command.owner) and not command.force:
         raise RunHeld(command.run_id, 0, state.owner)
@@ -69,7 +67,7 @@ def _release(state: RunState, command: c.ReleaseRun) -> Sequence[e.Event]:
 
 
 def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:
-    if state.status not in ("failed", "cancelled"):
+    if state.status not in UNDONE:
         return []
     # An error that came out of a child run names a step of that run.
     failed = [state.steps[key] for key in state.failed_steps if key in state.steps]
@@ -92,22 +90,7 @@ def _start_step(state: RunState, command: c.StartStep) -> Sequence[e.Event]:
         if step.status not in ("running", "retrying", "reopened"):
             raise Refused(f"step {command.key} is {step.status}; it cannot start again")
         attempt = step.attempt + 1
-    return (
-        e.StepStarted(
-            command.key,
-            command.name,
-            command.digest,
-            command.ordinal,
-            attempt,
-            command.effect,
-            command.kind,
-            state.generation,
-            command.args,
-            command.preview,
-            command.size,
-            command.child,
-        ),
-    )
+    return (_copied(e.StepStarted, command, attempt=attempt, generation=state.generation),)
 
 
 def _run_step(state: RunState, command: c.RunStep) -> Sequence[e.Event]:
@@ -147,6 +130,15 @@ def _fail_attempt(state: RunState, command: c.FailAttempt) -> Sequence[e.Event]:
     return [e.StepFailed(command.key, command.error, step.attempt, state.generation)]
 
 
+def _measure(state: RunState, command: c.MeasureStep) -> Sequence[e.Event]:
+    """Whatever became of the step meanwhile: what was used was used."""
+    _owned(state)
+    step = state.steps.get(command.key)
+    if step is None or not 0 < command.attempt <= step.attempt:
+        raise Refused(f"attempt {command.attempt} of step {command.key} has not started")
+    return [e.StepMeasured(command.key, command.attempt, command.measures, state.generation)]
+
+
 def _doubt(state: RunState, command: c.DoubtStep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     if step is None:
@@ -166,18 +158,7 @@ def _settle(state: RunState, command: c.SettleStep) -> Sequence[e.Event]:
         before = [e.StepInDoubt(command.key, "was cut off when its process died", state.generation)]
     elif step.status != "in_doubt":
         raise Refused(f"step {command.key} of run {command.run_id} is {step.status}, not in doubt")
-    return [
-        *before,
-        e.StepSettled(
-            command.key,
-            command.outcome,
-            command.by,
-            state.generation,
-            command.result,
-            command.blob,
-            command.error,
-        ),
-    ]
+    return [*before, _copied(e.StepSettled, command, generation=state.generation)]
 
 
 def _start_sleep(state: RunState, command: c.StartSleep) -> Sequence[e.Event]:
@@ -257,28 +238,30 @@ def _not_ended(state: RunState, run_id: str, what: str) -> None:
 
 # Gates and signals
 
-_WAITS = ("approval", "signal", "sleep")
+_WAITS = GATES | {"sleep"}
 
 
-def _open_gate(state: RunState, command: c.OpenGate) -> Sequence[e.Event]:
+def _record(state: RunState, command: c.Record) -> Sequence[e.Event]:
+    event = msgspec.structs.replace(command.event, generation=state.generation)
+    if isinstance(event, e.Emitted):
+        if event.key:
+            _new(state, event.key, "emission")
+        return [event]
     _owned(state)
-    if command.key in state.steps:
-        raise Refused(f"gate {command.key} was opened before")
-    opened = e.GateOpened(
-        command.key,
-        command.ordinal,
-        command.kind,
-        command.name,
-        command.digest,
-        command.show,
-        command.blob,
-        command.until,
-        state.generation,
-    )
+    if isinstance(event, e.GateOpened):
+        return _opened(state, event)
+    if isinstance(event, e.CheckpointTaken):
+        _new(state, event.key, "checkpoint")
+    return [event]
+
+
+def _opened(state: RunState, gate: e.GateOpened) -> Sequence[e.Event]:
+    if gate.key in state.steps:
+        raise Refused(f"gate {gate.key} was opened before")
     for version, signal in state.signals.items():
-        if command.kind == "signal" and signal.name == command.name and not signal.taken_by:
-            return [opened, _received(state, command.key, signal.value, signal.blob, version)]
-    return [opened]
+        if gate.kind == "signal" and signal.name == gate.name and not signal.taken_by:
+            return [gate, _received(state, gate.key, signal.value, signal.blob, version)]
+    return [gate]
 
 
 def _received(state: RunState, key: str, value: msgspec.Raw, blob: str, version: int) -> e.GateDecided:
@@ -353,7 +336,7 @@ def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
 def _deliver_outcome(state: RunState, command: c.DeliverOutcome) -> Sequence[e.Event]:
     _owned(state)
     gate = state.steps.get(command.key)
-    if gate is None or gate.kind not in GATES or gate.status not in OUTCOMES:
+    if gate is None or gate.kind not in GATES or gate.status not in OVER:
         raise Refused(f"{command.key} is no gate that has an outcome")
     return [e.OutcomeDelivered(command.key, state.generation)]
 
@@ -383,66 +366,14 @@ def _new(state: RunState, key: str, what: str) -> None:
         raise Refused(f"{what} {key} is recorded already")
 
 
-def _take_checkpoint(state: RunState, command: c.TakeCheckpoint) -> Sequence[e.Event]:
-    _owned(state)
-    _new(state, command.key, "checkpoint")
-    return [
-        e.CheckpointTaken(
-            command.key,
-            command.ordinal,
-            command.name,
-            command.data,
-            command.blob,
-            state.generation,
-            command.snapshot,
-            command.root,
-            command.git,
-            command.mark,
-        )
-    ]
-
-
-def _save_files(state: RunState, command: c.SaveFiles) -> Sequence[e.Event]:
-    _owned(state)
-    return [
-        e.FilesSaved(
-            command.snapshot,
-            command.place,
-            command.root,
-            command.key,
-            state.generation,
-            command.instead_of,
-            command.changes,
-            command.kept,
-            command.git,
-            command.mark,
-            command.rescued,
-            command.refs,
-            command.tips,
-            command.isolated,
-        )
-    ]
-
-
-def _emit(state: RunState, command: c.Emit) -> Sequence[e.Event]:
-    if command.key:
-        _new(state, command.key, "emission")
-    return [
-        e.Emitted(
-            command.name,
-            command.value,
-            command.key,
-            command.ordinal,
-            command.step,
-            command.attempt,
-            state.generation,
-        )
-    ]
-
-
 def _see_patch(state: RunState, command: c.SeePatch) -> Sequence[e.Event]:
     _new(state, command.key, "patch")
     return [e.PatchSeen(command.key, command.id, state.generation)]
+
+
+def _enter_stage(state: RunState, command: c.EnterStage) -> Sequence[e.Event]:
+    _new(state, command.key, "stage")
+    return [e.StageEntered(command.key, command.ordinal, command.name, state.generation)]
 
 
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
@@ -454,6 +385,7 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.CompleteStep: _complete_step,
     c.RunStep: _run_step,
     c.FailAttempt: _fail_attempt,
+    c.MeasureStep: _measure,
     c.DoubtStep: _doubt,
     c.SettleStep: _settle,
     c.StartSleep: _start_sleep,
@@ -467,15 +399,13 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.PauseRun: _pause_run,
     c.RewindRun: generations.decide_rewind,
     c.RestoreGeneration: generations.decide_restore,
-    c.OpenGate: _open_gate,
+    c.Record: _record,
     c.DecideGate: _decide_gate,
     c.ExpireGate: _expire_gate,
     c.AbandonWait: _abandon_wait,
     c.DeliverOutcome: _deliver_outcome,
     c.FireTimer: _fire_timer,
     c.SendSignal: _send_signal,
-    c.TakeCheckpoint: _take_checkpoint,
-    c.SaveFiles: _save_files,
-    c.Emit: _emit,
     c.SeePatch: _see_patch,
+    c.EnterStage: _enter_stage,
 }

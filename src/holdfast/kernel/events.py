@@ -14,10 +14,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.errors import BadInput, not_text
+from holdfast.kernel.measures import Measured
 
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
-    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch"
+    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch", "stage"
 ]
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
@@ -72,7 +73,8 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `directory` is what a module was imported from, empty for one that was installed into the interpreter.
     `root` is the root of its project, `mark` says which directory that was, and `home` is where the store was
-    inside it, if it was: so the code is found again in a project that was moved or copied.
+    inside it, if it was: so the code is found again in a project that was moved or copied. `title` is what
+    people see instead of `name`; the code is always found by its name.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Code(msgspec.Struct, frozen=True, omit_defaults=True):
     mark: str = ""
     home: str = ""
     directory: str = ""
+    title: str = ""
 
     @property
     def place(self) -> str:
@@ -332,6 +335,16 @@ class StepFailed(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class StepMeasured(Event, frozen=True, gc=False):
+    """What an attempt of a step has used since the last such event of it, one item for each model. It is
+    committed with the outcome of the attempt, or earlier by itself if the attempt takes long."""
+
+    key: str
+    attempt: int
+    measures: tuple[Measured, ...]
+    generation: int = 0
+
+
 class StepReopened(Event, frozen=True, gc=False):
     """The failed step will be tried again: same generation, same idempotency key."""
 
@@ -471,6 +484,15 @@ class PatchSeen(Event, frozen=True, gc=False):
 
     key: str
     id: str
+    generation: int = 0
+
+
+class StageEntered(Event, frozen=True, gc=False):
+    """`stage("name")`: from here on the run is in the stage `name`, beside its status."""
+
+    key: str
+    ordinal: int
+    name: str
     generation: int = 0
 
 
@@ -620,6 +642,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         StepRan,
         StepAttemptFailed,
         StepFailed,
+        StepMeasured,
         StepReopened,
         StepInDoubt,
         StepSettled,
@@ -633,6 +656,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         FilesForgotten,
         Emitted,
         PatchSeen,
+        StageEntered,
         OutputCaptured,
         WaitAbandoned,
         OutcomeDelivered,

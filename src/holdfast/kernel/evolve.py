@@ -12,7 +12,8 @@ from typing import Any, Final
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import ALWAYS, Fired, RunState, RunStatus, Saved, Signal, StepState
+from holdfast.kernel.measures import added
+from holdfast.kernel.state import ALWAYS, OPEN, Fired, RunState, RunStatus, Saved, Signal, StepState
 
 
 class Impossible(Exception):
@@ -72,9 +73,6 @@ def _going(state: RunState) -> RunStatus:
     if state.sleepers:
         return "sleeping"
     return "running" if state.owner else "pending"
-
-
-_GOING = frozenset({"pending", "running", "waiting", "sleeping"})
 
 
 def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> None:
@@ -216,6 +214,12 @@ def _step_failed(state: RunState, event: e.StepFailed, version: int, at: int) ->
     state.stalls = 0
 
 
+def _step_measured(state: RunState, event: e.StepMeasured, version: int, at: int) -> None:
+    step = _step(state, event.key, version)
+    step.measured = added(step.measured, event.measures)
+    state.measured = added(state.measured, event.measures)
+
+
 def _step_reopened(state: RunState, event: e.StepReopened, version: int, at: int) -> None:
     step = _step(state, event.key, version)
     step.status, step.failures, step.error, step.version = "reopened", 0, None, version
@@ -262,7 +266,7 @@ def _sleep_ended(state: RunState, event: e.SleepEnded, version: int, at: int) ->
     step.status, step.ended_at, step.version = "completed", at, version
     state.stalls = 0
     state.sleepers -= 1
-    if state.status in _GOING:
+    if state.status in OPEN:
         state.status = _going(state)
 
 
@@ -296,7 +300,7 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
         state.signals[event.signal].taken_by = event.key
     state.waiters -= 1
     state.stalls = 0
-    if state.status in _GOING:
+    if state.status in OPEN:
         # Nobody executes it: it can be gone on with, whatever else of it waits.
         state.status = _going(state) if state.owner else "pending"
 
@@ -311,7 +315,7 @@ def _wait_abandoned(state: RunState, event: e.WaitAbandoned, version: int, at: i
     step.status, step.ended_at, step.version, step.due_at = "abandoned", at, version, 0
     step.delivered = 0  # what was delivered before was not what the code has seen
     state.stalls = 0
-    if state.status in _GOING:
+    if state.status in OPEN:
         state.status = _going(state)
 
 
@@ -366,6 +370,11 @@ def _patch_seen(state: RunState, event: e.PatchSeen, version: int, at: int) -> N
     _done_at_once(state, event.key, event.id, 0, "patch", version, at)
 
 
+def _stage_entered(state: RunState, event: e.StageEntered, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.name, event.ordinal, "stage", version, at)
+    state.stage = event.name
+
+
 def _done_at_once(
     state: RunState, key: str, name: str, ordinal: int, kind: e.StepKind, version: int, at: int
 ) -> None:
@@ -409,6 +418,7 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.StepRan: _step_ran,
     e.StepAttemptFailed: _attempt_failed,
     e.StepFailed: _step_failed,
+    e.StepMeasured: _step_measured,
     e.StepReopened: _step_reopened,
     e.StepInDoubt: _in_doubt,
     e.StepSettled: _settled,
@@ -425,4 +435,5 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.FilesForgotten: _files_forgotten,
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
+    e.StageEntered: _stage_entered,
 }

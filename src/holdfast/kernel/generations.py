@@ -16,9 +16,8 @@ from holdfast.errors import OnceAgain, Refused, RunHeld, StepNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import scope_of
-from holdfast.kernel.state import Generation, RunState, Signal, StepState
+from holdfast.kernel.state import OVER, Generation, RunState, Signal, StepState
 
-_ENDED = frozenset({"completed", "failed", "abandoned"})
 _MAY_HAVE_HAPPENED = frozenset({"completed", "in_doubt", "running"})
 
 
@@ -40,7 +39,7 @@ def _end_of(state: RunState, command: c.RewindRun) -> int:
     step = state.steps.get(command.to)
     if step is None:
         raise StepNotFound(command.run_id, command.to)
-    if step.status not in _ENDED:
+    if step.status not in OVER:
         raise Refused(
             f"step {step.key} of run {command.run_id} is {step.status.replace('_', ' ')}; a run is rewound "
             f"to a step that has ended, or to `before:{step.key}`"
@@ -176,3 +175,5 @@ def _count(state: RunState) -> None:
     state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
     state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
     state.waiters = len(state.open_gates())
+    stages = [step.name for step in state.steps.values() if step.kind == "stage"]  # in the order of the log
+    state.stage = stages[-1] if stages else ""

@@ -8,14 +8,7 @@ not delivered comes after everything else.
 
 from __future__ import annotations
 
-from typing import Final
-
-from holdfast.kernel.state import ALWAYS, RunState, StepState
-
-OUTCOMES: Final = frozenset({"completed", "failed", "abandoned"})
-"""The statuses of a call whose outcome is recorded."""
-_AT_ONCE: Final = frozenset({"value", "emit", "patch"})
-GATES: Final = frozenset({"approval", "signal"})
+from holdfast.kernel.state import ALWAYS, GATES, OVER, UNSEEN, RunState, StepState
 
 
 def timer_key(scope: str, number: int) -> str:
@@ -25,7 +18,7 @@ def timer_key(scope: str, number: int) -> str:
 
 def is_awaited(step: StepState) -> bool:
     """Whether the code waits for this call. A checkpoint without a place among the calls is the engine's."""
-    return step.kind not in _AT_ONCE and (step.ordinal > 0 or step.kind != "checkpoint")
+    return step.kind not in UNSEEN and (step.ordinal > 0 or step.kind != "checkpoint")
 
 
 def outcomes(state: RunState) -> list[tuple[int, str]]:
@@ -33,7 +26,7 @@ def outcomes(state: RunState) -> list[tuple[int, str]]:
     found = [
         (_place(step, state.loose), step.key)
         for step in state.steps.values()
-        if step.status in OUTCOMES and is_awaited(step)
+        if step.status in OVER and is_awaited(step)
     ]
     for fired in state.timers:
         found += [(fired.version, timer_key(fired.scope, n)) for n in range(fired.first, fired.last + 1)]

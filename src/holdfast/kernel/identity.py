@@ -2,9 +2,9 @@
 
 It is fixed when the step is called, not when it is awaited, from counters that only the scope's
 own thread of control moves. So timing cannot change it, and replay gives every call the identity
-it had. A step in the root scope is `ask#1`; in a branch, `branch[2]/ask#1`; with a key of its own,
-`ask@order-7`. `ordinal` counts all calls of a scope, whatever their names: a call that comes in
-another place than the history says is a divergence.
+it had. A step in the root scope is `ask#1`; in a branch, `branch[2]/ask#1`, or `branch[reef]/ask#1` if the
+branch has a key; with a key of its own, `ask@order-7`. `ordinal` counts all calls of a scope, whatever their
+names: a call that comes in another place than the history says is a divergence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEY: Final = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
 class Counters:
     """The counters of one scope. Not thread-safe: a scope belongs to one thread of control."""
 
-    __slots__ = ("_calls", "_children", "ordinal", "path", "timers")
+    __slots__ = ("_calls", "_children", "_keyed", "ordinal", "path", "timers")
 
     def __init__(self, path: str = "") -> None:
         self.path = path
@@ -30,6 +30,8 @@ class Counters:
         """How many timers of its own the code has set here."""
         self._calls: dict[str, int] = {}
         self._children: dict[str, int] = {}
+        self._keyed: set[str] | None = None
+        """Branches with a key of the caller's choice."""
 
     def key(self, name: str) -> str:
         """The identity of the next call of `name` here; moves the ordinal."""
@@ -41,8 +43,20 @@ class Counters:
     def child(self, name: str) -> Counters:
         """The scope of the next branch `name` that starts here."""
         n = self._children.get(name, 0) + 1
+        while self._keyed is not None and f"{name}[{n}]" in self._keyed:
+            n += 1
         self._children[name] = n
         return Counters(f"{self.path}{name}[{n}]/")
+
+    def keyed_child(self, name: str, key: str) -> Counters:
+        """The scope of the branch `name` with this key. Raises `BadInput` if this scope has it already."""
+        label = f"{name}[{key}]"
+        keyed = self._keyed = self._keyed or set()
+        numbered = key.isdecimal() and str(int(key)) == key and 0 < int(key) <= self._children.get(name, 0)
+        if numbered or label in keyed:
+            raise BadInput(f"branch {self.path}{label} is opened twice: give each a key of its own")
+        keyed.add(label)
+        return Counters(f"{self.path}{label}/")
 
 
 def scope_of(key: str) -> str:

@@ -9,7 +9,7 @@ per event would make the cost of a step grow with the length of its run.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -24,6 +24,7 @@ from holdfast.kernel.events import (
     PauseRequested,
     StepKind,
 )
+from holdfast.kernel.measures import Measured
 
 RunStatus = Literal[
     "pending",
@@ -41,7 +42,33 @@ StepStatus = Literal[
 ]
 
 ALWAYS = 1 << 62
-ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+
+# Of a run. Those that queries take are tuples.
+
+STATUSES: Final[tuple[str, ...]] = get_args(RunStatus)
+ENDED: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled"})
+UNDONE: Final[frozenset[str]] = frozenset({"failed", "cancelled"})
+"""Ended, and `resume` tries it again."""
+FINAL: Final[tuple[str, ...]] = ("completed", "cancelled")
+"""Ended for good: `resume` of no run follows by itself."""
+HALTED: Final[frozenset[str]] = frozenset({"paused", "needs_attention"})
+"""It continues only when a person resumes it."""
+UNFINISHED: Final[tuple[str, ...]] = ("pending", "running", "sleeping")
+"""It continues by itself: without an owner it was interrupted, unless it is parked."""
+OPEN: Final[tuple[str, ...]] = (*UNFINISHED, "waiting")
+"""It continues by itself, now or when a gate is decided."""
+STOPPED: Final[tuple[str, ...]] = ("waiting", "paused", "needs_attention", "failed")
+RESUMABLE: Final[tuple[str, ...]] = (*UNFINISHED, *STOPPED)
+PARKED: Final[frozenset[str]] = frozenset({"waiting", "sleeping"})
+
+# Of a step.
+
+OVER: Final[frozenset[str]] = frozenset({"completed", "failed", "abandoned"})
+"""Its outcome is recorded."""
+UNSEEN: Final[frozenset[str]] = frozenset({"value", "emit", "patch", "stage"})
+"""Kinds that are recorded among the steps and are none to a reader."""
+GATES: Final[frozenset[str]] = frozenset({"approval", "signal"})
+"""Kinds that wait for a person or a program outside."""
 
 
 class StepState(msgspec.Struct, gc=False):
@@ -75,6 +102,8 @@ class StepState(msgspec.Struct, gc=False):
     generation: int = 0
     """The one in which it first started: its idempotency key is made of that, so that a step which had begun
     when it was taken over into another generation is tried again under the key that it may have used."""
+    measured: tuple[Measured, ...] = ()
+    """What its attempts have used, one for each model."""
 
 
 class Signal(msgspec.Struct, gc=False):
@@ -139,6 +168,8 @@ class RunState(msgspec.Struct):
     parent: str = ""
     parent_step: str = ""
     status: RunStatus = "pending"
+    stage: str = ""
+    """The last one that the code has entered in this generation; empty before the first."""
     reason: str = ""
     cause: str = ""
     attention_step: str = ""
@@ -175,6 +206,8 @@ class RunState(msgspec.Struct):
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}
+    measured: tuple[Measured, ...] = ()
+    """What all its steps have used, in every generation: a rewind gives nothing back."""
     past: dict[int, Generation] = {}
     """The generations that were put aside: any of them can be restored."""
     order: dict[tuple[str, int], str] = {}

@@ -28,6 +28,7 @@ from holdfast.engine.ownership.owners import is_alive
 from holdfast.engine.processes.lock_file import held
 from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.kernel import events as e
+from holdfast.kernel.state import ENDED, FINAL
 from holdfast.project import explained
 from holdfast.store.port import GENESIS, RunRow, chain
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _AT_ONCE: Final = 100
-_ENDED: Final = ("completed", "cancelled")
 
 Progress = Callable[[int, int], None]
 """Called with how many runs were written, and how many there are."""
@@ -85,7 +85,7 @@ def find(store: Store, home: Path, before: datetime, *, failed: bool = False) ->
     """The families of the runs that ended for good. One of which a run is alive, or has changed since
     `before`, stays whole. A child whose parent is not in the store heads a family of its own."""
     until = microseconds(before)
-    status = (*_ENDED, "failed") if failed else _ENDED
+    status = ENDED if failed else FINAL
     rows = {row.id: row for row in store.runs()}  # all at once: a query for each run's children takes minutes
     children: dict[str, list[RunRow]] = {}
     for row in rows.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +13,7 @@ from holdfast.operations import operation_files, points
 from holdfast.operations.holding import load
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.workspace.fs.beneath import shown
-from holdfast.workspace.snapshots.changes import NO_TEXT
+from holdfast.workspace.snapshots.file_diff import FileDiff
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -22,31 +22,6 @@ if TYPE_CHECKING:
     from holdfast.workspace import Change, Workspace
 
 DISK = "disk"
-
-
-class FileDiff(msgspec.Struct, frozen=True):
-    """One path that differs: `added`, `removed`, `modified`, `mode` or `type`; `text` is a unified diff."""
-
-    path: str
-    change: str
-    text: str
-
-    JSON: ClassVar = {
-        "path": "from the root of the workspace",
-        "change": "`added`, `removed`, `modified`, `mode` or `type`",
-        "diff": "a unified diff",
-    }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "change": self.change, "diff": self.text}
-
-    def lines(self) -> tuple[int, int] | None:
-        """How many lines were added and removed; None for what is compared as a whole."""
-        _, *body = self.text.split("\n")
-        if body and body[0] == NO_TEXT:
-            return None
-        hunks = body[2:]  # below the two names
-        return sum(line[:1] == "+" for line in hunks), sum(line[:1] == "-" for line in hunks)
 
 
 class Differing(msgspec.Struct):

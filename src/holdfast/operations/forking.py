@@ -21,6 +21,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
 from holdfast.kernel.identity import check_run_id
+from holdfast.kernel.state import OVER, UNSEEN
 from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -139,7 +140,7 @@ def fork(
         id=into or "",
         origin=run_id,
         at=point.name,
-        kept=tuple(step.key for step in kept.values() if step.kind not in points.UNSEEN),
+        kept=tuple(step.key for step in kept.values() if step.kind not in UNSEEN),
         once=tuple(once_steps(engine.store, again(state, kept))),
     )
     with ExitStack() as held:
@@ -154,10 +155,18 @@ def fork(
         forked = msgspec.structs.replace(forked, plan=digest)
         if dry_run:
             return forked
-        forked = msgspec.structs.replace(forked, id=into or engine.clock.uuid().hex[:12], made=True)
+        forked = msgspec.structs.replace(forked, id=into or _free_id(engine), made=True)
         if moved is not None:
             held.enter_context(moved.made(forked.id))
         return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+
+
+def _free_id(engine: Engine) -> str:
+    """A minted id that no run has, or had."""
+    while True:
+        minted = engine.mint_id()
+        if engine.store.run(minted) is None and engine.store.archived(minted) is None:
+            return minted
 
 
 def _refuse_taken(store: Store, run_id: str) -> None:
@@ -216,11 +225,7 @@ def _make(
 def _kept(state: RunState, point: Point) -> dict[str, StepState]:
     """The steps that had ended before the point; a checkpoint is itself among them, any other step is not."""
     last = point.version - (point.step is not None and point.step.kind != "checkpoint")
-    return {
-        key: step
-        for key, step in state.steps.items()
-        if step.version <= last and step.status in ("completed", "failed", "abandoned")
-    }
+    return {key: step for key, step in state.steps.items() if step.version <= last and step.status in OVER}
 
 
 class _Moved(NamedTuple):
@@ -342,7 +347,7 @@ def _copied(
             copy = msgspec.structs.replace(event, generation=0)
         elif isinstance(event, e.GateDecided) and event.key in kept:
             copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
-        elif getattr(event, "key", "") in kept and not isinstance(event, e.OutputCaptured):
+        elif getattr(event, "key", "") in kept and not isinstance(event, (e.OutputCaptured, e.StepMeasured)):
             copy = msgspec.structs.replace(event, generation=0)
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):

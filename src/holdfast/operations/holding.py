@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.dead_owner import last_seen_us, seen_alive_us
-from holdfast.engine.ownership.owners import is_alive
+from holdfast.engine.ownership.owners import held_by, is_alive
 from holdfast.engine.ownership.unreleased import is_held
-from holdfast.errors import RunHeld
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
@@ -48,6 +47,5 @@ def look(engine: Engine, state: RunState) -> Dead:
 
 def refuse_live(engine: Engine, run_id: str, state: RunState) -> None:
     if is_held(engine, run_id, state.owner, state.epoch):
-        row = engine.store.owner(state.owner)
         way = f"`holdfast pause {run_id}` stops it at its next step, or wait for its end"
-        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?", way)
+        raise held_by(engine.store, run_id, state.owner, way)

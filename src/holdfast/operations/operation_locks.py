@@ -7,12 +7,12 @@ that is missing, as in a store that came from a backup, is held by nobody.
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast import file_lock
 from holdfast.project import explained
 
 
@@ -43,7 +43,7 @@ def exists(home: Path, operation: str) -> bool:
 def made(home: Path, operation: str) -> Iterator[Mark]:
     """The mark of an operation that is about to begin."""
     while True:
-        with _locked(home, operation, fcntl.LOCK_EX) as mark:
+        with _locked(home, operation, file_lock.lock) as mark:
             if mark is not None:
                 yield mark
                 return
@@ -53,28 +53,20 @@ def made(home: Path, operation: str) -> Iterator[Mark]:
 def held(home: Path, operation: str) -> Iterator[Mark | None]:
     """The mark of an operation that was cut off, made if it is not there; None if somebody else is at it, or
     was a moment ago."""
-    with _locked(home, operation, fcntl.LOCK_EX | fcntl.LOCK_NB) as mark:
+    with _locked(home, operation, file_lock.try_lock) as mark:
         yield mark
 
 
 @contextmanager
-def _locked(home: Path, operation: str, how: int) -> Iterator[Mark | None]:
+def _locked(home: Path, operation: str, take: Callable[[int], bool | None]) -> Iterator[Mark | None]:
     path = _directory(home) / operation
     with explained(path.parent):
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = file_lock.open_lock(path)
     try:
-        yield Mark(path) if _lock(fd, how) and _is_at(path, fd) else None
+        yield Mark(path) if take(fd) is not False and _is_at(path, fd) else None
     finally:
         os.close(fd)
-
-
-def _lock(fd: int, how: int) -> bool:
-    try:
-        fcntl.flock(fd, how)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_at(path: Path, fd: int) -> bool:

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.clock import instant
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import NotFound
+from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
 from holdfast.store.port import OperationRow, Store
 
@@ -64,31 +65,46 @@ class OperationInfo(msgspec.Struct, frozen=True):
 
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
     """Operations, the newest first."""
-    return [_info(store, row) for row in store.operations(run=run_id, limit=limit)]
+    standing = Standing(store)
+    return [
+        OperationInfo(
+            row.id,
+            row.kind,
+            row.run,
+            row.by,
+            row.to,
+            row.undoes,
+            row.status,
+            standing.has(row),
+            instant(row.begun_at),
+        )
+        for row in store.operations(run=run_id, limit=limit)
+    ]
 
 
-def _info(store: Store, row: OperationRow) -> OperationInfo:
+class Standing:
+    """The operations that still hold: their generation is the live one, or their files were not put back.
+    Reads each run, and the operations on it, once."""
 
-    return OperationInfo(
-        row.id,
-        row.kind,
-        row.run,
-        row.by,
-        row.to,
-        row.undoes,
-        row.status,
-        stands(store, row),
-        instant(row.begun_at),
-    )
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._of_run: dict[str, set[str]] = {}
 
+    def has(self, row: OperationRow) -> bool:
+        if row.run not in self._of_run:
+            self._of_run[row.run] = self._find(row.run)
+        return row.id in self._of_run[row.run]
 
-def stands(store: Store, row: OperationRow) -> bool:
-    """Whether what it did still holds: its generation is the live one, or its files were not put back."""
-    if row.opened >= 0:
-        run = store.run(row.run)
-        return run is not None and run.generation == row.opened
-    undoings = [one for one in store.operations(run=row.run) if one.undoes == row.id]
-    return row.status == "done" and not any(stands(store, one) for one in undoings)
+    def _find(self, run_id: str) -> set[str]:
+        run = self._store.run(run_id)
+        live = -1 if run is None else run.generation
+        standing: set[str] = set()
+        undone: set[str] = set()
+        for row in self._store.operations(run=run_id):  # what undoes one is newer, and so comes before it
+            if row.opened == live if row.opened >= 0 else row.status == "done" and row.id not in undone:
+                standing.add(row.id)
+                undone.add(row.undoes)
+        return standing
 
 
 def state_of(store: Store, operation: str) -> OperationState:
@@ -99,42 +115,34 @@ def state_of(store: Store, operation: str) -> OperationState:
 
 def find(store: Store, text: str) -> OperationRow:
     """The operation whose id this is, or the beginning of it."""
-    found = store.operations(prefix=text, limit=9) if text else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        exact = [row for row in found if row.id == text]
-        if exact:
-            return exact[0]
-        listed = ", ".join(row.id for row in found[:8])
-        raise BadInput(f"{text!r} is the start of several operations: {listed}; type more of it")
-    raise NotFound(f"there is no operation {text!r}; `holdfast op log` lists them")
+    found = {row.id: row for row in store.operations(prefix=text, limit=9)} if text else {}
+    none = NotFound(f"there is no operation {text!r}; `holdfast op log` lists them")
+    return found[find_id(text, list(found), "operations", lambda: none)]
 
 
 def last_undo_of(store: Store, person: str) -> OperationRow:
     """The last undo of a person that still stands. One that took an undo back is none: it did again what that
     had taken back."""
-    undoes = {row.id: row.undoes for row in store.operations()}
-    for row in store.operations(by=person):
-        depth, one = 0, row.id
-        while one := undoes.get(one, ""):
-            depth += 1
-        if depth % 2 and stands(store, row):
+    standing = Standing(store)
+    rows = store.operations()
+    undoes: set[str] = set()
+    for row in reversed(rows):
+        if row.undoes and row.undoes not in undoes:
+            undoes.add(row.id)
+    own = [row for row in rows if row.by == person]
+    for row in own:
+        if row.id in undoes and standing.has(row):
             return row
-    raise NotFound(
-        f"there is nothing to redo: {_why_none(store, person)}; `holdfast op log` lists all operations"
-    )
-
-
-def _why_none(store: Store, person: str) -> str:
-    """Why no undo of a person can be redone."""
-    undone = {row.undoes: row for row in store.operations()}
-    for row in store.operations(by=person):
-        if row.undoes and row.id in undone and stands(store, undone[row.id]):
-            return f"the last undo of user {person} was itself undone"
-        if row.undoes and not stands(store, row):
-            return f"the last undo of user {person} no longer stands"
-    return f"user {person} has undone nothing"
+    undone = {row.undoes: row for row in rows}
+    why = f"user {person} has undone nothing"
+    for row in own:
+        if row.undoes and row.id in undone and standing.has(undone[row.id]):
+            why = f"the last undo of user {person} was itself undone"
+            break
+        if row.undoes and not standing.has(row):
+            why = f"the last undo of user {person} no longer stands"
+            break
+    raise NotFound(f"there is nothing to redo: {why}; `holdfast op log` lists all operations")
 
 
 def last_of(store: Store, person: str) -> OperationRow:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from holdfast.engine.ownership.owners import bury
 from holdfast.errors import HoldfastError, StoreError, StoreInDoubt, told
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -210,6 +211,8 @@ def complete(
         written = Append(run_id, 0, events)
         written.version = version
         engine.tell(written)
+    if done and command is not None and command.dead:
+        bury(engine.home, engine.store, command.dead)
     return done
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.errors import BadInput, StepNotFound
 from holdfast.kernel import commands as c
-from holdfast.kernel.identity import matches
+from holdfast.kernel.naming import find_step
 from holdfast.kernel.state import RunState, StepState
 from holdfast.operations.lineage import live
 
 if TYPE_CHECKING:
     from holdfast.store.port import Store
 
-UNSEEN: Final = frozenset({"value", "emit", "patch"})
-"""Kinds that are recorded among the steps and are none to a reader."""
 BEFORE: Final = "before:"
 START: Final = "start"
-_MOST = 8
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -62,16 +57,4 @@ def find(run_id: str, state: RunState, text: str) -> StepState:
 
     Raises `StepNotFound` with the nearest names, `BadInput` if there are several.
     """
-    if text in state.steps:
-        return state.steps[text]
-    seen = [step for step in state.steps.values() if step.kind not in UNSEEN]
-    found = [step for step in seen if step.kind == "checkpoint" and step.name == text]
-    found = found or [step for step in seen if matches(step.key, text)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(step.key for step in found[:_MOST]) + (", ..." if len(found) > _MOST else "")
-        raise BadInput(f"{text!r} is {len(found)} points of run {run_id}: {listed}; name one")
-    names = dict.fromkeys(name for step in seen for name in (step.name, step.key))
-    nearest = get_close_matches(text, names, n=3, cutoff=0.4)
-    raise StepNotFound(run_id, text, nearest or [step.key for step in seen[-3:]])
+    return find_step(run_id, state.steps.values(), text, what="points")

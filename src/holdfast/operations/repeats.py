@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.errors import OnceAgain
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again, done_once
-from holdfast.operations.holding import refuse_live
+from holdfast.operations.holding import Dead, let_go, refuse_live
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -25,10 +26,19 @@ def once_steps(store: Store, steps: Iterable[StepState]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def refuse_live_children(engine: Engine, steps: Iterable[StepState]) -> None:
-    """A child run that somebody executes by itself would go on in a history that no longer counts."""
-    for child, state in _children(engine.store, steps):
-        refuse_live(engine, child, state)
+def refuse_again(run_id: str, once: Sequence[str], rerun_once: bool) -> None:
+    """Raises `OnceAgain` if these `once` steps would run again and the caller did not allow it."""
+    if once and not rerun_once:
+        raise OnceAgain(run_id, once)
+
+
+def let_go_family(engine: Engine, run_id: str, state: RunState, steps: Iterable[StepState]) -> Dead:
+    """As `let_go`, for the run and for the child runs that these steps are: one that a process executes by
+    itself would go on in a history that no longer counts."""
+    dead = let_go(engine, run_id, state)
+    for child, its in _children(engine.store, steps):
+        refuse_live(engine, child, its)
+    return dead
 
 
 def _children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, RunState]]:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import Scope, current, live_runs
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.recovery import load_code
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
-from holdfast.kernel.history import OUTCOMES
 from holdfast.kernel.identity import Counters
+from holdfast.kernel.state import OVER, RESUMABLE
 from holdfast.operations.holding import load
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Append, NewEvent
 
-IN_FLIGHT = ("pending", "running", "waiting", "sleeping", "paused", "needs_attention", "failed")
+IN_FLIGHT = RESUMABLE
 """What can still be resumed, and so must match the code that it will be resumed with."""
 _FOLLOWS = "what follows"
 _LOOK_S = 0.05
@@ -64,9 +64,18 @@ class Replay(msgspec.Struct, frozen=True):
         "calls": "how many recorded calls the code made again",
         "reached": "the first call that is not recorded; null if the function ended",
         "why": "both sides of a divergence, why the code cannot be loaded, or the error with which the "
-        "function "
-        "ended",
+        "function ended",
     }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run_id,
+            "workflow": self.workflow,
+            "verdict": self.verdict,
+            "calls": self.calls,
+            "reached": self.reached or None,
+            "why": self.why or None,
+        }
 
 
 def replay(engine: Engine, run_id: str) -> Replay:
@@ -130,7 +139,7 @@ class _Playback(Execution):
     ) -> StepState | None:
         """The record of this call, if there is one."""
         past = super().recall(key, name, ordinal, digest, kind, older)
-        self.calls += past is not None and past.status in OUTCOMES and not past.secret
+        self.calls += past is not None and past.status in OVER and not past.secret
         return past
 
     def reach(self, key: str) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.errors import BadInput, SnapshotNotFound
+from holdfast.errors import SnapshotNotFound
 from holdfast.kernel.file_history import last
+from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import begin, fold, stream_of
 from holdfast.operations import fragments
 from holdfast.operations.cut_off import make_way
@@ -88,13 +89,8 @@ def _going(
 
 def find(engine: Engine, text: str) -> tuple[str, str]:
     """(run, snapshot) that `text` is the id of, or the beginning of it. Raises `SnapshotNotFound`."""
-    found = {
-        one: stream for stream, ids in named(engine).items() for one in sorted(ids) if one.startswith(text)
-    }
-    if not found or not text:
-        raise SnapshotNotFound(text)
-    if len(found) > 1:
-        raise BadInput(f"{text!r} is the start of several snapshots; type more of it")
-    ((snapshot, stream),) = found.items()
+    found = {one: stream for stream, ids in named(engine).items() for one in sorted(ids)}
+    snapshot = find_id(text, list(found), "snapshots", lambda: SnapshotNotFound(text))
+    stream = found[snapshot]
     operation = fold(engine.store.load(stream)) if stream.startswith(stream_of("")) else None
     return stream if operation is None else operation.run, snapshot

@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.engine.ownership.owners import bury
-from holdfast.errors import BadInput, OnceAgain
+from holdfast.errors import BadInput
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.kernel.operation import begin
+from holdfast.kernel.state import GATES, UNSEEN
 from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
-from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, point_of, refuse_pattern, to_point
 from holdfast.operations.performing import perform
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
     from holdfast.operations.points import Point
-
-_GATES = ("approval", "signal")
 
 
 class Rewind(msgspec.Struct, frozen=True):
@@ -133,11 +131,11 @@ def rewind(
             way = "" if only or git else "`--no-files` goes back without them"
             refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}", way)
         planned = _plan(engine, run_id, state, point, selective=bool(only))
-        dead = look(engine, state) if dry_run else let_go(engine, run_id, state)
-        if not dry_run:
-            refuse_live_children(engine, planned.steps)
-            if planned.rewind.once and not rerun_once:
-                raise OnceAgain(run_id, planned.rewind.once)
+        if dry_run:
+            dead = look(engine, state)
+        else:
+            dead = let_go_family(engine, run_id, state, planned.steps)
+            refuse_again(run_id, planned.rewind.once, rerun_once)
         if only or git:
             point_of(run_id, state, point)
         with (
@@ -174,8 +172,6 @@ def rewind(
             command = point.rewind(run_id, dead.owner, rerun_once)
             performed = perform(engine, begun, state, None if only else command, going)
         if performed is not None:
-            if dead.owner and not only:
-                bury(engine.home, engine.store, dead.owner)
             operation, files_back, git_back = performed
             return msgspec.structs.replace(
                 planned.rewind,
@@ -202,13 +198,13 @@ def _plan(engine: Engine, run_id: str, state: RunState, point: Point, *, selecti
         return _Plan(Rewind(run_id, point.name, state.generation, (), (), (), ()), [])
     kept = up_to(state.steps, point.version)
     left = [step for step in state.steps.values() if step.key not in kept]
-    steps = [step for step in left if step.kind not in points.UNSEEN]
+    steps = [step for step in left if step.kind not in UNSEEN]
     rewind = Rewind(
         run_id=run_id,
         to=point.name,
         generation=following(state),
         again=tuple(step.key for step in steps),
-        decisions=tuple(step.key for step in steps if step.kind in _GATES and step.status == "completed"),
+        decisions=tuple(step.key for step in steps if step.kind in GATES and step.status == "completed"),
         once=tuple(once_steps(engine.store, again(state, kept))),
         children=tuple(step.child for step in steps if step.child),
     )

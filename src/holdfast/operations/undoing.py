@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.engine.ownership.owners import bury
-from holdfast.errors import BadInput, OnceAgain, Refused
+from holdfast.errors import BadInput, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel.generations import again_if_restored
 from holdfast.kernel.operation import begin, refuse_unknown
+from holdfast.kernel.state import UNSEEN
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
-from holdfast.operations.holding import let_go, load, look
+from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
 from holdfast.operations.performing import perform
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
-from holdfast.operations.points import UNSEEN
 from holdfast.operations.quota import refuse_forgotten
-from holdfast.operations.repeats import once_steps, refuse_live_children
+from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
 
 if TYPE_CHECKING:
@@ -117,18 +116,18 @@ def undo(
         state = load(engine, row.run)
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
-        elif row.status != "done" or not operation_log.stands(engine.store, row):
+        elif row.status != "done" or not operation_log.Standing(engine.store).has(row):
             raise Refused(f"operation {row.id} has nothing that could be taken back")
         if files and undone.planned is not None:
             what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
             refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
         steps = _only_here(state, row.left) if row.opened >= 0 else []
         planned = _plan(engine, row, state, steps)
-        dead = look(engine, state) if dry_run else let_go(engine, row.run, state)
-        if not dry_run:
-            refuse_live_children(engine, steps)
-            if planned.once and not rerun_once:
-                raise OnceAgain(row.run, planned.once)
+        if dry_run:
+            dead = look(engine, state)
+        else:
+            dead = let_go_family(engine, row.run, state, steps)
+            refuse_again(row.run, planned.once, rerun_once)
         with (
             to_before(engine, state, undone, dead, partial=partial, dry_run=dry_run)
             if files
@@ -150,8 +149,6 @@ def undo(
             )
             done = perform(engine, begun, state, command if row.opened >= 0 else None, going)
         if done is not None:
-            if dead.owner and row.opened >= 0:
-                bury(engine.home, engine.store, dead.owner)
             return msgspec.structs.replace(planned, operation=done.operation, files=done.files, git=done.git)
 
 

@@ -21,7 +21,7 @@ from holdfast.errors import OwnershipLost, RunArchived, StoreClosed, StoreCorrup
 from holdfast.kernel import events as e
 from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
-from holdfast.kernel.state import RunState
+from holdfast.kernel.state import PARKED, RunState
 from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
     GENESIS,
@@ -48,7 +48,15 @@ from holdfast.store.port import (
     companion_failed,
     new_event,
 )
-from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
+from holdfast.store.statistics import (
+    MOST_FAILING,
+    FailingStep,
+    Outcomes,
+    Statistics,
+    StepTotals,
+    of_measures,
+    of_runs,
+)
 
 
 class Stream:
@@ -339,7 +347,7 @@ class OracleStore:
 
     def _waits_in_vain(self, state: RunState) -> bool:
         """A child run that it waits for has ended."""
-        if state.status not in ("waiting", "sleeping"):
+        if state.status not in PARKED:
             return False
         waits_for = (step.child for step in state.steps.values() if step.child and step.status == "running")
         children = (self.streams.get(child) for child in waits_for)
@@ -381,7 +389,9 @@ class OracleStore:
             outcomes = [_outcome(row) for row in rows]
             steps = [(row.workflow, step) for row in rows for step in self.steps(row.id)]
             events = sum(stream.version for stream in self.streams.values())
-            return Statistics(*of_runs(outcomes), _step_totals(steps), _failing(steps), events, 0)
+            states = [self.streams[row.id].state for row in rows]
+            used = of_measures(one for state in states if state for one in state.measured)
+            return Statistics(*of_runs(outcomes), _step_totals(steps), _failing(steps), events, 0, used)
 
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
         with self._lock:
@@ -584,9 +594,9 @@ def _passes(row: RunRow, which: RunFilter) -> bool:
 
 def _dues(state: RunState) -> list[int]:
     """When the sleeps and gates of a run that waits for them are over."""
-    if state.status not in ("sleeping", "waiting"):
+    if state.status not in PARKED:
         return []
-    return [s.due_at for s in state.steps.values() if s.status in ("sleeping", "waiting") and s.due_at]
+    return [s.due_at for s in state.steps.values() if s.status in PARKED and s.due_at]
 
 
 def _operation_row(stream: Stream) -> OperationRow:
@@ -647,6 +657,7 @@ def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
         updated_at=state.updated_at,
         version=state.version,
         ended_at=state.ended_at,
+        stage=state.stage,
     )
 
 
@@ -668,6 +679,6 @@ def step_rows(state: RunState) -> list[StepRow]:
             version=step.version,
         )
         for step in state.steps.values()
-        if step.kind not in ("value", "emit", "patch")
+        if step.kind not in ("value", "emit", "patch", "stage")
     ]
     return sorted(rows, key=lambda row: row.version)

@@ -198,6 +198,8 @@ class RunRow(msgspec.Struct, frozen=True):
     version: int
     ended_at: int = 0
     """When it completed, failed or was cancelled; 0 if it has not ended."""
+    stage: str = ""
+    """The last one that its code has entered; empty if none."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):

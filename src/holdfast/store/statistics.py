@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.kernel.measures import Measured, added
+
 MOST_FAILING = 10
 
 
@@ -62,7 +64,8 @@ class FailingStep(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """`workflows` and `failing` begin with the largest; `events` and `size` (bytes) are the whole store's."""
+    """`workflows` and `failing` begin with the largest; `events` and `size` (bytes) are the whole store's.
+    `measured` is what the runs have used, one for each model, also before a rewind."""
 
     workflows: list[WorkflowTotals]
     durations: Durations
@@ -70,6 +73,7 @@ class Statistics(msgspec.Struct, frozen=True):
     failing: list[FailingStep]
     events: int
     size: int
+    measured: tuple[Measured, ...] = ()
 
 
 def of_runs(outcomes: Iterable[Outcomes]) -> tuple[list[WorkflowTotals], Durations]:
@@ -83,6 +87,11 @@ def of_runs(outcomes: Iterable[Outcomes]) -> tuple[list[WorkflowTotals], Duratio
     totals = [WorkflowTotals(name, counts[name], durations(took)) for name, took in completed.items()]
     totals.sort(key=lambda one: (-one.runs, one.workflow))
     return totals, durations([took for of_one in completed.values() for took in of_one])
+
+
+def of_measures(measures: Iterable[Measured]) -> tuple[Measured, ...]:
+    """The sum of each model, by its name."""
+    return tuple(sorted(added((), measures), key=lambda one: one.model))
 
 
 def durations(took: list[int]) -> Durations:

@@ -17,6 +17,7 @@ import hashlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Literal
 
@@ -26,6 +27,7 @@ import pytest
 from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel.measures import Measured
 from holdfast.kernel.operation import stream_of
 from holdfast.store.port import (
     NO_EVENTS,
@@ -486,6 +488,19 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
         assert store.statistics().steps.by_status == {"completed": 1}
         perform(store, "r", c.RestoreGeneration("r", 0, 1))
         assert (store.statistics().steps, counted.by_status) == (counted, {"completed": 3})
+
+    def test_statistics_sum_up_what_steps_used(self, store: Store) -> None:
+        """Exactly, for each model, in every generation, and only of runs that changed since."""
+        cheap, dear = Measured("small", 1, 2, Decimal("0.1")), Measured("large", 3, 4, Decimal("0.2"))
+        for run in ("r", "s"):
+            own(store, run)
+            perform(store, run, c.StartStep("a#1", "a"), c.CompleteStep("a#1"))
+            perform(store, run, c.StartStep("b#1", "b"), c.MeasureStep("b#1", 1, (cheap, dear)))
+        assert store.statistics().measured == (dear.plus(dear), cheap.plus(cheap))
+        perform(store, "r", c.RewindRun("r", "a#1", dead="me"), at=10**9)
+        assert store.statistics().measured == (dear.plus(dear), cheap.plus(cheap))
+        assert store.statistics(10**9).measured == (dear, cheap)
+        assert list(store.verify()) == []
 
     def test_when_a_run_ended_comes_back_with_its_generation(self, store: Store) -> None:
         """A rewound run has not ended; when that is undone, it ended when it did. So say its durations."""

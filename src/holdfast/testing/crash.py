@@ -188,8 +188,8 @@ _moment = _Moment(_kill_of_environment())
 
 
 def _watch_bodies() -> None:
+    from holdfast.engine.execution.call import Call
     from holdfast.engine.execution.flusher import Flusher
-    from holdfast.engine.execution.perform import Call
 
     watch = Flusher.watch
 

@@ -5,6 +5,8 @@ Needs hypothesis, so it is imported by its own name only.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import msgspec
 from hypothesis import strategies as st
 
@@ -12,6 +14,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.events import Failure
 from holdfast.kernel.generations import following
+from holdfast.kernel.measures import Measured
 from holdfast.kernel.state import RunState
 
 KEYS = st.sampled_from(["a#1", "a#2", "branch[1]/b#1", "pay@order-7"])
@@ -23,6 +26,15 @@ TIMES = st.integers(1, 99)
 ORDINALS = st.integers(0, 3)
 NAMES = st.sampled_from(["a", "b"])
 DIGESTS = st.sampled_from(["", "d1"])
+PRICES = st.none() | st.sampled_from([Decimal("0.1"), Decimal("0.02"), Decimal("1E+2")])
+MEASURES = st.builds(
+    Measured,
+    st.sampled_from(["", "small", "large"]),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    PRICES,
+    st.dictionaries(NAMES, st.integers(0, 9) | st.just(Decimal("0.5")), max_size=2),
+)
 
 
 def commands_for(run: str) -> st.SearchStrategy[c.Command]:
@@ -64,14 +76,17 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         abandoned=st.booleans(),
     )
     gate = st.builds(
-        c.OpenGate,
-        KEYS,
-        ORDINALS,
-        st.sampled_from(["approval", "signal"]),
-        NAMES,
-        DIGESTS,
-        RAWS,
-        until=st.sampled_from([0, 0, 50]),
+        c.Record,
+        st.builds(
+            e.GateOpened,
+            KEYS,
+            ORDINALS,
+            st.sampled_from(["approval", "signal"]),
+            NAMES,
+            DIGESTS,
+            RAWS,
+            until=st.sampled_from([0, 0, 50]),
+        ),
     )
     return st.one_of(
         st.builds(c.CreateRun, here, st.just(e.Code("flow")), st.sampled_from(["d", "d", "other"]), RAWS),
@@ -86,6 +101,7 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.CompleteStep, KEYS, RAWS, secret=st.booleans()),
         st.builds(c.CompleteStep, KEYS, RAWS),
         st.builds(c.FailAttempt, KEYS, FAILURES, st.sampled_from([0, 5, 77])),
+        st.builds(c.MeasureStep, KEYS, st.integers(1, 2), st.lists(MEASURES, max_size=2).map(tuple)),
         st.builds(c.DoubtStep, here, KEYS, TEXTS, st.booleans()),
         settle,
         st.builds(c.StartSleep, KEYS, ORDINALS, TIMES),
@@ -114,11 +130,19 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.FireTimer, NAMES, ORDINALS),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
-        st.builds(c.TakeCheckpoint, KEYS, ORDINALS, NAMES, RAWS),
+        st.builds(c.Record, st.builds(e.CheckpointTaken, KEYS, ORDINALS, NAMES, RAWS)),
         st.builds(
-            c.Emit, NAMES, RAWS.filter(lambda raw: bytes(raw) != b""), st.sampled_from(["", "a#2"]), ORDINALS
+            c.Record,
+            st.builds(
+                e.Emitted,
+                NAMES,
+                RAWS.filter(lambda raw: bytes(raw) != b""),
+                st.sampled_from(["", "a#2"]),
+                ORDINALS,
+            ),
         ),
         st.builds(c.SeePatch, KEYS, NAMES),
+        st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
     )
 
 

@@ -15,21 +15,20 @@ from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId, RunNotFound, StepNotFound
 from holdfast.kernel.identity import check_run_id, matches
+from holdfast.kernel.state import RESUMABLE, STOPPED, UNFINISHED
 from holdfast.store.port import OwnerRow, Recorded, RunFilter, RunRow, StepRow, Store
 from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
-from holdfast.views.run_input import input_of, title_of
+from holdfast.views.run_input import RunInput, input_of, title_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.events import RunCreated
+    from holdfast.kernel.measures import Measured
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
     from holdfast.views.gate import Gate
     from holdfast.views.run_detail import RunDetail
     from holdfast.views.step_detail import StepDetail
 
-UNFINISHED = ("pending", "running", "sleeping")
-STOPPED = ("waiting", "paused", "needs_attention", "failed")
-RESUMABLE = (*UNFINISHED, *STOPPED)
 _MANY = 100
 
 
@@ -217,8 +216,12 @@ class Reader:
         return self._store.pulse()
 
     def steps(self, run_id: str, named: str | None = None) -> list[StepInfo]:
-        rows = self._store.steps(run_id)
-        found = [_step_info(row) for row in rows if named is None or matches(row.key, named)]
+        rows, measured = self._store.steps(run_id), self._measured(run_id)
+        found = [
+            _step_info(row, measured.get(row.key, ()))
+            for row in rows
+            if named is None or matches(row.key, named)
+        ]
         if named is not None and not found:
             from difflib import get_close_matches
 
@@ -227,6 +230,16 @@ class Reader:
             nearest = get_close_matches(named, [row.key for row in rows], n=3, cutoff=0.4)
             raise missing_point(self, StepNotFound(run_id, named, nearest), "step")
         return found
+
+    def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:
+        """What the steps of the live history have used. Most runs have measured nothing: only the history of
+        one that has is folded."""
+        if not any(True for _ in self._store.entries(run_id, type="StepMeasured")):
+            return {}
+        from holdfast.kernel.evolve import fold
+
+        state = fold(self._store.load(run_id))
+        return {} if state is None else {key: step.measured for key, step in state.steps.items()}
 
     def events(self, run_id: str, after: int = 0) -> Iterator[LogEvent]:
         for entry in self._store.entries(run_id, after=after):
@@ -273,10 +286,16 @@ class Reader:
             instant(row.created_at),
             instant(row.updated_at),
             _at(row.ended_at),
-            title_of(workflow, created is not None and bool(created.code.argv), given),
+            self._title(workflow, created, given),
             given,
             row.owner,
+            self._shown(row.stage),
         )
+
+    def _title(self, workflow: str, created: RunCreated | None, given: RunInput | None) -> str:
+        if created is not None and created.code.title:
+            return self._shown(created.code.title)
+        return title_of(workflow, created is not None and bool(created.code.argv), given)
 
     def _shown(self, text: str) -> str:
         # A function's name holds no secret; a command line may.
@@ -300,7 +319,7 @@ def _with_a_lock_file(home: Path) -> set[str]:
     return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
 
 
-def _step_info(row: StepRow) -> StepInfo:
+def _step_info(row: StepRow, measured: tuple[Measured, ...]) -> StepInfo:
     return StepInfo(
         row.key,
         row.name,
@@ -312,6 +331,7 @@ def _step_info(row: StepRow) -> StepInfo:
         row.ended_at,
         row.due_at,
         row.child,
+        measured=measured,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
 from holdfast.views.run_input import RunInput
 
@@ -66,6 +67,8 @@ class StepInfo(msgspec.Struct):
     child: str = ""
     note: str = ""
     outcome: str = ""
+    measured: tuple[Measured, ...] = ()
+    """What its attempts have used, one for each model."""
 
     JSON: ClassVar = {
         "key": "its identity in the run: `branch[2]/ask#1`",
@@ -81,6 +84,9 @@ class StepInfo(msgspec.Struct):
         "due_at": "when the next attempt begins, a sleep ends, or a gate is left unanswered; else null",
         "child": "the id of the child run, or null",
         "note": "its error in one line, why it is in doubt, or how a gate was decided; else null",
+        "measured": "what its attempts used, an object for each model: `model` (null if none was named), "
+        "`input_tokens`, `output_tokens`, `usd` and `units` (by name). `usd` is a decimal number as text, or "
+        "null if no price was given; so are units that are not whole numbers",
     }
 
     @property
@@ -108,6 +114,7 @@ class StepInfo(msgspec.Struct):
             "due_at": iso(self.due_at),
             "child": self.child or None,
             "note": self.note or None,
+            "measured": as_data(self.measured),
         }
 
 
@@ -135,26 +142,27 @@ class RunInfo(msgspec.Struct, frozen=True):
     input: RunInput | None = None
     owner: str = ""
     """The owner that the log names, alive or dead; empty if the run was released."""
+    stage: str = ""
+    """The last one that its code has entered with `stage(...)`; empty if none."""
 
     JSON: ClassVar = {
         "id": "of the run",
         "workflow": "a function's name, or a command line",
         "status": "`pending`, `running`, `waiting`, `sleeping`, `paused`, `needs_attention`, `completed`, "
-        "`failed` "
-        "or `cancelled`",
+        "`failed` or `cancelled`",
         "interrupted": "true: it has not ended, and no process executes it; `resume` continues it",
         "reason": "why it needs attention or was cancelled, else empty",
+        "stage": "the last one that its code has entered with `stage(...)`, or null",
         "parent": "the run that started it, or null",
         "owner_pid": "the process that executes it now, or null",
         "created_at": "the time of its first event",
         "updated_at": "the time of its last event",
         "completed_at": "when it completed, failed or was cancelled; null if it has not ended. An undo "
-        "brings it "
-        "back with the generation",
-        "title": 'the workflow with its input, on one line: `report(["kelp"])`; a command line as it is',
+        "brings it back with the generation",
+        "title": "the title of its code, if it has one; else the workflow with its input, on one line: "
+        '`report(["kelp"])`; a command line as it is',
         "input": "`args` and `kwargs` of the workflow, tagged as a result is; of a command its words as "
-        "`args`. In "
-        "a list null if it takes more than 32 KB",
+        "`args`. In a list null if it takes more than 32 KB",
     }
 
     @property
@@ -174,6 +182,7 @@ class RunInfo(msgspec.Struct, frozen=True):
             "status": self.status,
             "interrupted": self.interrupted,
             "reason": self.reason,
+            "stage": self.stage or None,
             "parent": self.parent or None,
             "owner_pid": self.owner_pid,
             "created_at": self.created_at.isoformat(),

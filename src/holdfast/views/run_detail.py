@@ -12,6 +12,8 @@ import msgspec
 from holdfast.clock import instant
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.measures import as_data
+from holdfast.kernel.state import UNSEEN
 from holdfast.views.gate import Gate, decision_text
 from holdfast.views.records import RunError, RunInfo, StepInfo
 from holdfast.views.run_input import RunInput, input_of
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.views.reader import Reader
 
 
-HIDDEN = ("value", "emit", "patch")
-"""Kinds that have a place among the steps of the log, and are none to a reader."""
 _NAMED = 3  # so many steps are named, the others counted
 
 
@@ -40,6 +40,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "error": "null, or the error that ended it",
         "steps": "all steps, in the order of their first start, never folded",
         "gates": "all gates, in the order in which they were opened",
+        "measured": "what all its steps used, in every generation, as a step's",
     }
 
     @classmethod
@@ -64,6 +65,12 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         assert state is not None, "a run that the store lists has a history"
         return state
 
+    def take_state(self) -> RunState:
+        """The state, for a caller that folds more events into it; the next use here folds it again."""
+        state = self.state
+        del self.__dict__["state"]
+        return state
+
     @cached_property
     def whole_input(self) -> RunInput | None:
         """What the run was started with, also where that is stored beside the log."""
@@ -76,7 +83,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> list[StepInfo]:
-        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in HIDDEN]
+        return [self.step_info(step) for step in self.state.steps.values() if step.kind not in UNSEEN]
 
     @cached_property
     def gates(self) -> list[Gate]:
@@ -101,6 +108,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def is_command(self) -> bool:
         """Whether the run is one command line, and no function."""
         return bool(self.state.code.argv)
+
+    @property
+    def name(self) -> str:
+        """The title of its code, or the workflow's name."""
+        return self.redact(self.state.code.title) or self.workflow
 
     @property
     def place(self) -> str:
@@ -276,6 +288,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             step.child,
             note,
             step.outcome,
+            step.measured,
         )
 
     def failure(self, failure: e.Failure) -> RunError:
@@ -303,6 +316,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "error": None if error is None else error.to_json(),
             "steps": [step.to_json() for step in self.steps],
             "gates": [gate.to_json() for gate in self.gates],
+            "measured": as_data(self.state.measured),
         }
 
 

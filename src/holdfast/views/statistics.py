@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from holdfast.kernel.measures import Measured as Measured
+from holdfast.kernel.measures import as_data
 from holdfast.store.statistics import Durations as Durations
 from holdfast.store.statistics import FailingStep as FailingStep
 from holdfast.store.statistics import StepTotals as StepTotals
@@ -34,6 +36,7 @@ class Statistics(msgspec.Struct, frozen=True):
     path: str
     events: int
     size: int
+    measured: tuple[Measured, ...] = ()
 
     JSON: ClassVar = {
         "since": "what `--since` was, or null",
@@ -46,6 +49,7 @@ class Statistics(msgspec.Struct, frozen=True):
         "failing_steps": "the ten worst: `workflow`, `step` (a name), `steps`, `lost_attempts` (that "
         "failed or were "
         "cut off), `failed` (steps that are failed now)",
+        "measured": "what steps used, an object for each model, as a step's",
         "store": "`path`, `bytes`, `events`",
     }
 
@@ -84,6 +88,7 @@ class Statistics(msgspec.Struct, frozen=True):
                 }
                 for one in self.failing
             ],
+            "measured": as_data(self.measured),
             "store": {"path": self.path, "bytes": self.size, "events": self.events},
         }
 
@@ -101,6 +106,7 @@ def statistics(reader: Reader, path: str, since: datetime | None) -> Statistics:
         path,
         found.events,
         found.size,
+        found.measured,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import threading
@@ -12,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast import file_lock
 from holdfast.errors import ContentsDamaged, PlanChanged, RestoreUndone, WorkspaceError
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 from holdfast.workspace.contents import store_files
@@ -407,7 +407,7 @@ class Workspace:
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
         """No other process restores or looks at these files."""
-        with self._mutex, store_files.locked(self._lock_path, fcntl.LOCK_EX):
+        with self._mutex, file_lock.held(self._lock_path):
             yield
 
     @contextmanager
@@ -415,7 +415,7 @@ class Workspace:
         """No restore runs, and none is left half done."""
         with self._mutex:
             while True:
-                with store_files.locked(self._lock_path, fcntl.LOCK_SH):
+                with file_lock.held(self._lock_path, shared=True):
                     if not self._journal.exists():
                         yield
                         return
@@ -426,9 +426,7 @@ class Workspace:
     def try_to_work(self, until: ExitStack) -> bool:
         """Be the only one who works on these files until the stack is closed; False if somebody else does."""
         with store_files.errors_of(self._directory), ExitStack() as stack:
-            try:
-                stack.enter_context(store_files.locked(self._work_path, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            except BlockingIOError:
+            if not stack.enter_context(file_lock.tried(self._work_path)):
                 return False
             self._work_path.write_text(str(os.getpid()))
             until.push(stack.pop_all())

@@ -605,6 +605,15 @@ async def _child(node: Node, shared: Shared) -> Any:
     return found
 
 
+async def _other_child(node: Node, shared: Shared) -> Any:
+    from tests.crash.oracle import def_player
+
+    see("call", node.name)
+    found = await def_player.part_def.aio(node.name)
+    see("child", node.name, found, *shared.add(node.name))
+    return found
+
+
 BLOCKS: dict[str, Act] = {
     "seq": _seq,
     "gather": _gather,
@@ -634,4 +643,5 @@ BLOCKS: dict[str, Act] = {
     "agen": _agen,
     "helper": _helper,
     "child": _child,
+    "other_child": _other_child,
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from tests.crash.oracle import witness
+from tests.crash.oracle import async_player, witness
 from tests.crash.oracle.async_player import Shared, gate_name, value_text
 from tests.crash.oracle.programs import Node, Program
 from tests.crash.oracle.steps import ITEM_STEPS, Planned, arguments, simple, step_of
@@ -295,6 +295,13 @@ def _child(node: Node, shared: Shared) -> Any:
     return found
 
 
+def _other_child(node: Node, shared: Shared) -> Any:
+    see("call", node.name)
+    found = async_player.part_async.sync(node.name)
+    see("child", node.name, found, *_shown(shared, node.name))
+    return found
+
+
 BLOCKS: dict[str, Act] = {
     "seq": _seq,
     "each": _each,
@@ -304,4 +311,5 @@ BLOCKS: dict[str, Act] = {
     "tally": _tally,
     "helper": _helper,
     "child": _child,
+    "other_child": _other_child,
 }

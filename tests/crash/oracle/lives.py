@@ -286,7 +286,8 @@ def _forbid_checkpoints(hf: Holdfast) -> None:
 def _choose(program: Program) -> None:
     if any(one.kind.startswith("any_") for one in program.top.walk()):
         from tests.crash.oracle import anyio_player  # noqa: F401
-    (async_player if program.colour == "async" else def_player).set_program(program)
+    async_player.set_program(program)
+    def_player.set_program(program)
 
 
 def _person(plan: Plan, hf: Holdfast) -> Person | None:

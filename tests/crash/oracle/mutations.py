@@ -11,7 +11,7 @@ from tests.crash.oracle.steps import simple
 
 HARMLESS = frozenset({"patched", "limit"})
 """Changes that must not diverge, wherever the run is."""
-SEQUENCES = ("seq", "helper", "timeout", "child")
+SEQUENCES = ("seq", "helper", "timeout", "child", "other_child")
 """Blocks whose body is executed one after the other."""
 
 CANCELS = (

@@ -15,11 +15,11 @@ from typing import Any
 ASYNC_BLOCKS = (
     "gather", "gather_all", "limited", "group", "race", "wait_each", "wait_all", "wait_time", "completed",
     "wait_for", "timeout", "pool", "feed", "joined", "lock", "semaphore", "event", "condition", "cancel",
-    "cancel_later", "shield", "agen", "helper", "child", "give_up", "beside", "tally",
+    "cancel_later", "shield", "agen", "helper", "child", "give_up", "beside", "tally", "other_child",
 )  # fmt: skip
 ANYIO_BLOCKS = ("any_group", "any_move_on", "any_stream", "any_fail_after")
 ASYNC_LEAVES = ("nap", "spin", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal")
-DEF_BLOCKS = ("each", "parallel", "pool", "parallel", "helper", "child", "tally")
+DEF_BLOCKS = ("each", "parallel", "pool", "parallel", "helper", "child", "tally", "other_child")
 LOCKING_BLOCKS = ("lock", "each", "parallel", "helper", "child")
 DEF_LEAVES = ("doze", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal")
 
@@ -49,6 +49,12 @@ class Node:
         for one in self.body:
             yield from one.walk()
 
+    def walk_in_colour(self) -> Iterator[Node]:
+        """The same without the bodies of children of the other colour."""
+        yield self
+        for one in self.body if self.kind != "other_child" else ():
+            yield from one.walk_in_colour()
+
     def but(self, **options: Any) -> Node:
         """The same node with other options."""
         return replace(self, options={**self.options, **options})
@@ -76,7 +82,7 @@ class Program:
     @property
     def is_blocking(self) -> bool:
         """Whether its threads wait for each other in a way that holdfast does not order."""
-        return self.colour == "def" and any(one.kind == "lock" for one in self.top.walk())
+        return self.colour == "def" and any(one.kind == "lock" for one in self.top.walk_in_colour())
 
     def node(self, name: str) -> Node:
         return next(one for one in self.top.walk() if one.name == name)
@@ -143,7 +149,7 @@ class _Maker:
     def block(self, kind: str, depth: int) -> Node:
         chance = self._chance
         options: dict[str, Any] = {"caught": chance.random() < 0.75, "helper": f"work_{chance.randint(1, 2)}"}
-        body = self.some(depth - 1, 2, 3)
+        body = self._in_other_colour(depth) if kind == "other_child" else self.some(depth - 1, 2, 3)
         if kind == "give_up":
             body = [self._gate(chance.choice(("approval", "signal")), never=chance.random() < 0.6), *body]
         elif kind == "beside":
@@ -161,6 +167,16 @@ class _Maker:
         used = _OPTIONS.get(kind, ())
         kept = {name: value for name, value in options.items() if name in ("caught", *used)}
         return Node(kind, self._name(), tuple(body), kept)
+
+    def _in_other_colour(self, depth: int) -> list[Node]:
+        """The body of a child run that is `def` in an async program, or the reverse."""
+        mine = self._colour, self._blocks
+        is_async = self._colour == "async"
+        self._colour, self._blocks = ("def", DEF_BLOCKS) if is_async else ("async", ASYNC_BLOCKS)
+        try:
+            return self.some(depth - 1, 2, 3)
+        finally:
+            self._colour, self._blocks = mine
 
     def _gate(self, kind: str, *, never: bool = False) -> Node:
         chance = self._chance

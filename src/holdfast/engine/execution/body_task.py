@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution import step_output
 from holdfast.engine.execution import thread_driver as sync_driver
+from holdfast.engine.execution.call import Body, Call, Outcome
 from holdfast.engine.execution.mailbox import Waiter
-from holdfast.engine.execution.perform import Body, Call, Outcome, completion
+from holdfast.engine.execution.perform import completion
 from holdfast.engine.execution.scope import current, in_body
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.execution.task_factory import body_task
@@ -76,12 +76,10 @@ class StraightBody(TaskTurn):
         except BaseException as error:
             self._outcome = Outcome(None, error)
             return
-        engine = call.execution.engine
-        engine.flusher.unwatch(call)
-        step_output.close(call)
+        call.end()
         try:
             self.append = completion(call, self.value, self)
-            engine.store.append_soon(self.append, self._acknowledged)
+            call.execution.engine.store.append_soon(self.append, self._acknowledged)
         except NotStorable:
             self._outcome = Outcome(self.value)
         except BaseException as error:
@@ -90,8 +88,7 @@ class StraightBody(TaskTurn):
 
     def _ended(self, _: object) -> None:
         if self.append is None:
-            self._call.execution.engine.flusher.unwatch(self._call)
-            step_output.close(self._call)
+            self._call.end()
             self.deliver()
 
     def _acknowledged(self, append: Append) -> None:

@@ -15,8 +15,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import say_stopping
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.thread_delivery import ThreadDelivery, ThreadTurn
 
 if TYPE_CHECKING:

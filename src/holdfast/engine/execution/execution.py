@@ -36,9 +36,8 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import evolve
-from holdfast.kernel.history import GATES
 from holdfast.kernel.identity import Counters, scope_of
-from holdfast.kernel.state import RunState, StepState
+from holdfast.kernel.state import GATES, PARKED, RunState, StepState
 from holdfast.store.port import Append, Decision, Fate, NewEvent, Recorded, new_event
 
 if TYPE_CHECKING:
@@ -99,6 +98,9 @@ class Execution:
         *,
         is_async: bool,
         birth: Append | None = None,
+        forced: bool = False,
+        robbed: bool = False,
+        keeps_files: bool = False,
     ) -> None:
         self.engine = engine
         self.id = run_id
@@ -112,11 +114,11 @@ class Execution:
         around = current.get()
         self.around = around if isinstance(around, InsideStep) else None
         """The step whose body runs this run, if any: they wait for each other."""
-        self.forced = False
+        self.forced = forced
         """Taken from a live owner by force: what it left half done is taken the same way."""
-        self.robbed = False
+        self.robbed = robbed
         """Taken from a live owner, which worked in it until a moment ago."""
-        self.keeps_until = 0
+        self.keeps_until = state.version if keeps_files else 0
         """Attempts of `workspace` steps up to this version of the log are not rolled back."""
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
@@ -657,7 +659,7 @@ class Execution:
 def _is_due(step: StepState, now: int) -> bool:
     """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
     would make the run ready as soon as it is released, over and over."""
-    return step.status in ("waiting", "sleeping") and 0 < step.due_at <= now
+    return step.status in PARKED and 0 < step.due_at <= now
 
 
 def _ending(step: StepState, now: int) -> c.Command:

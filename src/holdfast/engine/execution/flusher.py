@@ -125,6 +125,9 @@ class Flusher:
             output = getattr(one, "output", None)  # of a step that prints
             if output is not None:
                 output.tick()
+            meter = getattr(one, "meter", None)  # of a step that has measured something
+            if meter is not None:
+                meter.tick()
 
     def _flush(self, one: Beginning) -> None:
         try:

@@ -10,8 +10,8 @@ from holdfast.kernel import commands as c
 from holdfast.redaction import StreamRedactor
 
 if TYPE_CHECKING:
+    from holdfast.engine.execution.call import Call
     from holdfast.engine.execution.execution import Execution
-    from holdfast.engine.execution.perform import Call
     from holdfast.redaction import Redactor
     from holdfast.store.port import Append
 

@@ -13,231 +13,26 @@ do these things in their own colour. It ends with an `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine.execution import step_output
-from holdfast.engine.execution.arguments import UNCHANGEABLE
+from holdfast.engine.execution.call import RUN, Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import NEVER, Deadline, InsideStep
-from holdfast.engine.execution.step_options import ONCE, Retry, seconds
-from holdfast.errors import BadInput, InDoubt, NotStorable, StepTimeout
+from holdfast.engine.execution.step_options import seconds
+from holdfast.errors import InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.events import Effect, Failure, Isolate, StepKind
+from holdfast.kernel.events import Failure
 from holdfast.kernel.failure import as_recorded, mark_step, rebuild
 from holdfast.kernel.state import StepState
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
-    from holdfast.engine.execution.arguments import Digested, OwnArguments, Signature
     from holdfast.engine.execution.delivery import Turn
-    from holdfast.engine.execution.output_buffer import OutputBuffer
-    from holdfast.engine.files.workspace_step import Guard
-
-_NO_KWARGS: dict[str, Any] = {}
 
 NOT_DONE: Any = object()
 """What a `verify` hook returns, as `holdfast.NOT_DONE`, to say: it did not happen, run it."""
-
-
-class Spec:
-    """What a step promises, whoever calls it."""
-
-    __slots__ = (
-        "body",
-        "child",
-        "effect",
-        "intent_first",
-        "is_async",
-        "isolate",
-        "kind",
-        "name",
-        "older",
-        "retry",
-        "secret",
-        "signature",
-        "straight",
-        "timeout",
-        "verify",
-        "writes",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        body: Callable[..., Any],
-        *,
-        kind: StepKind = "step",
-        effect: Effect = "idempotent",
-        retry: Retry = ONCE,
-        timeout: float | None = None,
-        verify: Callable[..., Any] | None = None,
-        secret: bool = False,
-        child: str = "",
-        intent_first: bool = False,
-        is_async: bool = False,
-        writes: Sequence[str] = (),
-        isolate: Isolate | None = None,
-    ) -> None:
-        self.name = name
-        self.body = body
-        self.is_async = is_async
-        self.kind = kind
-        self.effect = effect
-        self.retry = retry
-        self.timeout = timeout
-        self.verify = verify
-        self.secret = secret
-        self.child = child
-        self.writes = tuple(writes)
-        self.isolate = isolate
-        self.intent_first = intent_first or effect != "idempotent"
-        self.straight = timeout is None and not self.intent_first
-        self.signature: Signature | None = None
-        """Of a step's function, once it was called."""
-        self.older: Callable[[], Iterable[str]] | None = None
-        """Of a child run: the digests that the call may have had before."""
-
-
-class Call(InsideStep):
-    """One call of a step, its identity fixed. While its body runs, it is the scope there.
-
-    An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
-    whatever takes long. Otherwise it goes there as a part of the result. Whoever takes it first, says it.
-    """
-
-    __slots__ = (
-        "args",
-        "at",
-        "deadline",
-        "digested",
-        "guard",
-        "kwargs",
-        "ordinal",
-        "output",
-        "output_closed",
-        "overdue",
-        "since",
-        "spec",
-        "taken",
-    )
-
-    def __init__(
-        self,
-        execution: Execution,
-        spec: Spec,
-        key: str,
-        ordinal: int,
-        digested: Digested,
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] = _NO_KWARGS,
-        deadline: Deadline = NEVER,
-    ) -> None:
-        self.execution = execution
-        self.spec = spec
-        self.key = key
-        self.ordinal = ordinal
-        self.digested = digested
-        self.args = args
-        self.kwargs = kwargs
-        self.deadline = deadline
-        self.attempt = 1
-        self.at = 0
-        """When the attempt began, by the wall clock, and `since`, by the monotonic one."""
-        self.since = 0.0
-        self.taken = True
-        """Whether the log has the attempt, or will have it by somebody else's append."""
-        self.overdue: Any = None
-        """The thread of an attempt that took too long and has not returned yet."""
-        self.guard: Guard | None = None
-        """Of a `workspace` step under way: what keeps its files."""
-        self.output: OutputBuffer | None = None
-        """Of a body that has printed something."""
-        self.output_closed = False
-        """Whether its body has ended: what is printed after that is not kept."""
-
-    def begin(self) -> None:
-        """The flusher watches it already: a look at the files that begins now does not miss it."""
-        engine = self.execution.engine
-        if engine.options.capture_output:
-            step_output.wrap()
-        clock = engine.clock
-        self.at = clock.now_us()
-        self.since = clock.monotonic()
-        self.taken = False
-        if self.in_root:
-            self.execution.begun = object()
-
-    @property
-    def in_root(self) -> bool:
-        """Whether its body may change files of the workspace: not if it works in a copy."""
-        return self.spec.isolate != "copy"
-
-    def take(self) -> Sequence[NewEvent]:
-        """The events that say that the attempt began, nothing if that is said. The caller holds
-        `execution.taking`."""
-        if self.taken:
-            return ()
-        self.taken = True
-        spec, digested = self.spec, self.digested
-        return self.execution.record(
-            c.StartStep(
-                self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
-                digested.args, digested.preview, digested.size, spec.child,
-            ),
-            self.at,
-        )  # fmt: skip
-
-    def flush(self, done: Callable[[Append], None]) -> None:
-        """Say that it began, without waiting for the disk, if nobody has."""
-        run = self.execution
-        with run.taking:
-            events = self.take() if run.state.owner else ()
-            if events:
-                run.engine.store.append_soon(run.append(events, durable=False), done)
-
-    def own(self) -> Call | OwnArguments:
-        """The arguments for the body: copies of those that it could change."""
-        for arg in self.args:
-            if type(arg) not in UNCHANGEABLE:
-                break
-        else:
-            if not self.kwargs:
-                return self
-        return self if self.spec.signature is None else self.spec.signature.own(self.args, self.kwargs)
-
-    def warn_of_changes(self) -> None:
-        """Nothing that it has can be changed."""
-
-    def older_digests(self) -> Iterable[str]:
-        """Those that this call may have had before, see `arguments`."""
-        spec = self.spec
-        if spec.signature is not None:
-            return spec.signature.older(self.args, self.kwargs)
-        return () if spec.older is None else spec.older()
-
-    def recall(self) -> StepState | None:
-        """What the history has of it; a call that does not match it stops the run."""
-        if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
-            raise self.twice()  # the other one's value may not be on the disk yet
-        spec = self.spec
-        return self.execution.recall(
-            self.key, spec.name, self.ordinal, self.digested.digest, spec.kind, self.older_digests
-        )
-
-    def twice(self) -> BadInput:
-        return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")
-
-    def is_straight(self) -> bool:
-        """Whether nothing stands between this new call and its body, and only a commit behind it."""
-        return self.ordinal > 0 and self.spec.straight and not self.deadline
-
-
-class Outcome(NamedTuple):
-    value: Any = None
-    error: BaseException | None = None
 
 
 class Failed(NamedTuple):
@@ -245,24 +40,6 @@ class Failed(NamedTuple):
 
     failure: Failure
     deserves_retry: bool
-
-
-class Pause(NamedTuple):
-    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
-
-    until_us: int
-    most_s: float
-
-
-class Body(NamedTuple):
-    """Run the step's function, or `hook` instead of it; `timeout_s` limits it."""
-
-    hook: Callable[..., Any] | None
-    timeout_s: float | None
-
-
-Request = Append | Pause | Body
-RUN = Body(None, None)
 
 
 def perform(
@@ -310,7 +87,7 @@ def _perform(
             else:
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
-                yield run.entry([failure], before=began, ends=ends)
+                yield run.entry([*call.measured(), failure], before=began, ends=ends)
                 if not retry_at:
                     return outcome
         finally:
@@ -324,7 +101,9 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
     if past.status == "completed":
         if not past.secret:
             return Outcome(call.execution.value_of(past))
-        return (yield _body(call))
+        again = yield _body(call)
+        call.flush_measured()
+        return again
     if past.status == "failed":
         assert past.error is not None
         error = rebuild(past.error)
@@ -365,8 +144,7 @@ def _attempt(
                 step_output.open_for(call)
                 outcome = yield _body(call)
         finally:
-            run.engine.flusher.unwatch(call)
-            step_output.close(call)
+            call.end()
         if late:
             outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
         else:
@@ -379,6 +157,7 @@ def _attempt(
             return outcome, None, ()
         except NotStorable as error:
             if spec.effect == "once":
+                call.flush_measured()
                 raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
     failed, outcome = _failed(call, outcome, began=not late)
@@ -395,7 +174,10 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
     blobs: Sequence[tuple[str, bytes]] = ()
     if not spec.secret:
         result, blob, blobs = run.engine.store_value(value, f"the result of step {key}")
+    began: Sequence[NewEvent] = ()
     with run.taking:
+        if call.meter is not None:  # what it has used is said of a step that the log has
+            began = call.take()
         known, call.taken = call.taken, True
     command: c.Command
     if known:
@@ -409,7 +191,14 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
             )
         )  # fmt: skip
     at = run.engine.clock.now_us()
-    return run.append(run.record(command, at), blobs=blobs, ends=key, turn=turn)
+    events = run.record(command, at) if call.meter is None else _with_measured(call, command, began, at)
+    return run.append(events, blobs=blobs, ends=key, turn=turn)
+
+
+def _with_measured(call: Call, command: c.Command, began: Sequence[NewEvent], at: int) -> Sequence[NewEvent]:
+    """What the attempt has used goes before its result, and its beginning before both."""
+    record = call.execution.record
+    return [*began, *(event for one in (*call.measured(), command) for event in record(one, at))]
 
 
 def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outcome]:
@@ -418,13 +207,16 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
     error = outcome.error
     assert error is not None
     if isinstance(error, Control):
+        call.flush_measured()
         raise run.stop(error)
     cut_off = isinstance(error, StepTimeout) or not isinstance(error, Exception)
     if call.spec.effect == "once" and began and cut_off:
         why = "took too long" if isinstance(error, StepTimeout) else "was cancelled while it ran"
+        call.flush_measured()
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
         # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
+        call.flush_measured()
         run.interrupted(error)
         raise error
     deserves_retry = _deserves_retry(call, error)
@@ -496,6 +288,7 @@ def _resolve_doubt(
     """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
     what it means that it did not happen, if that is more than that it may run again."""
     run = call.execution
+    call.flush_measured()
     if call.spec.verify is None:
         raise run.stop(doubt(call, why))
     call.attempt = run.state.steps[call.key].attempt
@@ -504,6 +297,7 @@ def _resolve_doubt(
         answer = yield Body(call.spec.verify, None)
     finally:
         step_output.close(call)
+    call.flush_measured()
     assert answer is not None
     if answer.error is not None:
         raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))

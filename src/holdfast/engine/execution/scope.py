@@ -62,6 +62,10 @@ class Scope:
         """The scope of the next branch that starts here; `thread` 0 means this one's."""
         return Scope(self.execution, self.counters.child(name), thread or self.thread, self.deadline)
 
+    def keyed_child(self, name: str, key: str) -> Scope:
+        """The same for a branch whose key the caller chose."""
+        return Scope(self.execution, self.counters.keyed_child(name, key), self.thread, self.deadline)
+
 
 class InsideStep:
     """A step's body: steps called here are plain calls."""

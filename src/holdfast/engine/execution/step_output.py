@@ -23,8 +23,8 @@ from holdfast.engine.execution.scope import InsideStep, current, later_attempt
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.call import Call
     from holdfast.engine.execution.execution import Execution
-    from holdfast.engine.execution.perform import Call
     from holdfast.store.port import Append
 
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine.execution import thread_driver as sync_driver
 from holdfast.engine.execution.body_task import StraightBody, run_body
+from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.mailbox import Mailbox, Waiter
-from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Request, perform
+from holdfast.engine.execution.perform import perform
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.execution.wakeup import Bell
 from holdfast.kernel import commands as c
-from holdfast.kernel.history import GATES, OUTCOMES
-from holdfast.kernel.state import StepState
+from holdfast.kernel.state import GATES, OVER, StepState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def perform_call(call: Call) -> Any:
     run, key, past = call.execution, call.key, call.recall()
     delivery = run.tasks_delivery
     assert delivery is not None
-    if past is None or past.status not in OUTCOMES:
+    if past is None or past.status not in OVER:
         cancelled = None
         if delivery.guarded:
             cancelled = await delivery.barrier(key)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from holdfast.engine.execution import delivery as patience
 from holdfast.engine.execution.delivery import Delivery, Turn
 from holdfast.engine.execution.parking import Parked
-from holdfast.kernel.history import GATES
+from holdfast.kernel.state import GATES
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution

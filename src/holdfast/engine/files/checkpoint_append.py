@@ -13,6 +13,7 @@ from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.files import file_windows
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class CheckpointAppend(NamedTuple):
     """`blobs` are the large values among its data."""
 
     run: Execution
-    command: c.TakeCheckpoint
+    checkpoint: e.CheckpointTaken
     blobs: Sequence[tuple[str, bytes]] = ()
 
     def write(self, key: str = "") -> None:
@@ -43,18 +44,18 @@ class CheckpointAppend(NamedTuple):
 
     def _append(self, key: str, seen: file_windows.Seen) -> Append:
         """`key` is that of a checkpoint which the code waits for."""
-        command = msgspec.structs.replace(self.command, **seen._asdict())
-        return self.run.entry([command], blobs=self.blobs, ends=key)
+        taken = msgspec.structs.replace(self.checkpoint, **seen._asdict())
+        return self.run.entry([c.Record(taken)], blobs=self.blobs, ends=key)
 
 
 def take_due(run: Execution) -> None:
     """After a step: the checkpoint that the setting `checkpoint_every` wants, if one is due."""
     key = run.due_checkpoint()
     if key:
-        CheckpointAppend(run, c.TakeCheckpoint(key, 0, "auto")).write()
+        CheckpointAppend(run, e.CheckpointTaken(key, 0, "auto")).write()
 
 
 async def take_due_soon(run: Execution) -> None:
     key = run.due_checkpoint()
     if key:
-        await CheckpointAppend(run, c.TakeCheckpoint(key, 0, "auto")).write_soon()
+        await CheckpointAppend(run, e.CheckpointTaken(key, 0, "auto")).write_soon()

@@ -27,6 +27,7 @@ from holdfast.errors import (
     StoreFull,
 )
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.file_history import is_elsewhere, last, last_git
 
 if TYPE_CHECKING:
@@ -49,17 +50,17 @@ def begin(run: Execution) -> None:
     try:
         workspace = run.engine.files.of_run(run.state)
         with workspace.contents.hold():
-            commands: list[c.Command] = []
+            saved: list[e.FilesSaved] = []
             until = run.engine.clock.now_us() if run.robbed else run.state.seen_at
             if until and not is_elsewhere(run.state.files, run.state.steps):
                 divided = divide(workspace, known.snapshot, until)
                 now, base = divided.now, last_git(run.state.files)
                 left = left_at(workspace, base, until)
                 if divided.left != known.snapshot or left != base:
-                    commands.append(save(workspace, divided.left, "stop", git=left))
+                    saved.append(save(workspace, divided.left, "stop", git=left))
             else:
                 now = take(run, workspace)
-            write(run, [*commands, save(workspace, now, "start", git=position_of(workspace))])
+            write(run, [*saved, save(workspace, now, "start", git=position_of(workspace))])
     except HoldfastError as error:
         raise unusable(run, error) from None
     run.engine.heart.beat_for(run)
@@ -133,14 +134,14 @@ def unusable(run: Execution, error: HoldfastError) -> Control:
 
 def save(
     workspace: Workspace, snapshot: str, place: FilesPlace, key: str = "", git: GitPosition | None = None
-) -> c.SaveFiles:
-    return c.SaveFiles(snapshot, place, str(workspace.root), key, git=git, mark=mark_of(workspace.root))
+) -> e.FilesSaved:
+    return e.FilesSaved(snapshot, place, str(workspace.root), key, git=git, mark=mark_of(workspace.root))
 
 
-def write(run: Execution, commands: Sequence[c.Command]) -> None:
-    """Append what these commands bring about. What the log cannot take stops the run as any lost append does:
-    that it needs attention could not be written either."""
-    entry = run.entry(commands)
+def write(run: Execution, saved: Sequence[e.FilesSaved]) -> None:
+    """Append these snapshots. What the log cannot take stops the run as any lost append does: that it needs
+    attention could not be written either."""
+    entry = run.entry([c.Record(one) for one in saved])
     try:
         run.engine.store.append(entry)
     except StoreError as error:
@@ -173,9 +174,9 @@ def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
             held.enter_context(workspace.contents.hold())
             snapshot, git = take(run, workspace), position_of(workspace)
             own = own_position(workspace, last_git(run.state.files), git)
-            saved = (save(workspace, snapshot, "stop", git=own),)
+            saved = (c.Record(save(workspace, snapshot, "stop", git=own)),)
             if own != git:  # the rest was done in other worktrees
-                saved = (*saved, save(workspace, snapshot, "start", git=git))
+                saved = (*saved, c.Record(save(workspace, snapshot, "start", git=git)))
         except HoldfastError as error:
             log = logging.getLogger("holdfast")
             log.warning("run %s stops without a snapshot of its files: %s", run.id, error)
@@ -234,7 +235,7 @@ def own_position(
         return None
 
 
-def of_others(workspace: Workspace, files: Sequence[Saved], now: GitPosition | None) -> list[c.Command]:
+def of_others(workspace: Workspace, files: Sequence[Saved], now: GitPosition | None) -> list[e.FilesSaved]:
     """To be written before a snapshot that has the repository at `now`: what other worktrees did to it since
     the last one."""
     known, base = last(files), last_git(files)

@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.perform import Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.scope import current
 from holdfast.engine.files import file_windows, git_rollback
 from holdfast.engine.files.copied_links import CopiedLinks
 from holdfast.engine.files.git_rollback import Attempt, RolledBack
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, StoreError, WorkspaceConflict
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.file_history import last, last_git
 from holdfast.workspace.fs.beneath import shown
 
@@ -197,11 +198,11 @@ class Guard:
         before = file_windows.save(self._workspace, now, "before", self._call.key, git)
         self._note([replace(before, isolated=self.isolated)])
 
-    def _note(self, commands: Sequence[c.Command]) -> None:
-        for command in commands:
-            self._run.note(command)
+    def _note(self, saved: Sequence[e.FilesSaved]) -> None:
+        for one in saved:
+            self._run.note(c.Record(one))
 
-    def _of_others(self, now: str, git: GitPosition | None) -> list[c.Command]:
+    def _of_others(self, now: str, git: GitPosition | None) -> list[e.FilesSaved]:
         """What somebody else changed since the last snapshot of the run: everything, if nothing of the run
         was at work in the root; else only what other worktrees did to the repository."""
         files = self._run.state.files
@@ -244,7 +245,7 @@ class Guard:
             return None
         return Attempt(self._run.id, key, *attempt)
 
-    def _take_back(self, attempt: Attempt) -> c.SaveFiles:
+    def _take_back(self, attempt: Attempt) -> e.FilesSaved:
         """Roll back what the last attempt did: what differs between its `before` and how it left the files,
         where the step says that it writes. What changed since then, by whomever, stays.
 

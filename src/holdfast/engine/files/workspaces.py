@@ -15,8 +15,8 @@ from holdfast.kernel.file_history import last
 from holdfast.project import LARGEST_IGNORED, checked_workspace
 
 if TYPE_CHECKING:
+    from holdfast.engine.execution.call import Call, Outcome, Request
     from holdfast.engine.execution.execution import Execution
-    from holdfast.engine.execution.perform import Call, Outcome, Request
     from holdfast.kernel.state import RunState
     from holdfast.workspace import Contents, Workspace
 
@@ -30,19 +30,19 @@ class Files:
         root: Path | None,
         largest_ignored: int = LARGEST_IGNORED,
         is_own: Callable[[], bool] = lambda: True,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`is_own` says whether the store is the user's own: only then are the roots that it names."""
+        """`is_own` says whether the store is the user's own: only then are the roots that it names.
+        `on_progress` is called with (entries, bytes) every now and then while a snapshot is taken."""
         self.directory = home / "workspace"
         self._home = home
         self._largest_ignored = largest_ignored
         self._open: dict[Path, Workspace] = {}
         self._lock = threading.Lock()
         self._said: set[str] = set()
-        self.on_progress: Callable[[int, int], None] | None = None
-        """Told (entries, bytes) while a snapshot is taken, every now and then."""
-        self.on_close: Callable[[], None] | None = None
-        """Called before they are closed, if runs have worked on them."""
-        self._worked = False
+        self.on_progress = on_progress
+        self.worked = False
+        """Whether runs have worked on files here."""
         self._contents: Contents | None = None
         self._ask_own = is_own
         self._own: bool | None = None
@@ -69,7 +69,7 @@ class Files:
                     self.directory,
                     store=self._home,
                     largest_ignored=self._largest_ignored,
-                    progress=self._progress,
+                    progress=self.on_progress,
                 )
             return self._open[path]
 
@@ -115,17 +115,13 @@ class Files:
 
     def of_run(self, state: RunState) -> Workspace:
         """Where a run works: where it began, or the root that is permitted now. Raises `BadWorkspace`."""
-        self._worked = True
+        self.worked = True
         known = last(state.files)
         if known is not None:
             return self.of(known.root, known.mark)
         if self.root is None:
             raise BadWorkspace(f"{self.why_none}; name one with the setting `workspace`")
         return self.of(self.root)
-
-    def _progress(self, entries: int, size: int) -> None:
-        if self.on_progress is not None:
-            self.on_progress(entries, size)
 
     def say_once(self, text: str) -> None:
         """A warning that need not be repeated for every step."""
@@ -164,8 +160,6 @@ class Files:
         return self._home / "copies"
 
     def close(self) -> None:
-        if self._worked and self.on_close is not None:
-            self.on_close()
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()

@@ -9,21 +9,18 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.outside.attempt import Attempt, command
 from holdfast.engine.ownership.dead_owner import seen_alive_us
-from holdfast.engine.ownership.unreleased import is_held
 from holdfast.errors import GateError, Refused
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
-from holdfast.kernel.decide import decide
-from holdfast.kernel.evolve import fold
 from holdfast.kernel.identity import check_step_name
-from holdfast.kernel.state import ENDED, RunState
-from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, new_event
+from holdfast.kernel.state import ENDED, HALTED, RunState
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -40,9 +37,6 @@ def user() -> str:
         return str(os.getuid())
 
 
-Blobs = Sequence[tuple[str, bytes]]
-
-
 def decide_gate(
     engine: Engine,
     run_id: str,
@@ -55,8 +49,8 @@ def decide_gate(
     """Decide an approval; returns the gate's whole identity. `digest`, or its first characters, is that of
     what was seen. Raises `GateError` if it does not fit."""
     _refuse_stray(engine, run_id)
-    command = c.DecideGate(run_id, outcome, gate, digest, by, comment)
-    decided = _command(engine, run_id, lambda *_: command)
+    decision = c.DecideGate(run_id, outcome, gate, digest, by, comment)
+    decided = command(engine, run_id, lambda *_: decision)
     return next(event.key for event in decided if isinstance(event, e.GateDecided))
 
 
@@ -64,8 +58,8 @@ def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> 
     """Give the run a signal; returns whether a `wait_for` took it. Otherwise it is kept for the next one."""
     raw, blob, blobs = engine.store_value(value, f"the value of signal {name}")
     _refuse_stray(engine, run_id)
-    command = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
-    sent = _command(engine, run_id, lambda *_: command, blobs)
+    signal = c.SendSignal(run_id, check_step_name(name), raw, blob, by)
+    sent = command(engine, run_id, lambda *_: signal, blobs)
     return any(isinstance(event, e.GateDecided) for event in sent)
 
 
@@ -83,12 +77,12 @@ def _refuse_stray(engine: Engine, run_id: str) -> None:
 def pause(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
     """Let the run stop at its next step boundary; returns its status: `paused`, unless its owner has not
     come so far within `patience_s`."""
-    _command(
+    command(
         engine,
         run_id,
         lambda state, live: c.PauseRun(run_id, reason, by, live, _seen_at(engine, run_id, state, live)),
     )
-    return _wait(engine, run_id, ENDED | {"paused", "needs_attention"}, patience_s)
+    return _wait(engine, run_id, ENDED | HALTED, patience_s)
 
 
 def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float) -> str:
@@ -120,12 +114,12 @@ def cancel_children(engine: Engine, run_id: str, reason: str, by: str) -> None:
 
 def _cancel_family(engine: Engine, run_id: str, reason: str, by: str) -> bool:
     """One try."""
-    head = _Attempt.of(engine, run_id, partial(_cancel_run, engine, run_id, reason, by))
+    head = Attempt.of(engine, run_id, partial(_cancel_run, engine, run_id, reason, by))
     tried = {run_id: head}
     if not head.live:
         why = reason or _WITH_PARENT
         for child in _open_beneath(engine, run_id):
-            tried[child] = _Attempt.of(engine, child, partial(_cancel_run, engine, child, why, by))
+            tried[child] = Attempt.of(engine, child, partial(_cancel_run, engine, child, why, by))
 
     def decide_all(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         decisions = []
@@ -168,51 +162,6 @@ def _open_beneath(engine: Engine, run_id: str) -> Iterator[str]:
         if child.status not in ENDED:
             yield child.id
         yield from _open_beneath(engine, child.id)
-
-
-Make = Callable[[RunState, bool], c.Command]
-"""Told the run's state, and whether a live process executes it."""
-
-
-def _command(engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> Sequence[e.Event]:
-    """Append what the command brings about."""
-    while True:
-        attempt = _Attempt.of(engine, run_id, make, blobs)
-        engine.store.command(run_id, attempt.decide, after=attempt.version)
-        if attempt.events is not None:
-            return attempt.events
-
-
-class _Attempt:
-    """One try, decided inside the write transaction. `events` stays None if the run got another owner in
-    between: then its liveness must be looked at first."""
-
-    def __init__(self, engine: Engine, state: RunState, live: bool, command: c.Command, blobs: Blobs) -> None:
-        self._engine = engine
-        self._state = state
-        self._held_by = (state.owner, state.epoch)
-        self._command = command
-        self._blobs = blobs
-        self.live = live
-        self.version = state.version
-        self.events: Sequence[e.Event] | None = None
-
-    @classmethod
-    def of(cls, engine: Engine, run_id: str, make: Make, blobs: Blobs = ()) -> _Attempt:
-        state = fold(engine.store.history(run_id))
-        if state is None:
-            raise missing(engine.store, run_id)
-        live = is_held(engine, run_id, state.owner, state.epoch)
-        return cls(engine, state, live, make(state, live), blobs)
-
-    def decide(self, recorded: Sequence[Recorded]) -> Decision:
-        now = fold(recorded, self._state)
-        assert now is not None
-        if (now.owner, now.epoch) != self._held_by:
-            return NO_EVENTS
-        at = self._engine.clock.now_us()
-        self.events = decide(now, self._command)
-        return Decision("run", [new_event(event, at) for event in self.events], None, self._blobs)
 
 
 def _wait(engine: Engine, run_id: str, wanted: frozenset[str], patience_s: float) -> str:

@@ -17,7 +17,7 @@ def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
     file = store.archived(run_id)
     if file is not None:
         return RunArchived(run_id, file)
-    from difflib import get_close_matches
+    from holdfast.kernel.naming import nearest
 
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]
-    return RunNotFound(run_id, get_close_matches(run_id, known, n=3, cutoff=0.5))
+    return RunNotFound(run_id, nearest(run_id, known, cutoff=0.5))

@@ -7,14 +7,14 @@ owner, never one that is just being born. Ids are fresh: a dead owner never come
 
 from __future__ import annotations
 
-import fcntl
 import os
 import weakref
 from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.engine.processes.lock_file import is_held
-from holdfast.errors import StoreError
+from holdfast.errors import RunHeld, StoreError
+from holdfast.file_lock import lock
 from holdfast.project import explained
 from holdfast.store.port import OwnerRow, Store
 
@@ -32,7 +32,7 @@ class Owner:
         with explained(self._path.parent):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(self._fd)  # one who looks whether it is held has it for a moment
         _held.add(self)
         try:
             store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
@@ -82,6 +82,12 @@ def lock_path(home: Path, owner_id: str) -> Path:
 def is_alive(home: Path, owner_id: str) -> bool:
     """Whether that owner's lock is held by a live process."""
     return is_held(lock_path(home, owner_id))
+
+
+def held_by(store: Store, run_id: str, owner_id: str, way: str = "") -> RunHeld:
+    """The error for a run that this live owner executes; `way` is what to do about it."""
+    row = store.owner(owner_id)
+    return RunHeld(run_id, row.pid if row else 0, row.host if row else "?", way)
 
 
 def last_seen_us(home: Path, owner_id: str) -> int:

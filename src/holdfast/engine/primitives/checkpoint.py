@@ -1,9 +1,10 @@
-"""What a run says about itself: checkpoints, values for whoever watches, changes in its code."""
+"""What a run says about itself: checkpoints, stages, values for whoever watches, changes in its code."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -11,13 +12,14 @@ from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.engine.files.checkpoint_append import CheckpointAppend
-from holdfast.errors import WrongColour
+from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
-from holdfast.kernel.identity import check_step_name
+from holdfast.kernel import events as e
+from holdfast.kernel.identity import check_step_name, check_text
 
-if TYPE_CHECKING:
-    pass
+_STAGE_CHARS = 200
+_STAGE = re.compile(rf"(?=.*\S)[^\x00-\x1f\x7f\u2028\u2029]{{1,{_STAGE_CHARS}}}")
 
 
 class Checkpoint:
@@ -73,7 +75,7 @@ def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, Checkpoin
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
         return key, None
     value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return key, CheckpointAppend(run, c.TakeCheckpoint(key, ordinal, name, value, blob), blobs)
+    return key, CheckpointAppend(run, e.CheckpointTaken(key, ordinal, name, value, blob), blobs)
 
 
 def emit(name: str, value: object) -> None:
@@ -87,7 +89,9 @@ def emit(name: str, value: object) -> None:
     inside = current.get()
     if isinstance(inside, InsideStep):
         run = inside.execution
-        entry = run.entry([c.Emit(name, raw, step=inside.key, attempt=inside.attempt)], durable=False)
+        entry = run.entry(
+            [c.Record(e.Emitted(name, raw, step=inside.key, attempt=inside.attempt))], durable=False
+        )
         run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
         return
     scope = _scope("emit")
@@ -96,7 +100,32 @@ def emit(name: str, value: object) -> None:
     key = scope.counters.key(name)
     ordinal = scope.counters.ordinal
     if scope.execution.recall(key, name, ordinal, "", "emit") is None:
-        scope.execution.note(c.Emit(name, raw, key, ordinal))
+        scope.execution.note(c.Record(e.Emitted(name, raw, key, ordinal)))
+
+
+def stage(name: str) -> None:
+    """Enter a stage: what the run is busy with, for people, beside its status. `holdfast show` and
+    `RunInfo.stage` have the last one that was entered.
+
+    It does no I/O and serves both colours: it is recorded once, with the run's next commit. After a rewind
+    the run is in the stage that it was in at that point. Code that enters another stage in the same place
+    than before diverges. Outside a run it does nothing; in a step's body it raises `BadInput`.
+    """
+    if not _STAGE.fullmatch(check_text(name, "stage(name)")):
+        raise BadInput(f"stage({name!r}): 1 to {_STAGE_CHARS} characters on one line")
+    if isinstance(current.get(), InsideStep):
+        raise BadInput(f"stage({name!r}) is called in a step's body; call it in the workflow")
+    scope = _scope("stage")
+    if scope is None:
+        return
+    run = scope.execution
+    key = scope.counters.key("stage")
+    ordinal = scope.counters.ordinal
+    past = run.recall(key, "stage", ordinal, "", "stage")
+    if past is None:
+        run.note(c.EnterStage(key, ordinal, name))
+    elif past.name != name:
+        run.diverge(f"{key}, entering {past.name!r}", f"{key}, entering {name!r}", key)
 
 
 def patched(id: str) -> bool:

@@ -11,15 +11,16 @@ import hashlib
 import os
 import shlex
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from holdfast.engine.execution.arguments import Digested, Signature
-from holdfast.engine.execution.output_buffer import OutputBuffer
-from holdfast.engine.execution.perform import Call, Spec, doubt
+from holdfast.engine.execution.call import Call, Spec
+from holdfast.engine.execution.command_output import OUTPUT_LIMIT, CommandOutput, OnLine
+from holdfast.engine.execution.perform import doubt
 from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
     from holdfast.engine.runs.run import Run
     from holdfast.redaction import Redactor
-    from holdfast.store.port import Append
 
 _GRACE_S = 2.0
 _HURRY_S = 0.4
@@ -51,8 +51,8 @@ Word = str | Secret
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has all. `argv` is
-    redacted too, with a `Secret` by its name."""
+    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has as much as
+    `output_limit` says. `argv` is redacted too, with a `Secret` by its name."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -61,8 +61,17 @@ class CommandResult(msgspec.Struct, frozen=True):
     duration_s: float
 
 
-def _parameters(argv: Sequence[Word], cwd: str | None = None, env: Mapping[str, Word] | None = None) -> None:
+def _parameters(
+    argv: Sequence[Word],
+    cwd: str | None = None,
+    env: Mapping[str, Word] | None = None,
+    stdin: Word | None = None,
+) -> None:
     """What counts for the identity of a command."""
+
+
+def _shown(argv: Sequence[Word], cwd: str | None = None, env: Mapping[str, Word] | None = None) -> None:
+    """What the log shows of it: an input may be long, and the words matter more."""
 
 
 class _Words(NamedTuple):
@@ -102,10 +111,14 @@ class _Words(NamedTuple):
     def digested(self, redactor: Redactor) -> Digested:
         """The identity by all words, a secret by its name. What the log shows of them is redacted: plain text
         may be a secret too."""
-        exact = _SIGNATURE.digest((self.argv, self.cwd, self.env or None), {})
+        exact = _SIGNATURE.digest((self.argv, self.cwd, self.env or None, self.stdin), {})
         hidden = redactor.redact_value({"argv": self.argv, "env": dict(self.env) or None})
-        shown = _SIGNATURE.digest((hidden["argv"], self.cwd, hidden["env"]), {})
+        shown = _SHOWN.digest((hidden["argv"], self.cwd, hidden["env"]), {})
         return Digested(exact.digest, shown.args, shown.preview, shown.size)
+
+    def older_digests(self) -> Iterable[str]:
+        """The digest that this command had when its input did not count."""
+        return (_SHOWN.digest((self.argv, self.cwd, self.env or None), {}).digest,)
 
     def shown(self, redactor: Redactor) -> tuple[str, ...]:
         """The words as a result has them."""
@@ -143,6 +156,8 @@ class CommandStep:
         check: bool = True,
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
+        on_line: OnLine | None = None,
+        output_limit: int = OUTPUT_LIMIT,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -151,15 +166,22 @@ class CommandStep:
                  users can see words of a running program: `env` and `stdin` are better for a secret
         cwd, env the directory (default: the one the run was started in), and variables to add to
                  this process's, text or `Secret`
-        stdin    text or a `Secret` for its standard input; without it there is none
+        stdin    text or a `Secret` for its standard input; without it there is none. It counts for the
+                 identity of the call, a `Secret` by its name
         timeout  seconds; then the whole tree is ended
         retry    not with effect="once"
         effect   "workspace" (the default where there is a workspace), "once" or "idempotent"
         check    raise `CommandFailed` when it ends with a code other than 0
         writes   patterns of what it writes; what else changes meanwhile is not its own
         isolate  "copy": it works in a copy of the workspace, beside others
+        on_line  called with each line of its output while it runs, redacted and without the line break, from
+                 a thread. A line of more than 64 KB comes in pieces. If it raises, the command is ended and
+                 the step fails with that error. A replay does not call it
+        output_limit  so many bytes of its output are kept in the log, all attempts have their own; of longer
+                 output the log has the beginning, how much was left out, and the end
         """
-        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
         if call.execution.is_async:
@@ -181,11 +203,14 @@ class CommandStep:
         check: bool = True,
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
+        on_line: OnLine | None = None,
+        output_limit: int = OUTPUT_LIMIT,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        call = self._call(argv, name, cwd, env, stdin, timeout, retry, effect, check, writes, isolate)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
         return call.execution.unawaited.expect("command", call.spec.name, task_driver.perform_call(call))
@@ -197,41 +222,57 @@ class CommandStep:
         cwd: str | os.PathLike[str] | None,
         env: Mapping[str, Word] | None,
         stdin: Word | None,
-        timeout: Seconds | None,
-        retry: Retry | None,
-        effect: Effect | None,
-        check: bool,
-        writes: Sequence[str],
-        isolate: Isolate | None,
+        how: _How,
     ) -> Call | None:
         if isinstance(argv, str) or not argv:
             raise BadInput("command() takes a list: the program and its arguments, ['git', 'status']")
-        check_files("command()", effect or "workspace", writes, isolate)
+        how.check()
         scope = current.get()
         if isinstance(scope, InsideStep) or scope is None:
             return None
         if not on_this_thread(scope):
             raise WrongColour("command() was called on another thread than the one of its scope")
         words = _Words.of(argv, cwd, env, stdin)
-        effect = effect or _effect(scope.execution, words.cwd, bool(writes or isolate))
-        if effect == "once" and retry is not None:
+        effect = how.effect or _effect(scope.execution, words.cwd, bool(how.writes or how.isolate))
+        if effect == "once" and how.retry is not None:
             raise BadInput(
                 'command(retry=...): a command that failed may have happened; say effect="idempotent"'
             )
         digested = words.digested(scope.execution.engine.redactor)
         title = check_step_name(name) if name else name_of_program(words.program)
         key = scope.counters.key(title)
-        limit = None if timeout is None else seconds(timeout)
         spec = Spec(
-            title, _run, kind="command", effect=effect, retry=retry or ONCE, intent_first=True,
-            writes=writes, isolate=isolate,
+            title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
+            intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
         )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
-        spec.body = lambda: _run(call, words, limit, check)
         return call
 
 
+class _How(NamedTuple):
+    """How a command is run: nothing of it counts for its identity."""
+
+    timeout: Seconds | None
+    retry: Retry | None
+    effect: Effect | None
+    check_code: bool
+    writes: Sequence[str]
+    isolate: Isolate | None
+    on_line: OnLine | None
+    output_limit: int
+
+    def check(self) -> None:
+        check_files("command()", self.effect or "workspace", self.writes, self.isolate)
+        if self.output_limit < 0:
+            raise BadInput(f"command(output_limit={self.output_limit}): not less than 0 bytes")
+
+    @property
+    def timeout_s(self) -> float | None:
+        return None if self.timeout is None else seconds(self.timeout)
+
+
 _SIGNATURE = Signature(_parameters, "command")
+_SHOWN = Signature(_shown, "command")
 
 
 def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
@@ -251,12 +292,7 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
     return "once"
 
 
-def _run(
-    call: Call,
-    words: _Words,
-    timeout_s: float | None,
-    check: bool,
-) -> CommandResult:
+def _run(call: Call, words: _Words, how: _How) -> CommandResult:
     """The body of a command step: start it, keep its output, wait for its whole tree."""
     run = call.execution
     argv = tuple(map(revealed, words.argv))
@@ -264,14 +300,7 @@ def _run(
     locks = command_locks(run.engine.home, run.id)
     # The epoch: what a stale owner still has to clear away is never the lock of the next one.
     lock = locks / f"{run.epoch}-{hashlib.sha256(call.key.encode()).hexdigest()[:16]}.lock"
-    output = OutputBuffer(call, _append)
-
-    def take(source: str, text: str) -> None:
-        output.take(source, text)
-        if run.engine.on_output is not None:
-            run.engine.on_output(run.id, call.key, source, text)
-        output.tick()
-
+    output = CommandOutput(call, how.output_limit, how.on_line)
     started: list[Process] = []
     try:
         with explained(locks):
@@ -282,12 +311,12 @@ def _run(
             env={**os.environ, **({} if call.guard is None else call.guard.environment), **added},
             lock_path=lock,
             stdin=None if words.stdin is None else revealed(words.stdin).encode(),
-            on_output=take,
+            on_output=output.take,
             on_quiet=output.flush,
             on_start=started.append,
             redactor=run.engine.redactor,
         )
-        end = _wait(call, process, timeout_s)
+        end = _wait(call, process, how.timeout_s)
     except SupervisorLost:
         end = Exit(-signal.SIGKILL, "supervisor_lost", 0.0, NO_OUTPUT, NO_OUTPUT)
     except BaseException as error:
@@ -298,7 +327,7 @@ def _run(
         raise
     finally:
         if all(process.ended for process in started):
-            output.flush()
+            output.close()
         _clear(lock)
     from_outside = end.reason in _FROM_OUTSIDE
     if from_outside:  # who takes a run over ends its commands: then that is what stops this run
@@ -308,7 +337,8 @@ def _run(
         raise run.stop(doubt(call, "was cancelled while it ran")) if _is_once(call) else run.control
     if from_outside and _is_once(call):
         raise run.stop(doubt(call, "was ended from outside"))
-    if check and end.code != 0:
+    output.end_lines()
+    if how.check_code and end.code != 0:
         failed = CommandFailed(Path(argv[0]).name, end.code, end.stderr.text or end.stdout.text)
         _note_directory(failed, run, _where(run, words.cwd))
         raise failed
@@ -387,12 +417,6 @@ def _limit(call: Call, timeout_s: float | None) -> float | None:
     return left if timeout_s is None else min(timeout_s, left)
 
 
-def _append(run: Execution, entry: Append) -> None:
-    """A command that writes faster than the store waits for it; nothing waits for the disk."""
-    run.engine.store.append(entry)
-    run.engine.tell(entry)
-
-
 @workflow
 def run_command(
     argv: tuple[str, ...],
@@ -401,10 +425,13 @@ def run_command(
     effect: Effect | None = None,
     writes: tuple[str, ...] = (),
     isolate: Isolate | None = None,
+    output_limit: int = OUTPUT_LIMIT,
 ) -> int:
     """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
     was started, counts for its identity."""
-    result = command(argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate)
+    result = command(
+        argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate, output_limit=output_limit
+    )
     return result.exit_code
 
 
@@ -415,10 +442,10 @@ def start_command(
     engine: Engine,
     argv: list[str],
     cwd: str,
-    how: tuple[float | None, Effect | None, tuple[str, ...], Isolate | None],
+    how: tuple[Any, ...],
     run_id: str | None = None,
     title: str = "",
 ) -> Run[Any]:
-    """Start a run of `run_command`; `how` is its timeout, effect, writes and isolation."""
+    """Start a run of `run_command`; `how` has its other arguments."""
     code = Code(title or shlex.join(argv), __name__, argv=tuple(argv), cwd=cwd)
     return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code)

@@ -10,16 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Any, TypeVar, overload
 
+from holdfast.engine.execution.call import Call, Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.perform import Call, Outcome
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots
 from holdfast.engine.primitives.step import AsyncStep, BoundStep, Step
+from holdfast.engine.runs.workflow import AsyncWorkflow, WorkflowBase
 from holdfast.errors import BadInput, WrongColour
-from holdfast.kernel.history import OUTCOMES
+from holdfast.kernel.state import OVER
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -28,11 +29,14 @@ R = TypeVar("R")
 @overload
 def parallel(branch: Step[[A], R], items: Iterable[A], *, limit: int = 8) -> list[R]: ...
 @overload
+def parallel(branch: AsyncWorkflow[[A], R], items: Iterable[A], *, limit: int = 8) -> list[R]: ...
+@overload
 def parallel(branch: Callable[[A], R], items: Iterable[A], *, limit: int = 8) -> list[R]: ...
 def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
     """Call `branch` with every item, at most `limit` at a time, and return the results in order.
 
-    `branch` is a step, or a function that calls steps: then each item is a scope of its own.
+    `branch` is a step, or a workflow of either colour, or a function that calls steps: then each item is a
+    scope of its own.
     """
     if limit < 1:
         raise BadInput(f"parallel(limit={limit}): at least 1")
@@ -40,6 +44,8 @@ def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
         raise WrongColour(
             f"parallel() is for `def` steps; in an async workflow `await gather(...)` {branch.name}"
         )
+    if isinstance(branch, AsyncWorkflow):
+        branch = branch.sync
     scope = current.get()
     if type(scope) is not Scope:
         return _results(run_all([_plain(branch, item) for item in items], limit))
@@ -71,7 +77,10 @@ def _call(call: Call) -> Work:
 
 def _branch(scope: Scope, branch: Any, item: Any) -> Work:
     """The work of one item, with its scope fixed now, in the caller's order."""
-    child = scope.child(getattr(branch, "__name__", type(branch).__name__))
+    named = getattr(branch, "__self__", None)  # `child.sync` is named after the child
+    if not isinstance(named, WorkflowBase):
+        named = branch
+    child = scope.child(getattr(named, "__name__", type(named).__name__))
 
     def work() -> Any:
         child.thread = get_ident()
@@ -90,7 +99,7 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
     outcomes: dict[Call, Outcome] = {}
     for call in calls:
         past = call.recall()
-        if past is None or past.status not in OUTCOMES:
+        if past is None or past.status not in OVER:
             new.append(call)
             continue
         run.delivery.take(call.key)

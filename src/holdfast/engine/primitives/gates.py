@@ -32,6 +32,7 @@ from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.events import NOTHING, GateKind
 from holdfast.kernel.identity import check_step_name, check_text
 from holdfast.kernel.state import StepState
@@ -255,8 +256,17 @@ def _open(gate: _Gate) -> None:
     now = gate.run.engine.clock.now_us()
     ends = [] if gate.timeout_s is None else [now + int(gate.timeout_s * 1e6)]
     ends += [int(gate.deadline)] if gate.deadline else []
-    command = c.OpenGate(
-        gate.key, gate.ordinal, gate.kind, gate.name, gate.digest, gate.show, gate.blob, min(ends, default=0)
+    command = c.Record(
+        e.GateOpened(
+            gate.key,
+            gate.ordinal,
+            gate.kind,
+            gate.name,
+            gate.digest,
+            gate.show,
+            gate.blob,
+            min(ends, default=0),
+        )
     )
     gate.run.transact(lambda: [command], gate.blobs)
 

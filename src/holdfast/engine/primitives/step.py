@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, overload
 
 from holdfast.engine.execution.arguments import Signature
-from holdfast.engine.execution.perform import Call, Spec
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.scope import InsideStep, Scope, current, live_runs
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, replayed

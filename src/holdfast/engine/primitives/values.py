@@ -1,4 +1,4 @@
-"""`now`, `random`, `uuid`: values that replay gives again.
+"""`now`, `random`, `uuid`, `recorded`: values that replay gives again.
 
 They are recorded with the next commit of their run, so they do no I/O and serve both colours.
 Outside a run they are what their names say.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from types import CoroutineType
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from holdfast.clock import Clock, SystemClock, instant
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
-from holdfast.errors import WrongColour
+from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel.identity import check_step_name
+
+T = TypeVar("T")
 
 _SYSTEM = SystemClock()
 
@@ -40,10 +44,29 @@ def uuid() -> UUID:
     return result
 
 
+def recorded(name: str, make: Callable[[], T]) -> T:
+    """What `make` returns, recorded under `name`: a cheap choice that every replay repeats.
+
+        model = recorded("model", lambda: router.pick(prompt))
+
+    The value goes to the log with the next commit of the run, without a commit of its own. From then on
+    `make` is not called again at this place. A crash before that commit loses the value together with
+    everything that the code did with it, and the resumed run calls `make` again. So `make` must have no
+    effect outside and must not fail by chance: I/O belongs into a step. An exception of `make` is not
+    recorded; it is raised as one of the workflow's own code.
+
+    `make` is a plain function in both colours. Raises `NotStorable` for a value that cannot be stored, and
+    `BadInput` if `make` returns a coroutine or calls something that is recorded itself.
+    """
+    check_step_name(name)
+    value: T = _recorded(name, lambda _: make())
+    return value
+
+
 def _recorded(name: str, make: Callable[[Clock], Any]) -> Any:
     scope = current.get()
     if type(scope) is not Scope:
-        return make(_SYSTEM if scope is None else scope.execution.engine.clock)
+        return _made(name, make, _SYSTEM if scope is None else scope.execution.engine.clock)
     if not on_this_thread(scope):
         raise WrongColour(f"{name}() was called on another thread than the one of its scope")
     run = scope.execution
@@ -52,6 +75,23 @@ def _recorded(name: str, make: Callable[[Clock], Any]) -> Any:
     past = run.recall(key, name, ordinal, "", "value")
     if past is not None:
         return codec.decode(past.result)
-    value = make(run.engine.clock)
-    run.note(c.RecordValue(key, ordinal, msgspec.Raw(codec.encode(value))))
+    value = _made(name, make, run.engine.clock)
+    if scope.counters.ordinal != ordinal:
+        raise BadInput(
+            f"recorded({name!r}): the function calls a step, or something else that is recorded; "
+            "call that before, and pass its result"
+        )
+    raw = msgspec.Raw(codec.encode(value, f"the value of {name}"))
+    if run.delivery.replaying and (scope.counters.path, ordinal + 1) in run.state.order:
+        # A value is recorded before the next call of its scope: there is none because `make` raised.
+        run.diverge(f"{key}, whose function raised", f"{key}, whose function returned a value", key)
+    run.note(c.RecordValue(key, ordinal, raw))
+    return value
+
+
+def _made(name: str, make: Callable[[Clock], Any], clock: Clock) -> Any:
+    value = make(clock)
+    if isinstance(value, CoroutineType):
+        value.close()
+        raise BadInput(f"recorded({name!r}) takes a plain function; what is awaited belongs into a step")
     return value

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from holdfast import errors
-from holdfast.engine.processes.lock_file import StrPath
 from holdfast.engine.processes.tree_lock import take_lock
+from holdfast.file_lock import StrPath
 from holdfast.redaction import Redactor, StreamRedactor
 
 TAIL_BYTES = 64 * 1024

@@ -6,7 +6,6 @@ the tree lives, the file names the supervisor; afterwards it holds a stamp that 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import errors
-from holdfast.engine.processes.lock_file import StrPath, is_held
+from holdfast.engine.processes.lock_file import is_held
+from holdfast.file_lock import StrPath, try_lock
 from holdfast.project import explained
 
 _LOCK_PATIENCE_S = 1.0  # a `tree_is_dead` elsewhere holds the lock for microseconds
@@ -68,16 +68,8 @@ def stop_tree(lock_path: StrPath) -> bool:
 def take_lock(path: StrPath) -> int:
     """The descriptor of the lock, which is held and has no stamp. Raises `StoreError` if the disk refuses."""
     fd = _open(path)
-
-    def lock() -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     try:
-        if not _poll(lock, _LOCK_PATIENCE_S):
+        if not _poll(lambda: try_lock(fd), _LOCK_PATIENCE_S):
             raise errors.HoldfastError(
                 f"a command that was started under {path} still runs; wait for its end"
             )

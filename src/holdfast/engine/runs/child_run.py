@@ -1,4 +1,10 @@
-"""Child runs: a workflow called inside a run is a run of its own, recorded in the parent as a step."""
+"""Child runs: a workflow called inside a run is a run of its own, recorded in the parent as a step.
+
+`_run_child` waits for a child in the parent's thread, `_run_child_async` in the parent's event loop. A child
+of the parent's colour is executed there, too. An async child of a `def` parent is executed in the engine's
+loop thread, a `def` child of an async parent in a thread of its own; the parent waits until that has ended,
+whatever stops it meanwhile, so that nobody executes the child of a parent that was released.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +12,27 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent import futures
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from holdfast.engine.execution.arguments import own_copies
+from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.execution.parking import Parked, Wait
-from holdfast.engine.execution.perform import Call, Spec
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import lifecycle
 from holdfast.engine.runs.claim import Claimed, claim, give_back
 from holdfast.engine.runs.follower import Parking
+from holdfast.engine.runs.lifecycle import Arguments
 from holdfast.engine.runs.run import Run
 from holdfast.errors import (
     HoldfastError,
@@ -39,9 +50,12 @@ from holdfast.kernel.events import Waits
 
 def run(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     args, kwargs = own_copies(args, kwargs)
-    call = _call(scope, workflow, args, kwargs)
+
+    def body() -> Any:
+        return _run_child(call, workflow, args, kwargs, make_claim)
+
+    call = _call(scope, workflow, args, kwargs, body)
     make_claim = _claimer(call, workflow, args, kwargs)
-    call.spec.body = lambda: _run_child(call, workflow, args, kwargs, make_claim)
     return drive(call, call.recall())
 
 
@@ -51,25 +65,34 @@ def run_async(
     from holdfast.engine.execution import task_driver
 
     args, kwargs = own_copies(args, kwargs)
-    call = _call(scope, workflow, args, kwargs)
-    make_claim = _claimer(call, workflow, args, kwargs)
 
     async def body() -> Any:
         return await _run_child_async(call, workflow, args, kwargs, make_claim)
 
-    call.spec.body, call.spec.is_async = body, True
+    call = _call(scope, workflow, args, kwargs, body, is_async=True)
+    make_claim = _claimer(call, workflow, args, kwargs)
     return scope.execution.unawaited.expect("workflow", workflow.name, task_driver.perform_call(call))
 
 
-def _call(scope: Scope, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+def _call(
+    scope: Scope,
+    workflow: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    body: Callable[[], Any],
+    *,
+    is_async: bool = False,
+) -> Call:
     digested = workflow.signature.digest(args, kwargs)
     key = scope.counters.key(workflow.name)
     execution = scope.execution
     past = execution.state.steps.get(key)
     # One that a rewind has kept is the run that it was, whatever the generation is called now.
     child = past.child if past is not None else child_id(execution.id, execution.state.generation, key)
-    spec = Spec(workflow.name, run, kind="child", child=child, intent_first=True)
-    spec.older = partial(workflow.signature.older, args, kwargs)
+    older = partial(workflow.signature.older, args, kwargs)
+    spec = Spec(
+        workflow.name, body, kind="child", child=child, intent_first=True, is_async=is_async, older=older
+    )
     return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
@@ -84,6 +107,8 @@ def child_id(parent: str, generation: int, key: str) -> str:
     mark = hashlib.sha256(f"{parent}\0{generation}\0{key}".encode()).hexdigest()[:12]
     return f"{whole[:100]}-{mark}"
 
+
+_LOOK_EVERY_S = 0.1
 
 Claimer = Callable[[], Claimed]
 _STOPPED = (NeedsAttention, RunHeld, RunInterrupted, RunPaused, OwnershipLost, StoreError)
@@ -175,13 +200,11 @@ def _run_child(
         handle: Run[Any] = Run(engine, call.spec.child)
         parks: list[Parked] = []
         with lifecycle.in_one_piece(engine, handle), _stopped_with_parent(call):
-            claimed = make_claim()
-            lifecycle.execute(engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline)
+            _execute(call, handle, workflow, (args, kwargs), make_claim(), parks)
             while parks:
                 with _parked(call, parks.pop()) as wait:
                     call.execution.waiting.wait(wait)
-                claimed = _claim_again(call)
-                lifecycle.execute(engine, handle, workflow, None, claimed, parks.append, call.deadline)
+                _execute(call, handle, workflow, None, _claim_again(call), parks)
             handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
     except _STOPPED as error:
@@ -204,9 +227,7 @@ async def _run_child_async(
         parks: list[Parked] = []
         claimed = await _claim_soon(call, make_claim)
         with _stopped_with_parent(call):
-            await lifecycle.execute_async(
-                engine, handle, workflow, (args, kwargs), claimed, parks.append, call.deadline
-            )
+            await _execute_soon(call, handle, workflow, (args, kwargs), claimed, parks)
             while parks:
                 call.execution.under_way -= 1
                 try:
@@ -215,9 +236,7 @@ async def _run_child_async(
                 finally:
                     call.execution.under_way += 1
                 claimed = await _claim_soon(call, partial(_claim_again, call))
-                await lifecycle.execute_async(
-                    engine, handle, workflow, None, claimed, parks.append, call.deadline
-                )
+                await _execute_soon(call, handle, workflow, None, claimed, parks)
         return handle._take() if handle.done() else await handle
     except _STOPPED as error:
         raise _stop_parent(call, error) from None
@@ -227,6 +246,100 @@ async def _run_child_async(
         raise
     finally:
         current.reset(token)
+
+
+# Where a child is executed
+
+
+def _execute(
+    call: Call,
+    handle: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    parks: list[Parked],
+) -> None:
+    """Execute a claimed child until it ends, stops or is parked."""
+    engine = call.execution.engine
+    if not workflow.is_async:
+        lifecycle.execute(engine, handle, workflow, arguments, claimed, parks.append, call.deadline)
+        return
+    if claimed.attached is not None or claimed.state.ended:
+        lifecycle.execute(engine, handle, workflow, arguments, claimed, parks.append)
+        return
+
+    begun = False
+
+    async def take_over() -> None:
+        nonlocal begun
+        begun = engine.turns.take_over(handle.id)  # unless Ctrl-C has cut off the thread that claimed it
+        if begun:
+            await lifecycle.execute_async(
+                engine, handle, workflow, arguments, claimed, parks.append, call.deadline
+            )
+
+    executing: Future[None] | None = None
+    try:
+        executing = engine.loop_thread().spawn(take_over())
+        _wait_for(executing)
+    except BaseException as error:
+        call.execution.interrupted(error)  # and so the child, see `_stopped_with_parent`
+        if executing is not None:
+            if isinstance(error, KeyboardInterrupt) and not executing.done():
+                say_stopping()
+            _wait_for(executing)  # a second Ctrl-C leaves the child to the loop thread, which releases it
+        raise
+    if not begun:
+        raise RunInterrupted(handle.id, "the task that was to execute it was cancelled")
+
+
+def _wait_for(executing: Future[None]) -> None:
+    """Return when it has ended, however it did. It looks again and again: a wait without an end may sleep
+    through Ctrl-C."""
+    while not futures.wait([executing], _LOOK_EVERY_S).done:
+        pass
+
+
+async def _execute_soon(
+    call: Call,
+    handle: Run[Any],
+    workflow: Any,
+    arguments: Arguments | None,
+    claimed: Claimed,
+    parks: list[Parked],
+) -> None:
+    """The same in an event loop, which it does not block."""
+    engine = call.execution.engine
+    if workflow.is_async:
+        await lifecycle.execute_async(
+            engine, handle, workflow, arguments, claimed, parks.append, call.deadline
+        )
+        return
+    import asyncio
+
+    from holdfast.engine.execution.mailbox import Waiter
+
+    loop = asyncio.get_running_loop()
+    waiter = Waiter(loop)
+
+    def execute() -> None:
+        try:
+            lifecycle.execute(engine, handle, workflow, arguments, claimed, parks.append, call.deadline)
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(waiter.finish)
+
+    # Not one of a pool: a child can wait for others that need a thread, too.
+    name = f"holdfast-run-{handle.id}"
+    thread = threading.Thread(target=copy_context().run, args=(execute,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # no thread is left
+        give_back(engine, handle.id, claimed)
+        raise call.execution.interrupt(f"no thread for its child run {handle.id}: {error}") from None
+    cancelled = await waiter.wait()
+    if cancelled is not None and call.execution.control is None:
+        raise cancelled
 
 
 async def _claim_soon(call: Call, make_claim: Claimer) -> Claimed:

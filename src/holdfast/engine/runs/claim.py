@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from holdfast.engine.outside import steering
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership import owners
 from holdfast.engine.ownership.dead_owner import command_locks, last_seen_us, locks_up_to, wait_for_commands
 from holdfast.engine.processes.tree_lock import stop_tree
-from holdfast.errors import HoldfastError, Refused, RunHeld, StoreError, StoreInDoubt
+from holdfast.errors import (
+    HoldfastError,
+    OwnershipLost,
+    Refused,
+    RunArchived,
+    RunHeld,
+    StoreError,
+    StoreInDoubt,
+)
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -42,6 +53,8 @@ class Claimed(NamedTuple):
     """It did: until a moment ago somebody worked in it."""
     keeps: bool = False
     """Earlier attempts' changes to the files are kept: the next one begins from the files as they are."""
+    workflow: Any = None
+    """The run's workflow, if the claim had to find it."""
 
 
 def claim(
@@ -53,9 +66,11 @@ def claim(
     reopen: bool = False,
     force: bool = False,
     durable: bool = True,
+    known: RunState | None = None,
 ) -> Claimed:
     """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
-    `force` takes it from a live owner. It is this thread's turn until the run is live."""
+    `force` takes it from a live owner. `known` is the run as the caller has read it: only what was recorded
+    since is read, and `known` changes. It is this thread's turn until the run is live."""
     if reopen:
         _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
@@ -65,7 +80,7 @@ def claim(
             decide(live[0].state, create)  # RunExists, if these are other arguments
         return Claimed(live[0].state, live[1])
     try:
-        claimed = _claim(engine, owner, run_id, create, blobs, reopen, force, durable)
+        claimed = _claim(engine, owner, run_id, _Wanted(create, blobs, reopen, force), durable, known)
     except Exception as error:
         if isinstance(error, StoreInDoubt):
             release_quietly(engine, run_id)
@@ -76,39 +91,65 @@ def claim(
     return claimed
 
 
+def now(engine: Engine, run_id: str, known: RunState | None = None) -> RunState | None:
+    """The state of the run, None if there is none; what came after `known` is folded into that."""
+    return fold(engine.store.history(run_id, after=0 if known is None else known.version), known)
+
+
 # A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
 
+ID_TAKEN = (OwnershipLost, RunArchived)
+"""What the store raises for the first append of a run whose id another run has, or had."""
 
-def claim_fresh(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> Claimed:
-    claimed, append = begin(engine, create, blobs)
-    engine.turns.take(create.run_id, lambda: None)
-    try:
-        engine.store.append(append)
-    except Exception as error:
-        _leave_fresh(engine, claimed, create.run_id, error)
-        raise
-    engine.tell(append)
-    return claimed
+
+def claim_fresh(
+    engine: Engine, run: Run[Any], create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
+) -> Claimed:
+    """If another run has the id, the run gets another one, and so does its handle."""
+    while True:
+        claimed, append = begin(engine, create, blobs)
+        engine.turns.take(create.run_id, lambda: None)
+        try:
+            engine.store.append(append)
+        except Exception as error:
+            _leave_fresh(engine, claimed, create.run_id, error)
+            if not isinstance(error, ID_TAKEN):
+                raise
+            create = _with_another_id(engine, run, create)
+        else:
+            engine.tell(append)
+            return claimed
 
 
 async def claim_fresh_soon(
-    engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
+    engine: Engine, run: Run[Any], create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]
 ) -> Claimed:
     """The same in an event loop, and without a thread: fifty runs that start at once share a commit.
     A cancel that comes meanwhile gives the run back."""
     from holdfast.engine.execution.task_driver import submit
 
-    claimed, append = begin(engine, create, blobs)
-    engine.turns.take(create.run_id, lambda: None)
-    cancelled = await submit(engine, engine.mailbox(), append)
-    if append.error is not None:
+    while True:
+        claimed, append = begin(engine, create, blobs)
+        engine.turns.take(create.run_id, lambda: None)
+        cancelled = await submit(engine, engine.mailbox(), append)
+        if append.error is None:
+            break
         _leave_fresh(engine, claimed, create.run_id, append.error)
-        raise append.error
+        if not isinstance(append.error, ID_TAKEN):
+            raise append.error
+        if cancelled is not None:
+            raise cancelled
+        create = _with_another_id(engine, run, create)
     engine.tell(append)
     if cancelled is not None:
         give_back(engine, create.run_id, claimed)
         raise cancelled
     return claimed
+
+
+def _with_another_id(engine: Engine, run: Run[Any], create: c.CreateRun) -> c.CreateRun:
+    run.id = engine.mint_id()
+    return msgspec.structs.replace(create, run_id=run.id)
 
 
 def _leave_fresh(engine: Engine, claimed: Claimed, run_id: str, error: BaseException) -> None:
@@ -132,18 +173,22 @@ def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]
     return Claimed(state), append
 
 
+class _Wanted(NamedTuple):
+    """How a run is to be claimed, as for `claim`."""
+
+    create: c.CreateRun | None
+    blobs: Sequence[tuple[str, bytes]]
+    reopen: bool
+    force: bool
+
+
 def _claim(
-    engine: Engine,
-    owner: str,
-    run_id: str,
-    create: c.CreateRun | None,
-    blobs: Sequence[tuple[str, bytes]],
-    reopen: bool,
-    force: bool,
-    durable: bool,
+    engine: Engine, owner: str, run_id: str, wanted: _Wanted, durable: bool, known: RunState | None
 ) -> Claimed:
+    create, _, reopen, force = wanted
     while True:
-        state = fold(engine.store.history(run_id))
+        after = 0 if known is None else known.version
+        state, known = fold(engine.store.history(run_id, after=after), known), None
         if state is None and create is None:
             raise missing(engine.store, run_id)
         dead = _make_sure_dead(engine, run_id, state, force)
@@ -160,7 +205,7 @@ def _claim(
         if state is not None and state.files and not alive:
             left = engine.unreleased.find(run_id, state.epoch)
             seen_at = last_seen_us(engine, dead, ended_at) if left is None else max(ended_at, left.at)
-        attempt = _Attempt(engine, owner, run_id, state, dead, create, blobs, reopen, force, seen_at, alive)
+        attempt = _Attempt(engine, owner, run_id, state, dead, wanted, seen_at, alive)
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
@@ -280,11 +325,11 @@ def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
     row = engine.store.run(run_id)
     if row is None or not row.owner or engine.owns(row.owner):
         return
-    owner = engine.store.owner(row.owner)
     if not owners.is_alive(engine.home, row.owner):
         return
     if not force:
-        raise RunHeld(run_id, owner.pid if owner else 0, owner.host if owner else "?")
+        raise owners.held_by(engine.store, run_id, row.owner)
+    owner = engine.store.owner(row.owner)
     if owner is not None and (owner.host, owner.boot) == (os.uname().nodename, owners.boot_id()):
         engine.store.pass_by(owner.pid)
 
@@ -294,42 +339,25 @@ def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: 
     if state is None or not state.owner or state.ended or state.owner == engine.owner_id:
         return ""
     if not force and owners.is_alive(engine.home, state.owner):
-        row = engine.store.owner(state.owner)
-        raise RunHeld(run_id, row.pid if row else 0, row.host if row else "?")
+        raise owners.held_by(engine.store, run_id, state.owner)
     return state.owner
 
 
+@dataclass(slots=True)
 class _Attempt:
     """One try to claim, decided inside the write transaction. `claimed` stays None if another owner
     came in between: then its liveness must be looked at first."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        owner: str,
-        run_id: str,
-        state: RunState | None,
-        dead: str,
-        create: c.CreateRun | None,
-        blobs: Sequence[tuple[str, bytes]],
-        reopen: bool,
-        force: bool,
-        seen_at: int,
-        alive: bool,
-    ) -> None:
-        self._engine = engine
-        self._owner = owner
-        self._run_id = run_id
-        self._state = state
-        self._dead = dead
-        self._create = create
-        self._blobs = blobs
-        self._reopen = reopen
-        self._force = force
-        self._seen_at = seen_at
-        self._alive = alive
-        self.claimed: Claimed | None = None
-        self._events: list[NewEvent] = []
+    _engine: Engine
+    _owner: str
+    _run_id: str
+    _state: RunState | None
+    _dead: str
+    _wanted: _Wanted
+    _seen_at: int
+    _alive: bool
+    claimed: Claimed | None = None
+    _events: list[NewEvent] = field(default_factory=list)
 
     def decide(self, recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded, self._state)
@@ -345,18 +373,18 @@ class _Attempt:
                 events.append(new_event(event, at))
 
         created = state is None
-        if self._create is not None:
-            do(self._create)
-        if self._reopen:
+        if self._wanted.create is not None:
+            do(self._wanted.create)
+        if self._wanted.reopen:
             do(c.ReopenRun(self._run_id))
         assert state is not None
         if state.owner == self._owner:  # it could not be released: each execution has an epoch of its own
             do(c.ReleaseRun(self._run_id, self._owner))
         if not state.ended:
-            forced = self._force and state.owner != ""
+            forced = self._wanted.force and state.owner != ""
             do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
-        self.claimed = Claimed(state, forced=self._force, robbed=self._alive)
-        return Decision("run", events, state.epoch, self._blobs if created else ())
+        self.claimed = Claimed(state, forced=self._wanted.force, robbed=self._alive)
+        return Decision("run", events, state.epoch, self._wanted.blobs if created else ())
 
     def tell(self, version: int) -> None:
         """Hand what was written to the program's callback."""
@@ -370,7 +398,7 @@ def settle_pending(engine: Engine, run_id: str) -> bool:
     off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
-            if engine.settle(row.id):
+            if engine.finish_operation(row.id):
                 return True
             raise Refused(
                 f"{row.kind} {row.id} of run {run_id} is under way in another process; try again when that "

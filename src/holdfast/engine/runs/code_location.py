@@ -31,16 +31,21 @@ class _Move(NamedTuple):
 
 class Location:
     """Finds the code of a store's runs. `root` is the project that this process works for, None if that is
-    not known."""
+    not known. `given` is the directory that the caller says the project is in now (`--root`); with
+    `only_missing` it counts only for runs whose own project is gone: others of the store may be elsewhere."""
 
-    def __init__(self, home: Path, root: Path | None) -> None:
+    def __init__(
+        self, home: Path, root: Path | None, given: Path | None = None, *, only_missing: bool = False
+    ) -> None:
         self.home = home.resolve()
         self._root = root
         self._recorded = self._describe()
-        self.given: Path | None = None
-        """The directory that somebody says the project is in now (`--root`)."""
-        self.only_missing = False
-        """`given` counts only for runs whose own project is gone: others of the store may be elsewhere."""
+        self.given = given
+        self.only_missing = only_missing
+
+    def look_in(self, root: Path | None, *, only_missing: bool = False) -> None:
+        """From now on the project is where the caller says; None: where it is found."""
+        self.given, self.only_missing = root, only_missing
 
     def record(self, code: Code) -> Code:
         """The code of a new run, with its project."""

@@ -20,7 +20,7 @@ from holdfast.engine.outside import steering
 from holdfast.engine.runs.claim import release_left
 from holdfast.errors import Refused, Resync, StoreVanished
 from holdfast.kernel import events as e
-from holdfast.kernel.state import ENDED
+from holdfast.kernel.state import ENDED, HALTED
 from holdfast.store.port import Entry, Recorded
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Follower:
     def _check(self, run_id: str) -> None:
         """A parked run that somebody else ended or stopped has nothing to wait for."""
         row = self._engine.store.run(run_id)
-        if row is None or row.status in ENDED or row.status in ("paused", "needs_attention"):
+        if row is None or row.status in ENDED | HALTED:
             self._go(run_id)
 
     def _halt(self, run_id: str, child: str) -> None:
@@ -266,7 +266,7 @@ class Follower:
         were executed now, and whoever waits for it is told."""
         store = self._engine.store
         row, halted = store.run(run_id), store.run(child)
-        if row is None or row.owner or halted is None or halted.status not in ("paused", "needs_attention"):
+        if row is None or row.owner or halted is None or halted.status not in HALTED:
             return
         if not store.strays([child]):
             what = "is paused" if halted.status == "paused" else "needs attention"

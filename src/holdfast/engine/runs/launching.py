@@ -8,19 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.colour import in_loop
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import say_what_it_waits_for
 from holdfast.engine.execution.parking import Parked
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
 from holdfast.engine.runs.claim import Claimed, claim, give_back, release_quietly
+from holdfast.engine.runs.ending import ended, failed_at
 from holdfast.engine.runs.follower import Parking
 from holdfast.engine.runs.lifecycle import (
     Arguments,
     OnPark,
-    ended,
     execute,
     execute_async,
-    failed_at,
     follow_handle,
     in_one_piece,
 )
@@ -49,8 +48,8 @@ def launch(
 ) -> Run[Any]:
     """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
     loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
-    what it raises, `await run` raises; `claim_soon` is a way that needs no thread. `workflow` is a list
-    that `claim_it` fills when it must be found. Without `stay` a run that is parked is left to others.
+    what it raises, `await run` raises; `claim_soon` is a way that needs no thread. Without
+    `workflow` it is the one that the claim found. Without `stay` a run that is parked is left to others.
     """
     if in_loop():
         engine.unasked.add(run)
@@ -67,7 +66,7 @@ def launch(
         if claimed.state.ended:
             run.finish(ended(engine, run.id, claimed.state), failed_at(claimed.state))
             return run
-        found = workflow[0] if isinstance(workflow, list) else workflow
+        found = workflow or claimed.workflow
         if found.is_async:
             on_park = _park_async(engine, run, found) if stay else partial(_leave_parked, run)
             engine.loop_thread().spawn(_take_over(engine, run, found, arguments, claimed, on_park))
@@ -248,7 +247,7 @@ def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
 
 
 async def _claim_in_thread(
-    engine: Engine, run_id: str, claim_it: Callable[[], Claimed | None]
+    engine: Engine, run: Run[Any], claim_it: Callable[[], Claimed | None]
 ) -> Claimed | None:
     """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
     given back when it comes."""
@@ -256,7 +255,7 @@ async def _claim_in_thread(
 
     def give_it_back(claiming: Future[Claimed | None]) -> None:
         if claiming.exception() is None and (claimed := claiming.result()) is not None:
-            give_back(engine, run_id, claimed)
+            give_back(engine, run.id, claimed)
 
     claiming = engine.claimers().submit(claim_it)
     try:
@@ -285,8 +284,8 @@ async def _claim_and_go(
         if claim_soon is not None:
             claimed = await claim_soon()
         else:
-            claimed = await _claim_in_thread(engine, run.id, claim_it)
-        found = workflow[0] if isinstance(workflow, list) and workflow else workflow
+            claimed = await _claim_in_thread(engine, run, claim_it)
+        found = workflow if claimed is None else workflow or claimed.workflow
         if claimed is None:
             _park_async(engine, run, found)(Parked(run.id, 0))
         elif claimed.attached is not None:

@@ -1,8 +1,8 @@
 """A run from claim to end, in either colour.
 
-`conclude` says, without I/O, what the end of the function means for the log; the two `execute`
-functions run the function and write that down. Whatever way a driver ends, its run is released. One that
-is parked is handed to the follower, which lets it be claimed and executed again.
+The two `execute` functions run the function and write down what `ending.conclude` says about its end.
+Whatever way a driver ends, its run is released. One that is parked is handed to the follower, which lets it
+be claimed and executed again.
 """
 
 from __future__ import annotations
@@ -14,30 +14,25 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import Parked
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import NEVER, Deadline, Scope, current, live_runs
 from holdfast.engine.files import file_windows
 from holdfast.engine.outside import steering
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.claim import Claimed, give_back, release_quietly
+from holdfast.engine.runs.ending import conclude, ended, failed_at
 from holdfast.engine.runs.run import Run
 from holdfast.errors import (
-    CodeClash,
-    CodeNotFound,
     HoldfastError,
     NotAwaited,
-    NotStorable,
     Refused,
-    RunCancelled,
     RunInterrupted,
 )
 from holdfast.kernel import commands as c
-from holdfast.kernel.failure import as_recorded, rebuild, steps_behind
 from holdfast.kernel.identity import Counters
-from holdfast.kernel.state import RunState
 from holdfast.store.port import Append
 
 if TYPE_CHECKING:
@@ -46,25 +41,6 @@ if TYPE_CHECKING:
 Arguments = tuple[Sequence[Any], dict[str, Any]]
 OnPark = Callable[[Parked], None]
 """What happens to a run that was parked. Called when it is released."""
-
-
-class Ending(NamedTuple):
-    """What to write at the end of a run, and what `result()` gives."""
-
-    commands: Sequence[c.Command]
-    outcome: Outcome
-    blobs: Sequence[tuple[str, bytes]] = ()
-    final: bool = False
-    """The run ends or is halted with this: if it cannot be written, it is not."""
-
-    @property
-    def cancel(self) -> c.CancelRun | None:
-        """The cancel that ends it, if one does."""
-        return next((one for one in self.commands if isinstance(one, c.CancelRun)), None)
-
-    def unwritten(self, error: BaseException) -> Outcome:
-        """The outcome when writing failed. What stopped a run says more than that its release failed."""
-        return Outcome(None, error if self.final else self.outcome.error or error)
 
 
 class Ended(NamedTuple):
@@ -77,95 +53,24 @@ class Ended(NamedTuple):
 _DIED = Outcome(None, HoldfastError("the driver died"))
 
 
-def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
-    """What it means that the function returned or raised this."""
-    error = outcome.error
-    if execution.control is None and (error is None or isinstance(error, Exception)):
-        try:
-            if error is None:
-                execution.check_all_visited(scope.counters)
-            execution.check_history_left()
-        except Control:
-            pass  # it is in execution.control now
-    control = execution.control or (error if isinstance(error, Control) else None)
-    release = c.ReleaseRun(execution.id, execution.engine.owner_id)
-    lost = None if control is None else execution.forget_lost()
-    if isinstance(control, Parked) and lost is None:
-        return Ending((), Outcome(None, control))
-    if control is not None:
-        commands = control.commands if lost is None else ()
-        final = any(isinstance(one, (c.CancelRun, c.PauseRun, c.AttendRun)) for one in control.commands)
-        told = control.error if lost is None or not final else lost
-        return Ending(() if control.silent else (*commands, release), Outcome(None, told), final=final)
-    if error is None:
-        try:
-            where = f"the result of workflow {execution.state.code.name}"
-            value, blob, blobs = execution.engine.store_value(outcome.value, where)
-            return Ending((c.CompleteRun(value, blob),), outcome, blobs, final=True)
-        except NotStorable as not_storable:
-            error = not_storable
-    if not isinstance(error, Exception):
-        return Ending((release,), Outcome(None, execution.interrupted(error).error))
-    failed = steps_behind(error)
-    failure, error = as_recorded(error, execution.engine.redactor)
-    return Ending((c.FailRun(failure, failed),), Outcome(None, error), final=True)
-
-
 def _cancel_descendants(engine: Engine, cancel: c.CancelRun) -> None:
     """Before the run ends: if this process dies in between, it is still to be cancelled, and they with it."""
     steering.cancel_children(engine, cancel.run_id, cancel.reason, cancel.by)
 
 
-def ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
-    """The outcome of a run that has ended before. If it is of a class of the run's script, that is loaded."""
-    from holdfast.engine.runs.recovery import check_code, load_code
-
-    recorded, state.code = state.code, engine.location.now(state.code)
-    try:
-        if _names_classes(state):
-            check_code(run_id, state.code)
-        return _ended(engine, run_id, state)
-    except CodeClash:
-        raise
-    except CodeNotFound:
-        if not state.code.script:
-            raise
-        load_code(engine, run_id, recorded)
-        return _ended(engine, run_id, state)
-
-
-def failed_at(state: RunState) -> int:
-    """When a run failed whose error is noted as a recorded one; 0 for every other run. The error of a child
-    run is raised inside its parent."""
-    return state.ended_at if state.status == "failed" and not state.parent else 0
-
-
-def _names_classes(state: RunState) -> bool:
-    """Whether the outcome may be of a class that a module of the run's code has."""
-    if state.error is not None:
-        return not state.error.type.startswith("builtins:")
-    return bool(state.blob) or b'"$' in bytes(state.result)
-
-
-def _ended(engine: Engine, run_id: str, state: RunState) -> Outcome:
-    alias = codes.enter(state.code)
-    try:
-        if state.status == "completed":
-            return Outcome(engine.load_value(state.result, state.blob))
-        if state.status == "failed":
-            assert state.error is not None
-            return Outcome(None, rebuild(state.error))
-        return Outcome(None, RunCancelled(run_id, state.reason))
-    finally:
-        codes.leave(alias)
-
-
 def _enlist(
     engine: Engine, run: Run[Any], claimed: Claimed, *, is_async: bool, birth: Append | None = None
 ) -> Execution:
-    execution = Execution(engine, run.id, claimed.state, is_async=is_async, birth=birth)
-    execution.forced, execution.robbed = claimed.forced, claimed.robbed
-    execution.keeps_until = claimed.state.version if claimed.keeps else 0
+    execution = Execution(
+        engine,
+        run.id,
+        claimed.state,
+        is_async=is_async,
+        birth=birth,
+        forced=claimed.forced,
+        robbed=claimed.robbed,
+        keeps_files=claimed.keeps,
+    )
     with engine.lock:
         engine.live[run.id] = (execution, run)
         closing = engine.closing

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for async workflows that are started from plain code."""
+"""An event loop in a thread of its own, for async workflows that plain code starts or calls as children."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
         self._thread.start()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        """Let the coroutine run, in a copy of the caller's context. The future is done when it has ended."""
         import asyncio
 
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
+        return future
 
     def close(self) -> None:
         """Wait until what runs in it has ended: whoever closes has told it to stop."""

@@ -6,31 +6,36 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution.perform import Outcome
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.outside import steering
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.engine.ownership.owners import is_alive
 from holdfast.engine.ownership.unreleased import is_held
 from holdfast.engine.runs import code as codes
-from holdfast.engine.runs.claim import Claimed, claim, settle_pending
+from holdfast.engine.runs.claim import Claimed, claim, now, settle_pending
 from holdfast.engine.runs.run import Run
 from holdfast.errors import CodeClash, CodeNotFound, CrashLoop, InDoubt, RunPaused
 from holdfast.kernel.evolve import fold
+from holdfast.kernel.state import OPEN
 from holdfast.store.port import RunFilter, RunRow
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import AnyWorkflow, Engine
     from holdfast.kernel.events import Code
-
-OPEN = ("pending", "running", "sleeping", "waiting")
-"""The statuses of a run that goes on by itself, now or later."""
+    from holdfast.kernel.state import RunState
 
 
 def claim_to_resume(
-    engine: Engine, run_id: str, found: list[Any], *, take_over: bool, keep_files: bool = False
+    engine: Engine,
+    run_id: str,
+    *,
+    take_over: bool,
+    keep_files: bool = False,
+    known: RunState | None = None,
 ) -> Claimed:
-    """Find the run's code first: a run that cannot be executed is not claimed."""
-    state = fold(engine.store.history(run_id))
+    """Find the run's code first: a run that cannot be executed is not claimed. `known` is its state at some
+    version; what came after that is folded into it."""
+    state = now(engine, run_id, known)
     if state is None:
         raise missing(engine.store, run_id)
     if state.files and settle_pending(engine, run_id):
@@ -41,8 +46,9 @@ def claim_to_resume(
     doubtful = [step for step in state.in_doubt() if not step.verifiable]
     if doubtful:
         raise InDoubt(run_id, doubtful[0].key, doubtful[0].why)
-    found.append(load_code(engine, run_id, state.code))
-    return claim(engine, run_id, reopen=True, force=take_over)._replace(keeps=keep_files)
+    workflow = load_code(engine, run_id, state.code)
+    claimed = claim(engine, run_id, reopen=True, force=take_over, known=state)
+    return claimed._replace(keeps=keep_files, workflow=workflow)
 
 
 def load_code(engine: Engine, run_id: str, code: Code) -> AnyWorkflow:

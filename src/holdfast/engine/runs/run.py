@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.colour import refuse_in_loop
+from holdfast.engine.execution.call import Outcome
 from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
-from holdfast.engine.execution.perform import Outcome
 from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting
 
@@ -75,10 +75,14 @@ class Run(Generic[R]):
                 notices = not say_what_it_waits_for(self._engine, self.id)
             ended = self._ended.wait(timeout)
         except KeyboardInterrupt as error:
-            raise resumable(error, self.id) from None
+            raise self._left(error) from None
         if not ended:
             raise RunWaiting(self.id, f"it has not ended within {timeout:g} s")
         return self._take()
+
+    def _left(self, error: KeyboardInterrupt) -> BaseException:
+        """What Ctrl-C becomes for a caller that waits."""
+        return resumable(error, self.id)
 
     def done(self) -> bool:
         """Whether this process has nothing more to do for it."""
@@ -157,14 +161,14 @@ def resumable(error: BaseException, run_id: str) -> BaseException:
     """Ctrl-C on its way to the caller: the last two lines of the traceback say what becomes of the run. It
     shows the frames of the program's own code."""
     if isinstance(error, KeyboardInterrupt):
-        error.__traceback__ = _own_frames(error.__traceback__)
+        error.__traceback__ = own_frames(error.__traceback__)
     if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
         error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
     return error
 
 
-def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of holdfast, and those of `threading` that it waits in."""
     kept: list[TracebackType] = []
     inside = False

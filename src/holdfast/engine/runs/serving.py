@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.engine.runs import recovery
 from holdfast.engine.runs.run import Run
 from holdfast.errors import (
+    EndedElsewhere,
     OwnershipLost,
-    Refused,
     RunHeld,
     RunInterrupted,
     RunWaiting,
@@ -24,6 +25,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel import events as e
+from holdfast.kernel.state import OPEN
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -45,16 +47,6 @@ OnTaken = Callable[["RunRow", "OwnerRow | None"], None]
 
 Elsewhere = Callable[[str, e.Code], BaseException | None]
 """Executes a run, by its id and its code, in another process; what kept it from its end, if anything did."""
-
-
-class EndedElsewhere(Refused):
-    """The process that was to go on with a run could not."""
-
-    code = "ended_elsewhere"
-
-    def __init__(self, why: str, ended_with: int) -> None:
-        super().__init__(why)
-        self.ended_with = ended_with
 
 
 class _Refusal(NamedTuple):
@@ -92,6 +84,7 @@ class Service:
         self._again_at = math.inf
         """When the first of the refused runs that were passed over is tried again: nothing else may happen
         by then."""
+        self._stopped = False
         self.served = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -108,6 +101,21 @@ class Service:
                 if not self._active and self._pulse is not None and self._orphans_due > 0.0:
                     return
             stop.wait(_POLL_S)
+
+    def end(self, why: str) -> None:
+        """Stop the runs that are executed here at their next step boundary, and wait until every run that was
+        begun is left. What is executed `elsewhere` must have been stopped before."""
+        self._stopped = True
+        while True:
+            with self._lock:
+                active = list(self._active)
+            if not active:
+                return
+            for run_id in active:  # each time: one may have been claimed only now
+                live = self._engine.live.get(run_id)
+                if live is not None:
+                    live[0].interrupt(why)
+            time.sleep(_POLL_S)
 
     def _look(self) -> None:
         engine = self._engine
@@ -133,7 +141,7 @@ class Service:
         if run_id in self._engine.live:
             return None
         row = self._engine.store.run(run_id)
-        if row is None or row.status not in recovery.OPEN:
+        if row is None or row.status not in OPEN:
             return None
         refusal = self._refused.get(run_id)
         if refusal is None or refusal.version != row.version:
@@ -189,7 +197,9 @@ class Service:
         return first.event.code if first is not None and isinstance(first.event, e.RunCreated) else None
 
     def _tell(self, tried: RunRow, error: BaseException | None) -> None:
-        if isinstance(error, _NO_NEWS) or (isinstance(error, RunInterrupted) and self._engine.closing):
+        if isinstance(error, _NO_NEWS):
+            return
+        if isinstance(error, RunInterrupted) and (self._stopped or self._engine.closing):
             return
         if error is not None and not isinstance(error, RunWaiting):
             known = self._refused.get(tried.id)

@@ -4,16 +4,18 @@
     def report(topics: list[str]) -> str: ...
 
 Started through a `Holdfast` it becomes a run. Called inside a run it is a child run; called outside,
-a plain call.
+a plain call. A child may have the other colour than its parent: `.aio(...)` gives the coroutine of any
+workflow, for async parents; `.sync(...)` waits for any workflow and gives its result, for `def` parents.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from inspect import iscoroutinefunction, isfunction
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from holdfast.colour import in_loop
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.errors import BadInput, DetachedStep, WrongColour
@@ -53,51 +55,89 @@ class WorkflowBase(Generic[P, R]):
                 f"workflow {self.name} was called outside every run: nothing is recorded, and a crash loses "
                 f"it; execute it with `hf.run({self.name}, ...)` or `hf.start`"
             )
-            warnings.warn(DetachedStep(message), stacklevel=3)
+            warnings.warn(DetachedStep(message), stacklevel=4)
 
-    def _scope(self) -> Scope | None:
+    def _scope(self, instead: str, *, in_async: bool) -> Scope | None:
+        """The scope of the parent; None outside a run. `instead` is what a parent of the other colour than
+        the call is for must write."""
         scope = current.get()
         if type(scope) is not Scope:
             return None
         if not on_this_thread(scope):
             raise WrongColour(f"workflow {self.name} was called on another thread than the one of its scope")
-        if scope.execution.is_async != self.is_async:
-            mine, theirs = ("async def", "def") if self.is_async else ("def", "async def")
-            raise WrongColour(
-                f"workflow {self.name} is `{mine}` and its parent run is `{theirs}`: use one colour"
-            )
+        if scope.execution.is_async != in_async:
+            if in_async:
+                raise WrongColour(
+                    f"workflow {self.name} was called asynchronously in a `def` workflow: write `{instead}`"
+                )
+            raise WrongColour(f"workflow {self.name} would block its async parent: write `{instead}`")
         return scope
+
+    def _wait_for(self, args: Sequence[Any], kwargs: dict[str, Any], instead: str) -> Any:
+        """Call it and block until it has ended."""
+        scope = self._scope(instead, in_async=False)
+        if scope is not None:
+            from holdfast.engine.runs import child_run
+
+            return child_run.run(scope, self, args, kwargs)
+        self._warn_detached()
+        if not self.is_async:
+            return self.fn(*args, **kwargs)
+        if in_loop():
+            raise WrongColour(
+                f"{self.name}.sync() blocks, and an event loop runs in this thread: write `{instead}`"
+            )
+        import asyncio
+
+        return asyncio.run(self.fn(*args, **kwargs))
+
+    def _coroutine(
+        self, args: Sequence[Any], kwargs: dict[str, Any], instead: str
+    ) -> Coroutine[Any, Any, Any]:
+        """Call it; the result is what the coroutine gives."""
+        scope = self._scope(instead, in_async=True)
+        if scope is not None:
+            from holdfast.engine.runs import child_run
+
+            return child_run.run_async(scope, self, args, kwargs)
+        self._warn_detached()
+        if self.is_async:
+            plain: Coroutine[Any, Any, Any] = self.fn(*args, **kwargs)
+            return plain
+        import asyncio
+
+        return asyncio.to_thread(self.fn, *args, **kwargs)
 
 
 class Workflow(WorkflowBase[P, R]):
-    """A `def` workflow."""
+    """A `def` workflow. In an async workflow, write `await child.aio(...)`."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        scope = self._scope()
-        if scope is None:
-            self._warn_detached()
-            plain: R = self.fn(*args, **kwargs)
-            return plain
-        from holdfast.engine.runs import child_run
-
-        result: R = child_run.run(scope, self, args, kwargs)
+        result: R = self._wait_for(args, kwargs, f"await {self.name}.aio(...)")
         return result
+
+    sync = __call__
+
+    def aio(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """The same call for async workflows: the child runs in a thread of its own."""
+        return self._coroutine(args, kwargs, f"{self.name}(...)")
 
 
 class AsyncWorkflow(WorkflowBase[P, R]):
-    """An `async def` workflow."""
+    """An `async def` workflow. In a `def` workflow, write `child.sync(...)`."""
 
     is_async = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        scope = self._scope()
-        if scope is None:
-            self._warn_detached()
-            plain: Coroutine[Any, Any, R] = self.fn(*args, **kwargs)
-            return plain
-        from holdfast.engine.runs import child_run
+        return self._coroutine(args, kwargs, f"{self.name}.sync(...)")
 
-        return child_run.run_async(scope, self, args, kwargs)
+    aio = __call__
+
+    def sync(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The same call for `def` workflows: waits for the child, which runs in an event loop that the
+        engine keeps in a thread."""
+        result: R = self._wait_for(args, kwargs, f"await {self.name}(...)")
+        return result
 
 
 @overload

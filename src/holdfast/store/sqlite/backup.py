@@ -6,7 +6,6 @@ A backup is one SQLite file with nothing beside it, the files that runs have sav
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -31,6 +30,7 @@ from holdfast.errors import (
     StoreVanished,
     store_error_for,
 )
+from holdfast.file_lock import holding, open_lock
 from holdfast.sizes import amount
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.attachment import Attachment, attach, read_attachment
@@ -399,12 +399,9 @@ def _free_name(directory: Path, at: datetime) -> Path:
 def alone(home: Path) -> Iterator[None]:
     """One backup or restore of a store at a time; the next one waits."""
     with explained(home):
-        fd = os.open(home / "backup.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        fd = open_lock(home / "backup.lock")
+    with holding(fd):
         yield
-    finally:
-        os.close(fd)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.kernel.state import FINAL
 from holdfast.store.port import RunFilter
 
-_NOT_OPEN: Final = frozenset({"completed", "cancelled"})
 _CHILDREN: Final = "(SELECT * FROM runs INDEXED BY runs_by_parent WHERE parent = ?6 AND parent <> '')"
 """`?6` is the parent in what `values` gives."""
 
@@ -19,7 +19,7 @@ def table(*status: Sequence[str], parent: str | None = None) -> str:
     if parent:
         return _CHILDREN
     wanted = {one for some in status for one in some}
-    return "open_runs" if wanted and not wanted & _NOT_OPEN else "runs"
+    return "open_runs" if wanted and wanted.isdisjoint(FINAL) else "runs"
 
 
 def values(which: RunFilter) -> tuple[Any, ...]:

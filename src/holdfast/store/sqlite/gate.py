@@ -6,12 +6,13 @@ SQLite's own lock is polled (busy_timeout): with four busy processes a writer wa
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
 from pathlib import Path
 from types import TracebackType
+
+from holdfast.file_lock import lock, open_lock, try_lock, unlock
 
 _LONG_S = 5.0
 """Whoever holds the gate for so long does not work: it is stopped, or its disk is."""
@@ -25,30 +26,28 @@ class WriteGate:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = open_lock(path)
 
     def __enter__(self) -> None:
         try:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(self._fd):
                 self._wait()
         except BaseException:  # Ctrl-C as the lock was granted: nobody else would get it
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            unlock(self._fd)
             raise
 
     def _wait(self) -> None:
         since = time.monotonic()
         _watch(self, since)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            lock(self._fd)
         finally:
             _waiting.pop(self, None)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        unlock(self._fd)
 
     @property
     def marked(self) -> bool:

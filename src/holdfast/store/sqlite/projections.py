@@ -41,7 +41,7 @@ class Group(NamedTuple):
 GROUPS: Final[Sequence[Group]] = (
     Group(
         "runs",
-        {"runs": "stream", "step_rows": "run", "generations": "run", "operations": "stream"},
+        {"runs": "stream", "step_rows": "run", "generations": "run", "stages": "run", "operations": "stream"},
         reads="copy_rewound_steps",
     ),
 )

@@ -58,7 +58,7 @@ ORDER BY e.version;
 
 -- name: run
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
 
@@ -120,7 +120,7 @@ LIMIT 1;
 -- name: find_runs
 -- `chosen` is `runs`, or fewer where these have all that is wanted: `open_runs`, the children of a run.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
 FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
@@ -167,9 +167,11 @@ WHERE (t.run NOT IN (SELECT run FROM generations)
   AND (?1 = 0 OR t.run IN (SELECT id FROM streams WHERE time >= ?1));
 
 -- name: steps_that_ran
-SELECT count(*) FROM events AS e
-WHERE e.type = 'StepRan'
-  AND (e.stream NOT IN (SELECT run FROM generations)
+-- And what steps have used, in every generation: one pass through the log for both.
+SELECT count(*) FILTER (WHERE e.type = 'StepRan'), json_group_array(e.payload) FILTER (WHERE e.type = 'StepMeasured')
+FROM events AS e
+WHERE e.type IN ('StepRan', 'StepMeasured')
+  AND (e.type = 'StepMeasured' OR e.stream NOT IN (SELECT run FROM generations)
        OR coalesce(e.payload ->> '$.generation', 0) = (SELECT generation FROM runs WHERE stream = e.stream))
   AND (?1 = 0 OR e.stream IN (SELECT id FROM streams WHERE time >= ?1));
 

@@ -18,6 +18,7 @@ CREATE TEMP TRIGGER project_archived INSTEAD OF INSERT ON projected_runs WHEN NE
     DELETE FROM main.step_rows WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
     DELETE FROM main.generations
     WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.stages WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
 END;
 
 -- An INSERT into `going` says that what holds a run up has changed: its gates, its sleeps, its owner.
@@ -39,7 +40,7 @@ END;
 CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCreated' BEGIN
     INSERT INTO main.runs VALUES (
         NEW.stream, NEW.payload ->> '$.code.name', 'pending', '', '', '', '', 0, 0,
-        coalesce(NEW.payload ->> '$.parent', ''), NEW.time, 0
+        coalesce(NEW.payload ->> '$.parent', ''), NEW.time, 0, ''
     );
 END;
 
@@ -96,6 +97,13 @@ CREATE TEMP TRIGGER project_run_forked INSTEAD OF INSERT ON projected_runs WHEN 
     WHERE stream = NEW.stream;
 END;
 
+CREATE TEMP TRIGGER project_stage_entered INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'StageEntered' BEGIN
+    INSERT INTO main.stages VALUES (
+        NEW.stream, coalesce(NEW.payload ->> '$.generation', 0), NEW.version, NEW.payload ->> '$.name'
+    );
+    UPDATE main.runs SET stage = NEW.payload ->> '$.name' WHERE stream = NEW.stream;
+END;
+
 -- Generations: the one that is left is kept as it is, and a new one opened, or another one taken up.
 
 CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'Rewound' BEGIN
@@ -107,9 +115,15 @@ CREATE TEMP TRIGGER project_rewound INSTEAD OF INSERT ON projected_runs WHEN NEW
     FROM main.steps
     WHERE run = NEW.stream AND generation = NEW.payload ->> '$.parent'
       AND version <= NEW.payload ->> '$.version';
+    INSERT INTO main.stages
+    SELECT run, NEW.payload ->> '$.generation', version, name FROM main.stages
+    WHERE run = NEW.stream AND generation = NEW.payload ->> '$.parent' AND version <= NEW.payload ->> '$.version';
     UPDATE main.runs SET
         generation = NEW.payload ->> '$.generation', status = 'paused', reason = 'rewound', owner = '',
         cause = '', attention_step = '', ended_at = 0,
+        stage = coalesce((SELECT name FROM main.stages
+                          WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
+                          ORDER BY version DESC LIMIT 1), ''),
         sleepers = (SELECT count(*) FROM main.step_rows
                     WHERE run = NEW.stream AND generation = NEW.payload ->> '$.generation'
                       AND status = 'sleeping')
@@ -123,6 +137,9 @@ WHEN NEW.type = 'GenerationRestored' BEGIN
     UPDATE main.runs SET
         generation = g.generation, status = g.status, reason = g.reason, cause = g.cause,
         attention_step = g.attention_step, owner = '', ended_at = g.ended_at,
+        stage = coalesce((SELECT t.name FROM main.stages AS t
+                          WHERE t.run = g.run AND t.generation = g.generation
+                          ORDER BY t.version DESC LIMIT 1), ''),
         sleepers = (SELECT count(*) FROM main.step_rows AS t
                     WHERE t.run = g.run AND t.generation = g.generation AND t.status = 'sleeping')
     FROM main.generations AS g

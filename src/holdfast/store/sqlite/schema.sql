@@ -47,7 +47,8 @@ CREATE TABLE runs (
     sleepers       INTEGER NOT NULL,
     parent         TEXT    NOT NULL,
     created_at     INTEGER NOT NULL,
-    ended_at       INTEGER NOT NULL
+    ended_at       INTEGER NOT NULL,
+    stage          TEXT    NOT NULL
 ) STRICT;
 
 -- Runs that have not ended for good: what can be resumed is found without a look at all the others. A run
@@ -112,6 +113,15 @@ CREATE TABLE generations (
     attention_step TEXT    NOT NULL,
     ended_at       INTEGER NOT NULL,
     PRIMARY KEY (run, generation)
+) STRICT, WITHOUT ROWID;
+
+-- The stages that a run has entered in each generation. Those that a rewind keeps are copied.
+CREATE TABLE stages (
+    run        INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    version    INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    PRIMARY KEY (run, generation, version)
 ) STRICT, WITHOUT ROWID;
 
 -- What was done to runs from outside, and can be taken back.

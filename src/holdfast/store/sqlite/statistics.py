@@ -11,9 +11,19 @@ import apsw
 import msgspec
 
 from holdfast.errors import StoreCorrupt
+from holdfast.kernel import events as e
+from holdfast.kernel.measures import Measured
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
-from holdfast.store.statistics import MOST_FAILING, FailingStep, Outcomes, Statistics, StepTotals, of_runs
+from holdfast.store.statistics import (
+    MOST_FAILING,
+    FailingStep,
+    Outcomes,
+    Statistics,
+    StepTotals,
+    of_measures,
+    of_runs,
+)
 
 _STATUSES = (
     "running", "retrying", "sleeping", "completed", "failed", "in_doubt", "reopened", "waiting", "abandoned",
@@ -40,9 +50,10 @@ def statistics(path: Path, changed_since: int) -> Statistics:
         db.close()
         ran.join()
     by_status = dict(zip(_STATUSES, counts, strict=True))
-    by_status["completed"] += ran.count()
-    steps = StepTotals(attempts + ran.count(), retried, {status: n for status, n in by_status.items() if n})
-    return Statistics(workflows, durations, steps, failing, events, _size(path))
+    count, measured = ran.found()
+    by_status["completed"] += count
+    steps = StepTotals(attempts + count, retried, {status: n for status, n in by_status.items() if n})
+    return Statistics(workflows, durations, steps, failing, events, _size(path), measured)
 
 
 def _outcomes(db: apsw.Connection, changed_since: int) -> Iterator[Outcomes]:
@@ -51,7 +62,7 @@ def _outcomes(db: apsw.Connection, changed_since: int) -> Iterator[Outcomes]:
 
 
 class _StepsThatRan(threading.Thread):
-    """Counts the steps that have no row."""
+    """Counts the steps that have no row, and what all steps have used."""
 
     def __init__(self, path: Path, changed_since: int) -> None:
         super().__init__(name="holdfast-count", daemon=True)
@@ -69,15 +80,17 @@ class _StepsThatRan(threading.Thread):
         except BaseException as error:
             self._found = error
 
-    def count(self) -> int:
+    def found(self) -> tuple[int, tuple[Measured, ...]]:
         """After `join`. Raises what went wrong."""
         found = self._found
         if isinstance(found, apsw.Error):
             raise translate(found, self._path) from None
         if isinstance(found, BaseException):
             raise found
-        counted: int = found
-        return counted
+        count, payloads = found
+        events = (e.decode("StepMeasured", text) for text in msgspec.json.decode(payloads, type=list[str]))
+        used = (one for event in events if isinstance(event, e.StepMeasured) for one in event.measures)
+        return count, of_measures(used)
 
 
 def _size(path: Path) -> int:

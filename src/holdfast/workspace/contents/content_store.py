@@ -11,7 +11,6 @@ again.
 
 from __future__ import annotations
 
-import fcntl
 import secrets
 import shutil
 import threading
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from holdfast import file_lock
 from holdfast.durable_file import TEMPORARY, replace_file
 from holdfast.errors import ContentsDamaged
 from holdfast.workspace.contents import compression, store_files
@@ -90,14 +90,14 @@ class Contents:
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Nothing is removed inside: from the first put until something that lasts refers to it."""
-        with self._locked(fcntl.LOCK_SH):
+        with self._locked(shared=True):
             yield
 
     @contextmanager
-    def _locked(self, kind: int) -> Iterator[None]:
+    def _locked(self, *, shared: bool) -> Iterator[None]:
         with ExitStack() as stack:
             with store_files.errors_of(self._directory):
-                stack.enter_context(store_files.locked(self._directory / "gc.lock", kind))
+                stack.enter_context(file_lock.held(self._directory / "gc.lock", shared=shared))
             yield
 
     @property
@@ -152,11 +152,11 @@ class Contents:
         if not crowded:
             return
         try:
-            with store_files.locked(self._directory / "merge.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
-                for packs in crowded:
+            with file_lock.tried(self._directory / "merge.lock") as alone:  # otherwise another process merges
+                for packs in crowded if alone else ():
                     self._rewrite(packs, None, QUICK)
-        except (BlockingIOError, PackDamaged):
-            return  # another process merges, or `verify` has something to say about these
+        except PackDamaged:
+            return  # `verify` has something to say about these
 
     def _rewrite(self, packs: Sequence[Pack], keep: Collection[Ref] | None, level: int) -> None:
         """Put the contents of packs, or those of them that are kept, into new ones; remove the old."""
@@ -324,7 +324,7 @@ class Contents:
         `needed` is asked when nobody can put any more: what came to be needed before that is on its list. A
         crash in the middle leaves contents twice or some of them not removed, never one too few.
         """
-        with self._locked(fcntl.LOCK_EX), store_files.errors_of(self._directory):
+        with self._locked(shared=False), store_files.errors_of(self._directory):
             keep = needed()
             before = self.du()
             for path in (*self._large.leftovers(), *self._packs_at.glob(f"{TEMPORARY}*")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,17 +28,6 @@ def error_of(directory: Path, exc: OSError) -> StoreError:
         f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
         "put that right and try again"
     )
-
-
-@contextmanager
-def locked(path: Path, kind: int) -> Iterator[None]:
-    """Hold a flock; with LOCK_NB raises BlockingIOError if somebody else has it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, kind)
-        yield
-    finally:
-        os.close(fd)
 
 
 def sync_filesystem(fd: int) -> None:

@@ -6,7 +6,6 @@ with its SHA-256 before it gets its name.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast import file_lock
 from holdfast.durable_file import replace_file, sync_directory
 from holdfast.errors import StoreCorrupt
 from holdfast.workspace.contents import large, pack, store_files
@@ -64,8 +64,8 @@ def exporting(directory: Path) -> Iterator[Export]:
     with ExitStack() as held:
         if directory.is_dir():
             with store_files.errors_of(directory):
-                held.enter_context(store_files.locked(directory / "gc.lock", fcntl.LOCK_SH))
-                held.enter_context(store_files.locked(directory / "merge.lock", fcntl.LOCK_EX))
+                held.enter_context(file_lock.held(directory / "gc.lock", shared=True))
+                held.enter_context(file_lock.held(directory / "merge.lock"))
         yield Export(directory)
 
 
@@ -103,7 +103,7 @@ def importing(file: BinaryIO, directory: Path, told: Told, total: int, files: in
     with ExitStack() as held:
         with store_files.errors_of(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(store_files.locked(directory / "gc.lock", fcntl.LOCK_SH))
+            held.enter_context(file_lock.held(directory / "gc.lock", shared=True))
             for old in directory.glob(f"{STAGED}*"):  # of one that was killed
                 shutil.rmtree(old)
             staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=directory))

@@ -6,7 +6,6 @@ because a mere `git status` writes new times into the file.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from holdfast.durable_file import sync_directory
 from holdfast.errors import ContentsDamaged, GitBusy, GitError, GitFailed
+from holdfast.file_lock import lock, try_lock
 from holdfast.workspace.contents.batch import LARGE, Batch
 from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import Ref
@@ -129,17 +129,15 @@ class GitIndex:
             except FileNotFoundError:
                 continue
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _tidy(path, self.path + b".lock")
-            except BlockingIOError:
-                continue  # its process lives
+                if try_lock(fd):  # otherwise its process lives
+                    _tidy(path, self.path + b".lock")
             finally:
                 os.close(fd)
 
     def _stage(self, own: bytes, replacement: str | None, written_at: int) -> int:
         """Returns a descriptor that has the flock."""
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(fd)
         try:
             self._fill(fd, replacement, written_at)
         except BaseException:

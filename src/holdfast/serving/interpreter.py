@@ -1,7 +1,7 @@
 """Which Python executes a run: the one that is named, the one that it was started with, or this one.
 
 The interpreter that a run was started with has what its code imports. It is used if it is there and has a
-holdfast that can open the store. If it is not used, that is printed with the reason.
+holdfast that can open the store. A note reports which one is used, and why, if it is not this one.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.cli.terminal import say
-from holdfast.cli.worker import PROTOCOL
+from holdfast import wiring
 from holdfast.errors import NotFound
+from holdfast.serving.protocol import PROTOCOL
 from holdfast.version import __version__
 
+OnNote = Callable[[str], None]
+"""Gets a sentence for the person, once for each thing to know."""
 _PATIENCE_S = 30
 _PROBE = """
 import json, platform
@@ -30,7 +33,7 @@ try:
     found["holdfast"] = __version__
     from holdfast.store.sqlite import sql
     found["schema"] = sql.migrations()[-1][0]
-    from holdfast.cli.worker import PROTOCOL
+    from holdfast.serving.protocol import PROTOCOL
     found["protocol"] = PROTOCOL
 except ImportError as error:
     found["why"] = str(error)
@@ -54,10 +57,12 @@ class _Choice(NamedTuple):
 
 
 class Interpreters:
-    """Chooses one for each run. A note about a recorded interpreter is printed once. Thread-safe."""
+    """Chooses one for each run. `on_note` gets one sentence for each recorded interpreter that is not this
+    one. Thread-safe."""
 
-    def __init__(self, named: str | None = None) -> None:
+    def __init__(self, named: str | None = None, on_note: OnNote | None = None) -> None:
         self._named = None if named is None else _resolved(named)
+        self._on_note = on_note
         self._choices: dict[str, _Choice] = {}
         self._lock = threading.Lock()
 
@@ -72,8 +77,9 @@ class Interpreters:
             choice = self._choices.get(recorded)
             if choice is None:
                 choice = self._choices[recorded] = _choose(recorded)
-                said = f"run {run_id} was started with {recorded}, {choice.note}"
-                say(f"note: {said}; --python PATH names another")
+                if self._on_note is not None:
+                    note = f"run {run_id} was started with {recorded}, {choice.note}"
+                    self._on_note(f"{note}; --python PATH names another")
             return choice.path
 
 
@@ -114,10 +120,8 @@ def _choose(recorded: str) -> _Choice:
 
 def _why_not(path: str, found: _Found | None = None) -> str:
     """Why that interpreter cannot execute runs of this store; empty if it can."""
-    from holdfast.store.sqlite import sql
-
     found = found or _ask(path)
-    schema = sql.migrations()[-1][0]
+    schema = wiring.schema_version()
     if not found.python:
         return found.why
     if not found.holdfast:

@@ -5,18 +5,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from holdfast.engine.outside.reading import Reading, matches
 
 from holdfast.clock import SystemClock, instant
-from holdfast.engine.outside import reading as readings
 from holdfast.engine.ownership.owners import Owner
 from holdfast.errors import AmbiguousRunId, RunNotFound
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel.identity import matches
 from holdfast.redaction import Redactor
 from holdfast.store.oracle import OracleStore
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.histories import failure, output_append, own, perform
+from holdfast.views import reader as readings
+from holdfast.views.reader import Reader
 
 
 @pytest.fixture
@@ -27,8 +28,8 @@ def store(home: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def reading(store: SqliteStore, home: Path) -> Reading:
-    return Reading(store, home, Redactor)
+def reading(store: SqliteStore, home: Path) -> Reader:
+    return Reader(store, home, Redactor)
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_logs_go_on_after_a_version(reading, store):
     own(store, "r")
     for text in ("one", "two", "API_KEY=abcdef123456"):
         store.append(output_append("r", text))
-    assert [(version, line.text) for version, line in reading.logs("r", after=3)] == [
+    assert [(line.version, line.text) for line in reading.logs("r", after=3)] == [
         (4, "two"), (5, "API_KEY=[redacted:secret]"),
     ]  # fmt: skip
     assert len(list(reading.logs("r", "a"))) == 3
@@ -208,6 +209,6 @@ def test_reading_knows_a_store_only_by_its_port(home):
     """All of it works on the oracle."""
     store = OracleStore()
     own(store, "lost", "dead")
-    reading = Reading(store, home, Redactor)
+    reading = Reader(store, home, Redactor)
     assert ids(reading.page(resumable=True, workflow="fl*")) == ["lost"]
     assert reading.statistics().steps.steps == 0

@@ -1,7 +1,7 @@
 """The worker processes of a store: one for each interpreter, working directory and directory of code.
 
 Modules of two directories never meet in one process. A worker whose files have changed since it loaded them
-is replaced: the runs that it has are let end, the next run is taken by a new one. If a worker dies that had
+is replaced: it ends with the runs that it has, and a new one takes the next run. If a worker dies that had
 several runs, any of them may have ended it: each is resumed at once in a worker of its own, so that the
 others make progress.
 """
@@ -9,28 +9,31 @@ others make progress.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from holdfast import errors
-from holdfast.cli.interpreter import Interpreters
-from holdfast.cli.stopping import SIGNALS
 from holdfast.engine.runs.recovery import check_directory
-from holdfast.engine.runs.serving import EndedElsewhere
-from holdfast.errors import HoldfastError
+from holdfast.errors import EndedElsewhere, HoldfastError
+from holdfast.serving.interpreter import Interpreters
+from holdfast.serving.protocol import SIGNALS, error_of, send
+from holdfast.serving.served import Taken
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.code_location import Location
     from holdfast.kernel.events import Code
+
+logger = logging.getLogger("holdfast")
 
 _IDLE = 4
 """So many workers are kept when they have nothing to do."""
@@ -67,12 +70,16 @@ class Workers:
         location: Location,
         interpreters: Interpreters,
         *,
-        stdout: Any = None,
-        reports: bool = False,
+        stdout: IO[Any] | int | None = None,
+        on_taken: Callable[[Taken], None] | None = None,
+        on_scan: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`reports`: they print which runs they take."""
+        """`stdout` is where the code of the runs prints to. `on_taken` gets each run that a worker has
+        claimed, `on_scan` the progress of its scans of the files, (0, 0) at their end; both from any
+        thread."""
         self._home = home
-        self._reports = reports
+        self._on_taken = on_taken
+        self._on_scan = on_scan
         self._alone: set[str] = set()
         self._location = location
         self._interpreters = interpreters
@@ -84,16 +91,16 @@ class Workers:
         self._why = ""
 
     def resume(self, run_id: str, code: Code) -> HoldfastError | None:
-        """Go on with the run to its end or to where it waits; what kept it from its end, if anything did."""
+        """Execute the run to its end or to where it waits; what kept it from its end, if anything did."""
         try:
-            return _error(self._ask("resume", run_id, code)["error"])
+            return error_of(self._ask("resume", run_id, code)["error"])
         except HoldfastError as error:
             return error
 
     def replay(self, run_id: str, code: Code) -> dict[str, Any]:
         """What `operations.replaying.replay` finds, as data."""
         reply = self._ask("replay", run_id, code)
-        error = _error(reply["error"])
+        error = error_of(reply["error"])
         if error is not None:
             raise error
         found: dict[str, Any] = reply["replay"]
@@ -161,15 +168,25 @@ class Workers:
                     return worker
             given = self._location.given
             root = () if given is None else (str(given), *(("only",) if self._location.only_missing else ()))
-            reports = "1" if self._reports else "0"
-            worker = _Worker(key, [str(self._home), key.directory, reports, *root], self._stdout)
+            scans = "1" if self._on_scan is not None else "0"
+            worker = _Worker(key, [str(self._home), key.directory, scans, *root], self._stdout, self._report)
             with self._lock:
                 worker.waited_for += 1
                 self._workers[key] = worker
                 why = self._why
-            if why:  # it was told to all others meanwhile
+            if why:  # all others were stopped meanwhile
                 worker.send({"do": "stop", "why": why})
             return worker
+
+    def _report(self, message: dict[str, Any]) -> None:
+        """Pass on what a worker reports beside its answers. Those must still be read if a callback raises."""
+        try:
+            if "claimed" in message and self._on_taken is not None:
+                self._on_taken(Taken(**message["claimed"]))
+            elif "scan" in message and self._on_scan is not None:
+                self._on_scan(*message["scan"])
+        except Exception:
+            logger.exception("a callback of `serve` raised; serving continues")
 
     def _retire(self, key: _Key, worker: _Worker) -> None:
         """No run is given to it any more; it ends with the last that it has."""
@@ -199,12 +216,25 @@ class Workers:
 class _Worker:
     """One process, and the requests that it has not answered."""
 
-    def __init__(self, key: _Key, arguments: list[str], stdout: Any) -> None:
+    def __init__(
+        self,
+        key: _Key,
+        arguments: list[str],
+        stdout: IO[Any] | int | None,
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
         ours, theirs = socket.socketpair()
         try:
             with theirs, _signals_later():
                 self.process = subprocess.Popen(
-                    [key.interpreter, "-P", "-m", "holdfast.cli.worker", str(theirs.fileno()), *arguments],
+                    [
+                        key.interpreter,
+                        "-P",
+                        "-m",
+                        "holdfast.serving.worker",
+                        str(theirs.fileno()),
+                        *arguments,
+                    ],
                     cwd=key.cwd,
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
@@ -213,6 +243,7 @@ class _Worker:
         except OSError as error:
             ours.close()
             raise EndedElsewhere(f"{key.interpreter} cannot be started in {key.cwd}: {error}", 1) from error
+        self._report = report
         self._channel = ours
         self._channel.settimeout(_LOOK_EVERY_S)
         self._lock = threading.Lock()
@@ -245,13 +276,8 @@ class _Worker:
 
     def send(self, fields: dict[str, Any]) -> bool:
         """False if it is gone."""
-        data = json.dumps(fields).encode() + b"\n"
         with self._lock:
-            try:
-                self._channel.sendall(data)
-            except OSError:
-                return False
-        return True
+            return send(self._channel, fields)
 
     def _listen(self) -> None:
         """Until it has ended: a process that it has left behind may hold its end of the socket open."""
@@ -276,7 +302,10 @@ class _Worker:
 
     def _take(self, reply: dict[str, Any]) -> None:
         if "refused" in reply:
-            self._refusal = _error(reply["refused"])
+            self._refusal = error_of(reply["refused"])
+        if "claimed" in reply or "scan" in reply:
+            self._report(reply)
+            return
         asked = self._asked.get(reply.get("number", 0))
         if asked is None:
             return
@@ -303,7 +332,7 @@ class _Worker:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """A process that is started here gets Ctrl-C and SIGTERM when it is ready for them, and says so."""
+    """A process that is started here gets Ctrl-C and SIGTERM when it is ready for them and unblocks them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -319,21 +348,5 @@ class _Asked:
 
 def _ended(run_id: str, where: str, code: int) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"run {run_id} stopped: its process for {where} {how}; `holdfast resume {run_id}` goes on"
-
-
-def _error(named: dict[str, Any] | None) -> HoldfastError | None:
-    """The error that the worker names, as one of the same class."""
-    if named is None:
-        return None
-    cls = _classes().get(named["code"])
-    if cls is None:
-        return EndedElsewhere(named["message"], 1)
-    error = cls.__new__(cls)
-    error.args = (named["message"],)
-    return error
-
-
-def _classes() -> dict[str, type[HoldfastError]]:
-    found = (one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HoldfastError))
-    return {cls.code: cls for cls in found}
+    again = quoted(Way("resume", run_id))
+    return f"run {run_id} stopped: its process for {where} {how}; {again} goes on"

@@ -1,0 +1,263 @@
+"""One call of a step: what it promises, its identity, and what performing it asks of a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.engine.execution import step_output
+from holdfast.engine.execution.arguments import UNCHANGEABLE
+from holdfast.engine.execution.execution import Execution
+from holdfast.engine.execution.scope import NEVER, Deadline, InsideStep
+from holdfast.engine.execution.step_options import ONCE, Retry
+from holdfast.errors import BadInput
+from holdfast.kernel import commands as c
+from holdfast.kernel.events import Effect, Isolate, StepKind
+from holdfast.kernel.state import StepState
+from holdfast.store.port import Append, NewEvent
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.arguments import Digested, OwnArguments, Signature
+    from holdfast.engine.execution.meter import Meter
+    from holdfast.engine.execution.output_buffer import OutputBuffer
+    from holdfast.engine.files.workspace_step import Guard
+
+_NO_KWARGS: dict[str, Any] = {}
+
+
+class Spec:
+    """What a step promises, whoever calls it."""
+
+    __slots__ = (
+        "body",
+        "child",
+        "effect",
+        "intent_first",
+        "is_async",
+        "isolate",
+        "kind",
+        "name",
+        "older",
+        "retry",
+        "secret",
+        "signature",
+        "straight",
+        "timeout",
+        "verify",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        *,
+        kind: StepKind = "step",
+        effect: Effect = "idempotent",
+        retry: Retry = ONCE,
+        timeout: float | None = None,
+        verify: Callable[..., Any] | None = None,
+        secret: bool = False,
+        child: str = "",
+        intent_first: bool = False,
+        is_async: bool = False,
+        writes: Sequence[str] = (),
+        isolate: Isolate | None = None,
+        older: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.is_async = is_async
+        self.kind = kind
+        self.effect = effect
+        self.retry = retry
+        self.timeout = timeout
+        self.verify = verify
+        self.secret = secret
+        self.child = child
+        self.writes = tuple(writes)
+        self.isolate = isolate
+        self.intent_first = intent_first or effect != "idempotent"
+        self.straight = timeout is None and not self.intent_first
+        self.signature: Signature | None = None
+        """Of a step's function, once it was called."""
+        self.older = older
+        """Of a child run: the digests that the call may have had before."""
+
+
+class Call(InsideStep):
+    """One call of a step, its identity fixed. While its body runs, it is the scope there.
+
+    An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
+    whatever takes long. Otherwise it goes there as a part of the result. Whoever takes it first, says it.
+    """
+
+    __slots__ = (
+        "args",
+        "at",
+        "deadline",
+        "digested",
+        "guard",
+        "kwargs",
+        "meter",
+        "ordinal",
+        "output",
+        "output_closed",
+        "overdue",
+        "since",
+        "spec",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        execution: Execution,
+        spec: Spec,
+        key: str,
+        ordinal: int,
+        digested: Digested,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] = _NO_KWARGS,
+        deadline: Deadline = NEVER,
+    ) -> None:
+        self.execution = execution
+        self.spec = spec
+        self.key = key
+        self.ordinal = ordinal
+        self.digested = digested
+        self.args = args
+        self.kwargs = kwargs
+        self.deadline = deadline
+        self.attempt = 1
+        self.at = 0
+        """When the attempt began, by the wall clock, and `since`, by the monotonic one."""
+        self.since = 0.0
+        self.taken = True
+        """Whether the log has the attempt, or will have it by somebody else's append."""
+        self.overdue: Any = None
+        """The thread of an attempt that took too long and has not returned yet."""
+        self.guard: Guard | None = None
+        """Of a `workspace` step under way: what keeps its files."""
+        self.output: OutputBuffer | None = None
+        """Of a body that has printed something."""
+        self.output_closed = False
+        """Whether its body has ended: what is printed after that is not kept."""
+        self.meter: Meter | None = None
+        """Of a call whose body has measured something."""
+
+    def begin(self) -> None:
+        """The flusher watches it already: a look at the files that begins now does not miss it."""
+        engine = self.execution.engine
+        if engine.options.capture_output:
+            step_output.wrap()
+        clock = engine.clock
+        self.at = clock.now_us()
+        self.since = clock.monotonic()
+        self.taken = False
+        if self.in_root:
+            self.execution.begun = object()
+
+    def end(self) -> None:
+        """The body has ended: the flusher need not write its beginning any more, and what it printed goes
+        into the log, in front of the outcome."""
+        self.execution.engine.flusher.unwatch(self)
+        step_output.close(self)
+
+    @property
+    def in_root(self) -> bool:
+        """Whether its body may change files of the workspace: not if it works in a copy."""
+        return self.spec.isolate != "copy"
+
+    def take(self) -> Sequence[NewEvent]:
+        """The events that say that the attempt began, nothing if that is said. The caller holds
+        `execution.taking`."""
+        if self.taken:
+            return ()
+        self.taken = True
+        spec, digested = self.spec, self.digested
+        return self.execution.record(
+            c.StartStep(
+                self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
+                digested.args, digested.preview, digested.size, spec.child,
+            ),
+            self.at,
+        )  # fmt: skip
+
+    def flush(self, done: Callable[[Append], None]) -> None:
+        """Say that it began, without waiting for the disk, if nobody has."""
+        run = self.execution
+        with run.taking:
+            events = self.take() if run.state.owner else ()
+            if events:
+                run.engine.store.append_soon(run.append(events, durable=False), done)
+
+    def measured(self) -> Sequence[c.Command]:
+        """What it has used and the log does not have: the caller records it now."""
+        return () if self.meter is None else self.meter.take()
+
+    def flush_measured(self) -> None:
+        """Write that by itself: the run stops, or nothing is recorded of this body."""
+        if self.meter is not None:
+            self.meter.flush()
+
+    def own(self) -> Call | OwnArguments:
+        """The arguments for the body: copies of those that it could change."""
+        for arg in self.args:
+            if type(arg) not in UNCHANGEABLE:
+                break
+        else:
+            if not self.kwargs:
+                return self
+        return self if self.spec.signature is None else self.spec.signature.own(self.args, self.kwargs)
+
+    def warn_of_changes(self) -> None:
+        """Nothing that it has can be changed."""
+
+    def older_digests(self) -> Iterable[str]:
+        """Those that this call may have had before, see `arguments`."""
+        spec = self.spec
+        if spec.signature is not None:
+            return spec.signature.older(self.args, self.kwargs)
+        return () if spec.older is None else spec.older()
+
+    def recall(self) -> StepState | None:
+        """What the history has of it; a call that does not match it stops the run."""
+        if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
+            raise self.twice()  # the other one's value may not be on the disk yet
+        spec = self.spec
+        return self.execution.recall(
+            self.key, spec.name, self.ordinal, self.digested.digest, spec.kind, self.older_digests
+        )
+
+    def twice(self) -> BadInput:
+        return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")
+
+    def is_straight(self) -> bool:
+        """Whether nothing stands between this new call and its body, and only a commit behind it."""
+        return self.ordinal > 0 and self.spec.straight and not self.deadline
+
+
+# What performing it asks for
+
+
+class Outcome(NamedTuple):
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Pause(NamedTuple):
+    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
+
+    until_us: int
+    most_s: float
+
+
+class Body(NamedTuple):
+    """Run the step's function, or `hook` instead of it; `timeout_s` limits it."""
+
+    hook: Callable[..., Any] | None
+    timeout_s: float | None
+
+
+Request = Append | Pause | Body
+RUN = Body(None, None)

@@ -1,0 +1,66 @@
+"""What the attempts of a step have used, on its way into the log.
+
+It is written with the outcome of the attempt, in the same commit. What an attempt that goes on has used for
+half a second is written by the flusher as an event of its own, without waiting for the disk: if the process
+is killed, the log has it. The same event is written when a run stops in the middle of a body.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.kernel import commands as c
+from holdfast.kernel.measures import Measured, added
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.call import Call
+
+_AGE_S = 0.5
+"""What has waited for so long is written."""
+
+
+class Meter:
+    """Of one call of a step. Thread-safe."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._clock = call.execution.engine.clock
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[Measured, ...]] = {}
+        """Attempt → what it has used and the log does not have."""
+        self._since = 0.0
+
+    def add(self, attempt: int, measured: Measured) -> None:
+        with self._lock:
+            if not self._waiting:
+                self._since = self._clock.monotonic()
+            self._waiting[attempt] = added(self._waiting.get(attempt, ()), (measured,))
+
+    def take(self) -> Sequence[c.MeasureStep]:
+        """What the caller must record now. The log must have the attempt before it."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        return [c.MeasureStep(self._call.key, attempt, sums) for attempt, sums in waiting.items()]
+
+    def tick(self) -> None:
+        """Write what has waited for long."""
+        if self._waiting and self._clock.monotonic() - self._since >= _AGE_S:
+            try:
+                self.flush()
+            except Exception as error:  # what cannot be written of one run is no reason to leave the others
+                self._call.execution.lose(error)
+
+    def flush(self) -> None:
+        """Write what there is by itself, without waiting for the disk."""
+        run = self._call.execution
+        with run.taking:
+            if not run.state.owner:
+                return
+            commands = self.take()
+            if not commands:
+                return
+            before = self._call.take()
+            entry = run.entry(commands, before=before, durable=False)
+            run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))

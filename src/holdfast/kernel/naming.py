@@ -1,0 +1,69 @@
+"""Finding what a person names: by its whole key, its name, or the start of its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from holdfast.errors import BadInput, StepNotFound
+from holdfast.kernel.identity import matches
+from holdfast.kernel.state import UNSEEN, StepState
+
+T = TypeVar("T")
+
+_MOST = 8
+
+
+def nearest(text: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.4) -> list[str]:
+    """The names that are most like `text`, the best first."""
+    from difflib import get_close_matches
+
+    return get_close_matches(text, list(names), most, cutoff)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names in a row, the first eight of them."""
+    return ", ".join(names[:_MOST]) + (", ..." if len(names) > _MOST else "")
+
+
+def find_step(
+    run_id: str,
+    steps: Iterable[StepState],
+    text: str,
+    *,
+    what: str = "steps",
+    prefer: Callable[[StepState], bool] = lambda _: False,
+) -> StepState:
+    """The step that `text` is: a whole key, a checkpoint's name, or a step's name, where only one has it. Of
+    several, those that `prefer` accepts are meant.
+
+    Raises `StepNotFound` with the nearest names, `BadInput` if there are several.
+    """
+    known = list(steps)
+    for step in known:
+        if step.key == text:
+            return step
+    seen = [step for step in known if step.kind not in UNSEEN]
+    found = [step for step in seen if step.kind == "checkpoint" and step.name == text]
+    found = found or [step for step in seen if matches(step.key, text)]
+    found = [step for step in found if prefer(step)] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        keys = listed([step.key for step in found])
+        raise BadInput(f"{text!r} is {len(found)} {what} of run {run_id}: {keys}; name one")
+    near = nearest(text, dict.fromkeys(name for step in seen for name in (step.name, step.key)))
+    raise StepNotFound(run_id, text, near or [step.key for step in seen[-3:]])
+
+
+def find_id(text: str, ids: Sequence[str], what: str, none: Callable[[], Exception]) -> str:
+    """The id that `text` is, or the only one of `ids` that it is the start of. Raises `BadInput` if there are
+    several, and what `none` returns if there is none."""
+    found = [one for one in ids if one.startswith(text)] if text else []
+    if text in found:
+        return text
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadInput(f"{text!r} is the start of several {what}: {listed(found)}; type more of it")
+    raise none()

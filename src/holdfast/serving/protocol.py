@@ -1,0 +1,66 @@
+"""The messages between `Workers` and a worker process: one line of JSON for each request and each answer.
+
+to the worker      {"do": "resume" | "replay", "run": ID, "number": N}, {"do": "stop", "why": TEXT},
+                   {"do": "end"}
+from the worker    {"protocol": N} when it is ready, or {"refused": ERROR} if it cannot open the store
+                   {"number": N, "taken": true}: it works on the request
+                   {"number": N, "changed": PATH}: it does not, a file that it has loaded was changed
+                   {"number": N, "claimed": {...}}: it owns the run now; the fields are those of `Taken`
+                   {"number": N, "error": ERROR | null, ...}: the request is done
+                   {"scan": [ENTRIES, BYTES]}: how far it is with a scan of the files
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from typing import Any
+
+from holdfast import errors
+from holdfast.errors import EndedElsewhere, HoldfastError, RunInterrupted
+
+PROTOCOL = 2
+"""Raised when requests or answers change: two that do not agree do not work together."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that a worker gets only when it is ready for them."""
+INTERRUPTED = RunInterrupted.exit_code
+
+
+def encode(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
+def send(channel: socket.socket, fields: dict[str, Any]) -> bool:
+    """Send one message; False if the reader is gone."""
+    try:
+        channel.sendall(encode(fields))
+    except OSError:
+        return False
+    return True
+
+
+def error_fields(error: BaseException | None) -> dict[str, Any] | None:
+    """An error as a message has it."""
+    if error is None:
+        return None
+    if isinstance(error, HoldfastError):
+        return {"code": error.code, "message": str(error)}
+    return {"code": "", "message": f"{type(error).__name__}: {error}"}
+
+
+def error_of(fields: dict[str, Any] | None) -> HoldfastError | None:
+    """The error that a worker names, as one of the same class."""
+    if fields is None:
+        return None
+    cls = _classes().get(fields["code"])
+    if cls is None:
+        return EndedElsewhere(fields["message"], 1)
+    error = cls.__new__(cls)
+    error.args = (fields["message"],)
+    return error
+
+
+def _classes() -> dict[str, type[HoldfastError]]:
+    found = (one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HoldfastError))
+    return {cls.code: cls for cls in found}

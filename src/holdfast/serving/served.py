@@ -1,0 +1,50 @@
+"""What `hf.serve` reports: each run that is taken, and at the end how many were served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A run that a serving process has just claimed, as it was before the claim.
+
+    run_id     the run
+    workflow   its workflow, redacted
+    pid        the process that has it now
+    status     its status before
+    owner      the owner that it named, which is dead; empty if it was released
+    owner_pid  the process of that owner; None if the store no longer knows it
+    """
+
+    run_id: str
+    workflow: str
+    pid: int
+    status: str
+    owner: str = ""
+    owner_pid: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run_id,
+            "workflow": self.workflow,
+            "pid": self.pid,
+            "status": self.status,
+            "owner": self.owner or None,
+            "owner_pid": self.owner_pid,
+        }
+
+
+class Served(msgspec.Struct, frozen=True):
+    """What serving a store came to.
+
+    count    how often a run was brought to its end, to where it waits, or could not be executed
+    stopped  whether serving ended because it was stopped, and not because nothing was left to do
+    """
+
+    count: int
+    stopped: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {"count": self.count, "stopped": self.stopped}
