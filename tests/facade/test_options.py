@@ -40,6 +40,7 @@ CLI_ONLY = {
     "*": {"json", "home", "help"},
     "approve": {"resume"},
     "diff": {"stat"},
+    "gates": {"all"},
     "list": {"all", "children"},
     "logs": {"follow"},
     "reject": {"resume"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,6 +25,15 @@ class Taken(msgspec.Struct, frozen=True):
     owner: str = ""
     owner_pid: int | None = None
 
+    JSON: ClassVar = {
+        "run": "the run",
+        "workflow": "its workflow",
+        "pid": "the process that has it now",
+        "status": "its status before",
+        "owner": "the dead owner that it named, or null",
+        "owner_pid": "the process of that owner; null if it is not known",
+    }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "run": self.run_id,
@@ -45,6 +54,11 @@ class Served(msgspec.Struct, frozen=True):
 
     count: int
     stopped: bool
+
+    JSON: ClassVar = {
+        "count": "how often a run was brought to its end, to where it waits, or could not be executed",
+        "stopped": "true: serving was stopped; false: nothing was left to do",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {"count": self.count, "stopped": self.stopped}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -29,6 +29,14 @@ class FeedEvent(msgspec.Struct, frozen=True):
     at: datetime
     data: dict[str, Any]
 
+    JSON: ClassVar = {
+        "stream": "a run's id, or a name that begins with `@`",
+        "version": "its place in the stream: 1, 2, 3, ...",
+        "type": "see [formats](formats.md)",
+        "at": "when",
+        "data": "its fields",
+    }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "stream": self.stream,
@@ -44,6 +52,11 @@ class FeedPage(msgspec.Struct, frozen=True):
 
     events: list[FeedEvent]
     cursor: str
+
+    JSON: ClassVar = {
+        "events": "in the order of the log",
+        "cursor": "the next page begins there",
+    }
 
     def to_json(self) -> dict[str, Any]:
         return {"events": [event.to_json() for event in self.events], "cursor": self.cursor}
