@@ -215,6 +215,7 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "has left.",
         ["StepDetail", "Attempt", "Settlement"],
     ),
+    ("`gates --json`", "A list of gates as above, each with its `run`.", []),
     (
         "`approve --json`, `reject --json`, `signal --json`, `pause --json`, `cancel --json`",
         "With `--resume` they print the run as `resume --json` does. Otherwise all have `run`, and how it stands a moment "

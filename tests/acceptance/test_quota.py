@@ -74,7 +74,7 @@ def test_what_an_undo_needs_is_kept(cli):
     cli("resume", "r2")
     remove(cli, "r3")
     assert cli("gc", "--quota", "1", "--json").json()["forgotten"] == ["r1"]
-    assert "was taken back" in cli("undo").out
+    assert "was undone" in cli("undo").out
 
 
 def test_what_was_given_up_is_said(cli):

@@ -30,8 +30,8 @@ class Taken(msgspec.Struct, frozen=True):
         "workflow": "its workflow",
         "pid": "the process that has it now",
         "status": "its status before",
-        "owner": "the owner that it named, which is dead, or null",
-        "owner_pid": "the process of that owner, or null",
+        "owner": "the dead owner that it named, or null",
+        "owner_pid": "the process of that owner; null if it is not known",
     }
 
     def to_json(self) -> dict[str, Any]:
@@ -56,8 +56,8 @@ class Served(msgspec.Struct, frozen=True):
     stopped: bool
 
     JSON: ClassVar = {
-        "count": "how often a run was served",
-        "stopped": "whether serving was stopped before nothing was left to do",
+        "count": "how often a run was brought to its end, to where it waits, or could not be executed",
+        "stopped": "true: serving was stopped; false: nothing was left to do",
     }
 
     def to_json(self) -> dict[str, Any]:

@@ -31,9 +31,9 @@ class FeedEvent(msgspec.Struct, frozen=True):
 
     JSON: ClassVar = {
         "stream": "a run's id, or a name that begins with `@`",
-        "version": "of the event in its stream: 1, 2, 3, ...",
-        "type": "of the event",
-        "at": "when it was recorded",
+        "version": "its place in the stream: 1, 2, 3, ...",
+        "type": "see [formats](formats.md)",
+        "at": "when",
         "data": "its fields",
     }
 
@@ -54,8 +54,8 @@ class FeedPage(msgspec.Struct, frozen=True):
     cursor: str
 
     JSON: ClassVar = {
-        "events": "a list of `FeedEvent`",
-        "cursor": "where the next page begins",
+        "events": "in the order of the log",
+        "cursor": "the next page begins there",
     }
 
     def to_json(self) -> dict[str, Any]:
