@@ -86,8 +86,9 @@ def test_the_example_of_the_guide(cli):
 
 
 def test_the_approval_of_the_readme(cli):
-    """Its second example works where it is told to be put: at the end of the first."""
-    first, second = python_blocks("README.md")[:2]
+    """Its example of a gate works where it is told to be put: at the end of the first."""
+    first, *others = python_blocks("README.md")
+    (second,) = [block for block in others if "approval(" in block]
     (cli.directory / "flow.py").write_text(first + second)
     cli("run", "--id", "kelp-2", "flow.py:reviewed", '["kelp"]', code=5)
     cli("approve", "kelp-2")
