@@ -14,7 +14,7 @@ from holdfast.cli.shell_syntax import shell_syntax
 
 RUN_FIELDS = {
     "id", "workflow", "status", "interrupted", "reason", "parent", "owner_pid", "created_at", "updated_at",
-    "completed_at", "title", "input",
+    "completed_at", "title", "input", "stage",
 }  # fmt: skip
 
 

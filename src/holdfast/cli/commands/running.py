@@ -195,6 +195,5 @@ def _execute(
             return tell_again(hf, run_id, as_json=as_json)
         from holdfast.cli.commands.resuming import title
 
-        return execute(
-            hf, progress, lambda: start(hf), lambda _: (title(detail), detail.steps), as_json=as_json
-        )
+        first = title(detail), detail.steps  # as it was before it was claimed here
+        return execute(hf, progress, lambda: start(hf), lambda _: first, as_json=as_json)
