@@ -236,6 +236,7 @@ def test_the_release_of_the_readme_inside_another_project(tmp_path: Path) -> Non
 def play_deciding(console: Console) -> None:
     console.saves("letter.py")
     console.next("holdfast run --id letter-1", "waits for a decision: send the letter", code=5)
+    console.next("holdfast gates", "letter-1", "All there is to say about kelp", "holdfast approve letter-1")
     console.next("holdfast show letter-1", "send the letter", "All there is to say about kelp")
     console.next("holdfast approve letter-1", "is approved")
     console.next("holdfast resume letter-1", "waits for the signal address", code=5)
