@@ -21,7 +21,7 @@ def note_time() -> float:
 
 @workflow
 def approved() -> float:
-    approval("go on")
+    approval("continue")
     return note_time()
 
 

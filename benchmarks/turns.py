@@ -6,7 +6,7 @@ round is cut into slices of some hundredths of a second: raw commits, then steps
 Whatever the disk does meets both; a drift over the round meets both alike, because the middle of all raw slices is the
 middle of all others. Each side's rate is its count over its own seconds, and the ratio of a round is one rate over the other.
 
-Neither side is favoured: each has its own database and pays its own checkpoints in its own slices, nothing of either goes on during the
+Neither side is favoured: each has its own database and pays its own checkpoints in its own slices, nothing of either continues during the
 other's, and both find the caches as the other left them.
 """
 
@@ -23,7 +23,7 @@ Turn = Callable[[], None]
 
 
 def nobody() -> None:
-    """The turn of nobody: what is measured goes on at once."""
+    """The turn of nobody: what is measured continues at once."""
 
 
 class RawTurns:

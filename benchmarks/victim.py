@@ -1,4 +1,4 @@
-"""A process to be killed in a step: `victim.py HOME MARKS`; started again, it goes on with the run."""
+"""A process to be killed in a step: `victim.py HOME MARKS`; started again, it continues the run."""
 
 from __future__ import annotations
 

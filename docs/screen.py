@@ -154,7 +154,7 @@ def plain(line: str) -> str:
 
 
 def draw(lines: Sequence[Text], title: str, columns: int) -> str:
-    """An SVG of a terminal in which these lines stand; a long one goes on in the next row, as there."""
+    """An SVG of a terminal in which these lines stand; a long one continues in the next row, as there."""
     console = Console(record=True, file=StringIO(), width=columns, force_terminal=True, highlight=False)
     for line in lines:
         for row in line.divide(range(columns, len(line), columns)):

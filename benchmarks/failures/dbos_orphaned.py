@@ -1,5 +1,5 @@
 """Orphaned, on DBOS: one of three processes, each with an executor id of its own as its documentation advises, is
-killed in a step; another one is to go on with its workflow, and with no other."""
+killed in a step; another one is to continue its workflow, and with no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WATCHED_S = 15
 @DBOS.step()
 def pay(name: str) -> str:
     scene = this()
-    return scene.body(name, until="began" if scene.notes(f"began {name}") else "go on")
+    return scene.body(name, until="began" if scene.notes(f"began {name}") else "continue")
 
 
 @DBOS.workflow()
@@ -69,7 +69,7 @@ def judge(scene: Scene) -> Verdict:
     went_on = bool(scene.notes("restarted"))
     return verdict(
         f"with two other processes alive, the dead one's workflow was {status} after {WATCHED_S} s; a process started under "
-        f"the dead one's executor id {'did' if went_on else 'did not'} go on with it (its documentation: that, or Conductor, "
+        f"the dead one's executor id {'did' if went_on else 'did not'} continue it (its documentation: that, or Conductor, "
         "a service apart)",
         plain=again == 1 and len(scene.notes("began living")) == 1,
         other=went_on,

@@ -10,7 +10,7 @@ from scene import Scene, Verdict, play, this, times, verdict
 
 @DBOS.step()
 def pay(name: str) -> str:
-    return this().body(name, until=f"go on {name}")
+    return this().body(name, until=f"continue {name}")
 
 
 @DBOS.workflow()
@@ -45,7 +45,7 @@ def times_begun(scene: Scene, name: str, *executors: str) -> int:
     first = scene.start("app", name, *executors[:1])
     scene.must(f"began {name}")
     second = scene.live_beside("onlooker", name, *executors[1:], sign=f"began {name}", count=2)
-    scene.note(f"go on {name}")
+    scene.note(f"continue {name}")
     for process in (first, second):
         process.wait(30)
     return len(scene.notes(f"began {name}"))

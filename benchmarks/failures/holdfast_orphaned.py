@@ -1,4 +1,4 @@
-"""Orphaned, on holdfast: one of three processes is killed in a step; another one is to go on with its run, and with
+"""Orphaned, on holdfast: one of three processes is killed in a step; another one is to continue its run, and with
 no other."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast import Holdfast, step, workflow
 @step
 def pay(name: str) -> str:
     scene = this()
-    return scene.body(name, until="began" if scene.notes(f"began {name}") else "go on")
+    return scene.body(name, until="began" if scene.notes(f"began {name}") else "continue")
 
 
 @workflow
@@ -42,7 +42,7 @@ def judge(scene: Scene) -> Verdict:
     kill(dead)
     scene.note("killed")
     other.wait(30)
-    scene.note("go on")
+    scene.note("continue")
     living.wait(30)
     again, doubled = len(scene.notes("began dead")) - 1, len(scene.notes("began living")) - 1
     return verdict(

@@ -9,7 +9,7 @@ from holdfast import Holdfast, RunHeld, step, workflow
 
 @step
 def pay() -> str:
-    return this().body("pay", until="go on")
+    return this().body("pay", until="continue")
 
 
 @workflow
@@ -18,7 +18,7 @@ def order() -> str:
 
 
 def app(scene: Scene) -> None:
-    """Takes over what is left of dead processes, then goes on with its own."""
+    """Takes over what is left of dead processes, then continues its own."""
     with Holdfast(scene.home / "store") as hf:
         hf.recover()
         try:
@@ -31,7 +31,7 @@ def judge(scene: Scene) -> Verdict:
     first = scene.start("app")
     scene.must("began pay")
     second = scene.live_beside("app", sign="began pay", count=2)
-    scene.note("go on")
+    scene.note("continue")
     for process in (first, second):
         process.wait(30)
     begun, refused = len(scene.notes("began pay")), len(scene.notes("refused"))

@@ -1,4 +1,4 @@
-"""Lost errors, on LangGraph: the workflow catches a step's error and goes on; after a crash, replay is to raise it again."""
+"""Lost errors, on LangGraph: the workflow catches a step's error and continues; after a crash, replay is to raise it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphaned, on LangGraph: one of three processes is killed in a step; another one is to go on with its thread, and with
+"""Orphaned, on LangGraph: one of three processes is killed in a step; another one is to continue its thread, and with
 no other. Nothing does that by itself, so the other process looks for unfinished threads and invokes them."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Order(TypedDict):
 
 def pay(order: Order) -> dict[str, str]:
     scene, name = this(), order["name"]
-    return {"paid": scene.body(name, until="began" if scene.notes(f"began {name}") else "go on")}
+    return {"paid": scene.body(name, until="began" if scene.notes(f"began {name}") else "continue")}
 
 
 def graph_of(saver: SqliteSaver) -> Any:
@@ -56,11 +56,11 @@ def judge(scene: Scene) -> Verdict:
     kill(dead)
     scene.note("killed")
     other.wait(30)
-    scene.note("go on")
+    scene.note("continue")
     living.wait(30)
     again, doubled = len(scene.notes("began dead")) - 1, len(scene.notes("began living")) - 1
     return verdict(
-        "nothing goes on by itself; whoever looks for unfinished threads finds the dead one's and the living one's alike: "
+        "nothing continues by itself; whoever looks for unfinished threads finds the dead one's and the living one's alike: "
         f"invoked, the dead one's step ran {times(again)} more, the living one's {times(doubled)}",
         plain=again == 1 and not doubled,
     )

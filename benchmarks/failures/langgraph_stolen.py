@@ -14,11 +14,11 @@ class Order(TypedDict):
 
 
 def pay(order: Order) -> Order:
-    return {"paid": this().body("pay", until="go on")}
+    return {"paid": this().body("pay", until="continue")}
 
 
 def app(scene: Scene) -> None:
-    """Goes on with the thread if it is unfinished, as the documentation says, or begins it."""
+    """Continues with the thread if it is unfinished, as the documentation says, or begins it."""
     builder = StateGraph(Order)
     builder.add_node("pay", pay)
     builder.add_edge(START, "pay")
@@ -33,12 +33,12 @@ def judge(scene: Scene) -> Verdict:
     first = scene.start("app")
     scene.must("began pay")
     second = scene.live_beside("app", sign="began pay", count=2)
-    scene.note("go on")
+    scene.note("continue")
     for process in (first, second):
         process.wait(30)
     begun = len(scene.notes("began pay"))
     return verdict(
-        f"started again, the program goes on with the thread: the running step began {times(begun)} (the library leaves that to "
+        f"started again, the program continues the thread: the running step began {times(begun)} (the library leaves that to "
         "the application; its server, a product apart, has strategies for it)",
         plain=begun == 1,
     )

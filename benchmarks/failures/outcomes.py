@@ -18,7 +18,7 @@ SCRIPT_TIMEOUT_S = 240
 WORST_FIRST = ("not run", "failed", "partly", "ok")
 FAILURES = {
     "stolen": "A second process comes to the store while a step runs. Does the running step run twice at once?",
-    "orphaned": "A process is killed in a step, two others live. Does one of them go on with that run, and only that one?",
+    "orphaned": "A process is killed in a step, two others live. Does one of them continue that run, and only that one?",
     "swapped": "Parallel branches are answered in one order and replayed in another. Does each get its own answers?",
     "lost_errors": "A caught error is replayed after a crash. Is it the same error, and did its step stay done?",
     "discarded_siblings": "A branch fails while its sibling runs, and is tried again. Is the sibling's work kept?",

@@ -63,7 +63,7 @@ class Scene:
         return True
 
     def must(self, beginning: str, count: int = 1) -> None:
-        """The scenario cannot go on without these notes."""
+        """The scenario cannot continue without these notes."""
         if not self.wait_for(beginning, count):
             raise TimeoutError(f"nobody noted {beginning!r} {count} times; notes: {self.notes()}")
 
@@ -77,7 +77,7 @@ class Scene:
         return found
 
     def body(self, name: str, until: str) -> str:
-        """A step's body that goes on until somebody notes `until`."""
+        """A step's body that continues until somebody notes `until`."""
         self.note(f"began {name}")
         self.must(until)
         self.note(f"ended {name}")

@@ -1,6 +1,6 @@
 """A LangGraph process to be killed in a step: `langgraph_victim.py HOME MARKS FORM DURABILITY`.
 
-The first life begins the thread; the second goes on with it as the documentation says, with None for the input. Apart from the
+The first life begins the thread; the second continues it as the documentation says, with None for the input. Apart from the
 worker, because its start is part of the figure and it is to import no more than a user's program does.
 """
 

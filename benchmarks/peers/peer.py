@@ -19,7 +19,7 @@ START_TIMEOUT_S = 90
 
 
 class Broken(Exception):
-    """The peer could not go on with a measurement; the text has the end of its log."""
+    """The peer could not continue a measurement; the text has the end of its log."""
 
 
 class Peer:

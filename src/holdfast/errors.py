@@ -29,7 +29,7 @@ HoldfastError
 ├── RunCancelled            the run was cancelled
 ├── RunInterrupted          the run stopped without an end; it can be resumed
 ├── GateError               a decision that does not fit its gate
-├── NeedsAttention          a person must decide before the run goes on
+├── NeedsAttention          a person must decide before the run continues
 │   ├── InDoubt             a `once` step was cut off; its outcome is unknown
 │   ├── DivergenceError     the code no longer matches the history
 │   └── CrashLoop           taken over again and again without progress
@@ -326,7 +326,7 @@ class RunPaused(HoldfastError):
         self.by = by
         who = f" by {by}" if by else ""
         why = f": {reason}" if reason else ""
-        super().__init__(f"run {run_id} is paused{who}{why}; `holdfast resume {run_id}` goes on")
+        super().__init__(f"run {run_id} is paused{who}{why}; `holdfast resume {run_id}` continues")
 
 
 class RunCancelled(HoldfastError):
@@ -345,7 +345,7 @@ class RunInterrupted(HoldfastError):
 
     def __init__(self, run_id: str, why: str = "its driver was stopped") -> None:
         self.run_id = run_id
-        super().__init__(f"run {run_id} is interrupted: {why}; `holdfast resume {run_id}` goes on")
+        super().__init__(f"run {run_id} is interrupted: {why}; `holdfast resume {run_id}` continues")
 
 
 class GateError(HoldfastError):
@@ -354,7 +354,7 @@ class GateError(HoldfastError):
 
 
 class NeedsAttention(HoldfastError):
-    """A person must decide before the run goes on; the message says how."""
+    """A person must decide before the run continues; the message says how."""
 
     code = "needs_attention"
     exit_code = 6

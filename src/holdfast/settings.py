@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resume: Annotated[
         bool,
         Meta(
-            description="Whether stopped runs are gone on with by themselves (`recover`, `resume --all`), "
+            description="Whether stopped runs are continued by themselves (`recover`, `resume --all`), "
             "and pointed out by `run` and `list`."
         ),
     ] = True

@@ -132,7 +132,7 @@ class Cli:
         return result
 
     def start(self, *words: object) -> subprocess.Popen[str]:
-        """Start and let go on; whatever still lives at the end of the test is killed."""
+        """Start and let continue; whatever still lives at the end of the test is killed."""
         process = subprocess.Popen(
             self.argv(*words),
             cwd=self.directory,

@@ -138,7 +138,7 @@ def test_a_live_owner_keeps_its_store(cli):
     process.kill()
     process.wait()
     done = cli("backup", "restore", path)
-    assert "1 interrupted run: x; `holdfast resume x` goes on" in done.err
+    assert "1 interrupted run: x; `holdfast resume x` continues" in done.err
     assert cli("list", "--status", "interrupted", "--json").json()[0]["id"] == "x"
     (cli.directory / "go").touch()
     assert cli("resume", "x").out == "3\n"
@@ -160,7 +160,7 @@ def test_a_live_owner_of_a_store_that_cannot_be_read(cli):
 
 
 def test_backups_while_runs_go_on(cli):
-    """Commits wait for no backup: a run goes on, and each backup is one moment of it."""
+    """Commits wait for no backup: a run continues, and each backup is one moment of it."""
     cli.script("""
         @step
         def tick(n): return n
@@ -273,7 +273,7 @@ def test_bad_input(ready, tmp_path):
 
 
 def test_a_full_disk(ready, tmp_path):
-    """Exit 8, a sentence, no file; the store goes on."""
+    """Exit 8, a sentence, no file; the store continues."""
     point = tmp_path / "small"
     point.mkdir()
     script = f"""
@@ -347,7 +347,7 @@ def test_on_start_says_what_is_wrong(ready):
 
 
 def test_from_python(cli):
-    """`hf.backup()` while a run goes on, in a loop under `hf.aio`; after close it says so."""
+    """`hf.backup()` while a run continues, in a loop under `hf.aio`; after close it says so."""
     cli.script("""
         import asyncio
         from holdfast import errors

@@ -129,7 +129,7 @@ def test_one_sentence(ready, words, code, says):
 
 
 def test_a_long_sentence_on_a_narrow_terminal(ready):
-    """It goes on below itself, broken between words, and a command in it stays whole."""
+    """It continues below itself, broken between words, and a command in it stays whole."""
     code, text = ready.on_a_terminal("lst", columns=60, NO_COLOR="1")
     assert code == 2
     assert text.splitlines() == [

@@ -103,7 +103,7 @@ def test_the_next_command_of_a_preview_is_not_refused(cli):
 
 
 def test_a_cut_off_step_is_not_counted_as_running(cli):
-    """And if it may have happened, the way on does not promise that the run goes on."""
+    """And if it may have happened, the way on does not promise that the run continues."""
     cli.script(FLOW)
     (cli.directory / "slow").touch()
     process = cli.start("run", "--id", "r", "flow.py:mails")
@@ -112,7 +112,7 @@ def test_a_cut_off_step_is_not_counted_as_running(cli):
     process.wait()
     told = cli("show", "r").out
     assert "steps     2: 1 completed, 1 cut off\n" in told
-    assert "running" not in told and "goes on where it stopped" not in told
+    assert "running" not in told and "continues where it stopped" not in told
     assert re.search(r"next +holdfast resume r +email#1 may have happened: .*settle", told)
     cli("resume", "r", code=6)
 

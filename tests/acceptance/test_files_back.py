@@ -25,7 +25,7 @@ TURNS = """
 
 
 def test_an_undo_is_the_inverse_of_a_rewind(cli):
-    """The agent writes, a person edits the same files at the gate, the agent goes on; what the rewind took
+    """The agent writes, a person edits the same files at the gate, the agent continues; what the rewind took
     back to the person's edit, the undo gives back, byte and mode; and so on, back and forth."""
     cli.script(TURNS)
     for name in ("f", "g", "h", "k"):

@@ -370,7 +370,7 @@ def test_a_step_is_known_by_its_name(cli):
 
 
 def test_resuming_can_be_switched_off(cli):
-    """Then nothing is pointed out, and nothing is gone on with by itself; a run that is named, is."""
+    """Then nothing is pointed out, and nothing is continued by itself; a run that is named, is."""
     cli.script(
         "import time\nfrom pathlib import Path\nfrom holdfast import step, workflow\n\n"
         "@step\ndef nap() -> None:\n    Path('napping').touch()\n"

@@ -95,7 +95,7 @@ def test_the_approval_of_the_readme(cli):
     assert cli("resume", "kelp-2").json() == "sent 13 characters"
 
 
-# Deciding and going on at once
+# Deciding and continuing at once
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_approval_of_the_readme(cli):
 )
 def test_decide_and_resume(flow, workflow, words, result):
     """One command: what was decided is said on stderr, and the run's result is the output; a run that a child
-    run of it waits in goes on, too."""
+    run of it waits in continues, too."""
     flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
     at_the_gate(flow, workflow)
     if workflow == "outer":
@@ -117,7 +117,7 @@ def test_decide_and_resume(flow, workflow, words, result):
         words = [child if word == "x.letter-1" else word for word in words]
     decided = flow(*words)
     assert decided.json() == result
-    assert "it goes on here" in decided.err
+    assert "it continues here" in decided.err
     assert flow.status("x") == "completed"
 
 
@@ -141,13 +141,13 @@ def test_decide_and_resume_what_a_live_process_resumes(flow, workflow, words, fi
     flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
     at_the_gate(flow, workflow)
     serving = flow.start("resume", "--all", "--follow")
-    assert "goes on with the runs" in serving.stderr.readline()
+    assert "continues the runs" in serving.stderr.readline()
     decided = flow(*words, "--resume", "--json").json()
     assert {"run": "x", **fields}.items() <= decided.items()
     wait_until(lambda: flow.status("x") == "completed", "the end")
     flow("run", "--id", "y", f"flow.py:{workflow}", code=5)
     told = flow(*("y" if word == "x" else word for word in words), "--resume")
-    assert "run y" in told.out and "it goes on here" not in told.out + told.err
+    assert "run y" in told.out and "it continues here" not in told.out + told.err
 
 
 def test_settle_and_resume(cli):
@@ -181,7 +181,7 @@ def test_a_run_at_a_gate_is_left(flow):
     assert "holdfast reject x 'send-the-letter#1@" in left.err and "holdfast resume x " in left.err
     assert flow("resume", "x", code=5).err.count("holdfast approve x") == 1
     decided = flow("approve", "x", f"send-the-letter#1@{gate['digest'][:6]}", "--by", "ann")
-    assert "is approved; `holdfast resume x` goes on" in decided.out
+    assert "is approved; `holdfast resume x` continues" in decided.out
     assert flow("resume", "x").json() == "sent 21"
     assert flow.notes() == {"draft": 1, "send": 1}
 
@@ -218,9 +218,9 @@ def test_a_run_whose_gate_is_decided_says_what_is_next(flow):
     """Nobody executes it: `show` has the command, and so has an approval that comes too late."""
     flow("run", "--id", "x", "flow.py:letter", code=5)
     flow("approve", "x")
-    assert "next      holdfast resume x  goes on, unless a live process does" in flow("show", "x").out
+    assert "next      holdfast resume x  continues, unless a live process does" in flow("show", "x").out
     late = flow("approve", "x", code=2).err
-    assert "was decided before: approved by " in late and "; `holdfast resume x` goes on" in late
+    assert "was decided before: approved by " in late and "; `holdfast resume x` continues" in late
     flow("run", "--id", "y", "flow.py:order", code=5)
     told = flow("approve", "y", code=2).err
     assert "run y has no open gate; `holdfast signal y paid VALUE` gives it the value" in told
@@ -269,7 +269,7 @@ def test_a_live_process_goes_on(flow, wait_until):
     try:
         wait_until(lambda: "waiting" in flow("list").out, "the gate")
         told = flow("approve", "x").out
-        assert f"process {process.pid} goes on with it" in told or "gone on, and is completed" in told
+        assert f"process {process.pid} continues it" in told or "continued, and is completed" in told
         assert process.communicate(timeout=20)[0] == "sent 21\n"
     finally:
         process.kill()
@@ -287,7 +287,7 @@ def test_what_does_not_fit_is_refused(flow):
         in flow("approve", "x", f"first@{second['digest'][:6]}", code=2).err
     )
     assert "has no gate 'third'" in flow("approve", "x", "third", code=2).err
-    assert "`holdfast resume x` goes on" in flow("approve", "x", "first").out
+    assert "`holdfast resume x` continues" in flow("approve", "x", "first").out
     assert "was decided before: approved" in flow("reject", "x", "first", code=2).err
     assert [gate["outcome"] for gate in gates(flow, "x")] == ["approved", None]
     flow("reject", "x", f"{second['key']}@{second['digest']}")
@@ -299,17 +299,17 @@ def test_what_does_not_fit_is_refused(flow):
 
 
 def test_a_gate_in_a_child_run(flow):
-    """The parent waits too, and says whose gate it is; decided there, the parent goes on."""
+    """The parent waits too, and says whose gate it is; decided there, the parent continues."""
     left = at_the_gate(flow, "outer")
     assert "holdfast approve x.letter-1 " in left.err
     assert "its child runs have: x.letter-1 send-the-letter#1@" in flow("approve", "x", code=2).err
     assert "of run x.letter-1" in flow("show", "x").out
-    assert "`holdfast resume x` goes on" in flow("approve", "x.letter-1").out
+    assert "`holdfast resume x` continues" in flow("approve", "x.letter-1").out
     assert flow("resume", "x").json() == "sent 21"
 
 
 def test_a_gate_whose_time_is_over(flow):
-    """It is said until when; afterwards `resume` goes on without an answer."""
+    """It is said until when; afterwards `resume` continues without an answer."""
     at_the_gate(flow, "hurries")
     assert " until 20" in flow("show", "x").out
     time.sleep(1.6)
@@ -318,7 +318,7 @@ def test_a_gate_whose_time_is_over(flow):
 
 
 def test_the_foreground_waits_for_a_sleep(flow):
-    """It says until when, and goes on."""
+    """It says until when, and continues."""
     ran = flow("run", "--id", "x", "flow.py:naps")
     assert ran.json() == "slept"
     assert "sleep#1 until 20" in ran.err
@@ -348,7 +348,7 @@ def test_pause_and_cancel_of_a_live_run(flow):
     (flow.directory / "go").touch()
     _, err = process.communicate(timeout=10)
     assert (process.returncode, "run x is paused: lunch" in err) == (7, True)
-    assert flow("pause", "x").out == "run x is paused; `holdfast resume x` goes on\n"
+    assert flow("pause", "x").out == "run x is paused; `holdfast resume x` continues\n"
     assert flow("resume", "x").json() == "sent 1"
     process = flow.start("run", "--id", "y", "--effect", "once", "--", "sh", "-c", "touch up; sleep 60")
     while not (flow.directory / "up").exists():
@@ -374,7 +374,7 @@ def test_pause_and_cancel_of_a_run_that_waits(flow):
 
 
 def test_somebody_at_the_terminal_approves(flow):
-    """Title and content are shown, the answer is asked for, and the run goes on."""
+    """Title and content are shown, the answer is asked for, and the run continues."""
     terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:letter")
     terminal.expect("send the letter")
     terminal.expect("here it is.")
@@ -403,7 +403,7 @@ def test_somebody_at_the_terminal_rejects(flow):
 
 @pytest.mark.parametrize("keys", ["l\n", "\x04", "\x03", "r\n\x04"])
 def test_somebody_at_the_terminal_goes_away(flow, keys):
-    """Later, the end of the input and Ctrl-C decide nothing: exit code 5, with the commands to go on."""
+    """Later, the end of the input and Ctrl-C decide nothing: exit code 5, with the commands to continue."""
     terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:letter")
     terminal.expect("later (l)?")
     for key in keys.split("\n"):
@@ -417,7 +417,7 @@ def test_somebody_at_the_terminal_goes_away(flow, keys):
 
 
 def test_somebody_else_decides_first(flow):
-    """The question at the terminal ends, and the run goes on there."""
+    """The question at the terminal ends, and the run continues there."""
     terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:letter")
     terminal.expect("later (l)?")
     flow("approve", "x", "--by", "ann")
@@ -587,7 +587,7 @@ def test_two_questions_at_the_terminal(flow):
 
 
 def test_a_signal_at_the_terminal(flow):
-    """It is said how to send it; the run waits, and goes on by itself. Ctrl-C leaves it waiting."""
+    """It is said how to send it; the run waits, and continues by itself. Ctrl-C leaves it waiting."""
     terminal = flow.at_a_terminal("run", "--id", "x", "flow.py:order")
     terminal.expect("holdfast signal x paid VALUE")
     flow("signal", "x", "paid", "1")
@@ -638,7 +638,7 @@ def kill_at(cli, point, *words):
 )
 def test_killed_while_deciding_and_while_resuming(flow, deciding, resuming):
     """Wherever the deciding and the resuming process are killed: what was said is true, the gate is decided
-    once, and `resume` goes on from there."""
+    once, and `resume` continues from there."""
     at_the_gate(flow)
     said = kill_at(flow, deciding, "approve", "x", "--by", "ann")
     (gate,) = gates(flow, "x")

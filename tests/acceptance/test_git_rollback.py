@@ -323,7 +323,7 @@ def test_a_rollback_that_is_killed_is_begun_again(project, tmp_path):
 
 
 def test_a_git_of_somebody_else_is_waited_for(project):
-    """It has the index locked while the rollback begins: that goes on when it has ended."""
+    """It has the index locked while the rollback begins: that continues when it has ended."""
     cli = project
     make(cli.directory)
     kill_half_way(cli, "run", "--id", "k", *script(COMMIT))

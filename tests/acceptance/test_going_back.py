@@ -130,7 +130,7 @@ def test_checkpoints_of_generations_that_were_left(cli):
 
 
 def test_resume_names_the_last_checkpoint(cli):
-    """With how many steps are done, and where it goes on."""
+    """With how many steps are done, and where it continues."""
     cli.script(
         """
         @step

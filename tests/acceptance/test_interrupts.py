@@ -47,7 +47,7 @@ STOPPED_IN_A_WRITE = """
         os.kill(os.getpid(), signal.SIGSTOP)
         fcntl.flock(gate, fcntl.LOCK_UN)
         while not Path("end").exists(): time.sleep(0.01)
-        return "went on"
+        return "continued"
     @workflow
     def main(): return write()
 """
@@ -55,14 +55,14 @@ STOPPED_IN_A_WRITE = """
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_at_a_step_boundary(cli, number):
-    """A signal lets the running step end and be recorded, exits 130, and says how to go on."""
+    """A signal lets the running step end and be recorded, exits 130, and says how to continue."""
     cli.script(SLOW)
     process = cli.start("run", "--id", "s", "flow.py:main")
     cli.wait_for_note("slow")
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
-    assert "`holdfast resume s` goes on" in err
+    assert "`holdfast resume s` continues" in err
     assert "Traceback" not in err
     assert cli("resume", "s").json() == [1, 2, 3]
     assert cli.notes() == {"first": 1, "slow": 1, "last": 1}
@@ -84,7 +84,7 @@ def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
     assert process.returncode == -signal.SIGINT
     assert err.splitlines()[-2:] == [
         "holdfast: run s is interrupted; what it has recorded is kept",
-        "`holdfast resume s` goes on, and so does this program, started again",
+        "`holdfast resume s` continues, and so does this program, started again",
     ]
     assert cli("resume", "s").json() == [1, 2, 3]
 
@@ -124,7 +124,7 @@ def test_a_script_that_waits_at_a_gate_says_so_and_how_to_go_on(cli, call):
     assert err.count("Traceback") == 1 and "never retrieved" not in err and "threading.py" not in err
     assert err.splitlines()[-2:] == [
         "holdfast: run s is interrupted; what it has recorded is kept",
-        "`holdfast resume s` goes on, and so does this program, started again",
+        "`holdfast resume s` continues, and so does this program, started again",
     ]
     cli("approve", "s")
     assert cli("resume", "s").json() == "approved"
@@ -179,7 +179,7 @@ def test_a_script_tells_of_the_first_ctrl_c_and_stops_at_the_second(cli, call):
     assert "crew.py" not in err and "threading.py" not in err
     assert err.splitlines()[-2:] == [
         "holdfast: run s is interrupted; what it has recorded is kept",
-        "`holdfast resume s` goes on, and so does this program, started again",
+        "`holdfast resume s` continues, and so does this program, started again",
     ]
     (cli.directory / "go").touch()
     assert cli("resume", "s").json() == [1, 2]

@@ -108,12 +108,12 @@ def test_fifteen_kills(cli):
 
 
 def test_interrupted_run_is_pointed_out(cli):
-    """After a kill, list shows the run as interrupted, and list and run say how to go on, in one line."""
+    """After a kill, list shows the run as interrupted, and list and run say how to continue, in one line."""
     cli.script(ORDER.format(calls="first(), last()"))
     kill_at(cli, "last", "run", "--id", "gone", "flow.py:main")
     listed = cli("list")
     assert "interrupted" in listed.out
-    assert listed.err == "1 interrupted run: gone; `holdfast resume gone` goes on\n"
+    assert listed.err == "1 interrupted run: gone; `holdfast resume gone` continues\n"
     (row,) = cli("list", "--status", "interrupted", "--json").json()
     assert (row["interrupted"], row["status"], row["owner_pid"]) == (True, "running", None)
     assert "1 interrupted run: gone" in cli("run", "true").err
@@ -123,7 +123,7 @@ def test_interrupted_run_is_pointed_out(cli):
     assert "holdfast resume gone" in shown
     (cli.directory / "go").touch()
     resumed = cli("resume")
-    assert "1 step is done, it goes on at last#1" in resumed.err
+    assert "1 step is done, it continues at last#1" in resumed.err
     assert resumed.json() == [1, 3]
     assert cli.notes()["first"] == 1
 
@@ -195,7 +195,7 @@ def test_a_run_that_failed_before_its_first_step(cli):
 
 
 def test_divergence(cli):
-    """Steps that changed places: exit 6 and both sides named; put back, the run goes on."""
+    """Steps that changed places: exit 6 and both sides named; put back, the run continues."""
     cli.script(ORDER.format(calls="first(), second(), last()"))
     kill_at(cli, "last", "run", "--id", "d", "flow.py:main")
     cli.script(ORDER.format(calls="second(), first(), last()"))
@@ -237,7 +237,7 @@ def test_resume_from_another_directory(cli):
 
 
 def test_resume_in_its_own_interpreter(cli):
-    """A run goes on in the interpreter it was started with: that one has what its code imports."""
+    """A run continues in the interpreter it was started with: that one has what its code imports."""
     other = cli.directory.parent / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
     cli.env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

@@ -154,15 +154,15 @@ def test_list_says_how_many_more_there_are(cli, store):
 
 
 def test_interrupted_runs_are_pointed_out(cli, store):
-    """By every other list, counted, the newest named, with the command that goes on; children are not."""
+    """By every other list, counted, the newest named, with the command that continues; children are not."""
     for n in range(5):
         own(store, f"lost{n}", "dead")
     perform(store, "kid", c.CreateRun("kid", e.Code("x"), "d", parent="lost1"), c.ClaimRun("kid", "dead"))
     store.close()
     for words in (["--resumable"], ["--status", "interrupted"]):
-        assert "goes on" not in cli("list", *words).err, "they are what was listed"
+        assert "continues" not in cli("list", *words).err, "they are what was listed"
     told = cli("list", "--limit", "1").err
-    assert "5 interrupted runs: lost4, lost3, lost2, ...; `holdfast resume ID` goes on" in told
+    assert "5 interrupted runs: lost4, lost3, lost2, ...; `holdfast resume ID` continues" in told
     assert (
         ids(cli, "--resumable")
         == ids(cli, "--status", "interrupted")
@@ -536,7 +536,7 @@ def test_following_ends_where_nobody_goes_on(cli, store):
         perform(store, name, c.StartStep("a#1", "a"), c.CaptureOutput("a#1", "stdout", "out\n"), *end)
     store.close()
     for name, says in (
-        ("lost", "is interrupted; `holdfast resume lost` goes on"),
+        ("lost", "is interrupted; `holdfast resume lost` continues"),
         ("bad", "is failed; `holdfast show bad` says why"),
         ("odd", "needs attention; `holdfast show odd` says why"),
     ):
@@ -545,7 +545,7 @@ def test_following_ends_where_nobody_goes_on(cli, store):
 
 
 def test_following_waits_for_a_step_that_has_not_begun(cli, wait_until):
-    """Its name may come later, as long as the run goes on."""
+    """Its name may come later, as long as the run continues."""
     cli.script(TICK)
     cli.start("run", "--id", "x", "flow.py:main")
     wait_until((cli.directory / "begun").exists, "the command")

@@ -88,7 +88,7 @@ def test_tables_are_made_again(cli):
 
 
 def test_store_deleted_under_a_run(cli):
-    """A store that is deleted while a run goes on: the run stops with exit 8 and says so."""
+    """A store that is deleted while a run continues: the run stops with exit 8 and says so."""
     cli.script("""
         @step
         def one():
@@ -119,7 +119,7 @@ def without_powers(cli, *words: object) -> subprocess.Popen[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
 def test_store_that_nobody_may_look_at(cli):
-    """Mode 000 under a live run: it and whatever comes later end with exit 8 and say why; then it goes on."""
+    """Mode 000 under a live run: it and what comes later end with exit 8 and say why; then it continues."""
     cli.script("""
         @step
         def one():

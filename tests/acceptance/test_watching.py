@@ -24,7 +24,7 @@ FLOW = """
     @workflow
     def family(): return talks()
     @workflow
-    def asks(): return [approval("go on").outcome, after()]
+    def asks(): return [approval("continue").outcome, after()]
     @step
     def after(): note("after"); return os.getcwd()
     @workflow
@@ -104,7 +104,7 @@ def test_watch_ends_where_nobody_goes_on(flow, wait_until):
     """With the exit code that `resume` would have: at a gate, when paused, when its process is dead."""
     flow("run", "--id", "x", "flow.py:asks", code=5)
     watched = flow("watch", "x", code=5)
-    assert "waits for a decision: go on" in watched.err and "holdfast approve x" in watched.err
+    assert "waits for a decision: continue" in watched.err and "holdfast approve x" in watched.err
     flow("pause", "x")
     assert "run x is paused" in flow("watch", "x", code=7).err
     flow("cancel", "x", "--reason", "enough")
@@ -115,7 +115,7 @@ def test_watch_ends_where_nobody_goes_on(flow, wait_until):
     assert watching.stderr is not None and "is running" in watching.stderr.readline()
     owner.kill()
     _, err = watching.communicate(timeout=20)
-    assert (watching.returncode, "`holdfast resume y` goes on" in err) == (130, True)
+    assert (watching.returncode, "`holdfast resume y` continues" in err) == (130, True)
     assert "no run has the id" in flow("watch", "z", code=3).err
 
 
@@ -135,12 +135,12 @@ def test_watch_shows_the_output_of_commands(flow):
 
 
 def test_resume_all(flow, wait_until):
-    """Every run that can go on does, in its own directory; what waits for a person is left."""
+    """Every run that can continue does, in its own directory; what waits for a person is left."""
     other = flow.directory / "other"
     other.mkdir()
     (other / "flow.py").write_text((flow.directory / "flow.py").read_text())
     flow("run", "--id", "decided", "flow.py:asks", code=5)
-    assert "nothing can go on by itself" in flow("resume", "--all").err
+    assert "nothing can continue by itself" in flow("resume", "--all").err
     flow("run", "--id", "open", "flow.py:asks", code=5)
     flow("approve", "decided")
     here, flow.directory = flow.directory, other
@@ -174,7 +174,7 @@ def test_resume_all_follow(flow, wait_until, number):
     assert serving.stderr is not None
     assert f"process {serving.pid} " in serving.stderr.readline()
     told = flow("approve", "gate").out
-    assert re.search(r"process \d+ goes on with it", told) or "is completed" in told
+    assert re.search(r"process \d+ continues it", told) or "is completed" in told
     wait_until(
         lambda: (
             [flow.status(run_id) for run_id in ("gate", "sleeper", "failer")]
@@ -240,7 +240,7 @@ def test_following_clears_what_it_draws(flow):
     flow.script(
         """
         @workflow
-        def works(): approval("go on"); command(["sh", "-c", "echo works; sleep 1"])
+        def works(): approval("continue"); command(["sh", "-c", "echo works; sleep 1"])
         """
     )
     flow("run", "--id", "gate", "flow.py:works", code=5)
@@ -271,12 +271,12 @@ def test_resume_all_names_what_could_not_go_on(flow):
     alone = flow("resume", "renamed", code=3).err
     resumed = flow("resume", "--all", code=3).err
     for run_id in ("renamed", "fine"):
-        (line,) = [line for line in resumed.splitlines() if f"run {run_id} cannot go on" in line]
+        (line,) = [line for line in resumed.splitlines() if f"run {run_id} cannot continue" in line]
         assert "there is no asks in it" in line and line.endswith(alone.removeprefix("holdfast: ").strip())
     assert "completed good" in resumed
     told = flow("resume", "--all", "--json", code=3)
     assert {json.loads(line)["id"] for line in told.out.splitlines()} == {"renamed", "fine"}
-    assert "run fine cannot go on" in told.err
+    assert "run fine cannot continue" in told.err
     flow.script(FLOW.replace("after()]", "after(), 1 / 0]"))
     assert "run fine failed" in flow("resume", "--all", code=1).err
 
@@ -295,7 +295,7 @@ def test_list_says_what_a_run_waits_for(flow):
     """On a terminal."""
     flow("run", "--id", "x", "flow.py:asks", code=5)
     _, screen = flow.on_a_terminal("list", NO_COLOR="1")
-    assert "asks  go on" in screen
+    assert "asks  continue" in screen
     assert all(
         len(line) <= 40 for line in flow.on_a_terminal("list", columns=40, NO_COLOR="1")[1].splitlines()
     )

@@ -74,7 +74,7 @@ def result(cli, run_id):
 
 @pytest.fixture
 def both(cli, wait):
-    """Two projects with modules of the same names; each has runs that can go on."""
+    """Two projects with modules of the same names; each has runs that can continue."""
     for name in ("a", "b"):
         make_project(cli.directory / name, name)
         for workflow in ("main", "lazy"):
@@ -164,7 +164,7 @@ RECOVER = """
 
 
 def test_recover_refuses_what_would_mix(both):
-    """In a program's own process: its own directory's runs go on; others are named, with the command."""
+    """In a program's own process: its own directory's runs continue; others are named, with the command."""
     a, b = both.directory / "a", both.directory / "b"
     lines = python(both, b, RECOVER).splitlines()
     assert lines[0].startswith(f"a-lazy CodeClash {a}/flow.py:lazy cannot be loaded: ")
@@ -177,7 +177,7 @@ def test_recover_refuses_what_would_mix(both):
 
 
 def test_recover_refuses_the_second_of_two(both):
-    """A program that lies in neither: one directory's runs go on, and the other's are refused."""
+    """A program that lies in neither: one directory's runs continue, and the other's are refused."""
     lines = python(both, both.directory, RECOVER).splitlines()
     own = {line.split()[0]: line for line in lines}
     refused = {run_id[0] for run_id, line in own.items() if "CodeClash" in line}
@@ -227,7 +227,7 @@ if __name__ == "__main__":
 @pytest.fixture
 def imported(cli):
     """A run of `python a/main.py`, whose workflow is in the module `flow` beside it; `b` has one, too. It can
-    go on."""
+    continue."""
     for name in ("a", "b"):
         (make_project(cli.directory / name, name) / "main.py").write_text(MAIN)
     subprocess.run([sys.executable, "a/main.py"], cwd=cli.directory, env=cli.env, check=True)
@@ -294,7 +294,7 @@ def following(cli):
     cli("run", "true")  # makes the store
     serving = cli.start("resume", "--all", "--follow")
     assert serving.stderr is not None
-    assert "goes on with the runs" in serving.stderr.readline()
+    assert "continues the runs" in serving.stderr.readline()
     yield serving
     serving.send_signal(signal.SIGINT)
     _, err = serving.communicate(timeout=20)
@@ -372,7 +372,7 @@ def test_a_run_under_way_is_let_end(cli, wait_until, following):
 
 
 def test_a_workflow_that_exits_leaves_its_worker(cli, wait, following, wait_until):
-    """The others of its directory go on."""
+    """The others of its directory continue."""
     project = make_project(cli.directory / "p", "one")
     wait(project, "leaves", "flow.py:leaves")
     wait(project, "stays", approve=False)
@@ -471,7 +471,9 @@ def test_a_run_that_ends_its_process(cli, how):
         cli("approve", run_id)
     told = cli("resume", "--all", code=1).err
     ended = "was ended by signal 9" if how == "signal" else f"ended with exit code {how}"
-    assert f"run bad stopped: its process for {cli.directory} {ended}; `holdfast resume bad` goes on" in told
+    assert (
+        f"run bad stopped: its process for {cli.directory} {ended}; `holdfast resume bad` continues" in told
+    )
     assert result(cli, "good") == "done"
     assert cli("list", "--json").out.count('"interrupted": true') == 1
 
@@ -502,7 +504,7 @@ def test_a_worker_that_cannot_start_says_why(cli, wait, what):
         return
     told = cli("resume", "--all", code=2).err
     (line,) = [line for line in told.splitlines() if "run b" in line]
-    assert line.startswith("holdfast: run b cannot go on: ") and "holdfast.toml" in line
+    assert line.startswith("holdfast: run b cannot continue: ") and "holdfast.toml" in line
     assert result(cli, "a")[0] == "a"
     assert "holdfast.toml" in cli("resume", "--all", "--json", code=2).err
 
@@ -705,7 +707,7 @@ def test_python_names_another_interpreter(cli, from_old, everything):
 
 
 def test_an_interpreter_that_is_gone_is_named(cli, from_old):
-    """The one that was asked goes on."""
+    """The one that was asked continues."""
     old, new = from_old
     shutil.rmtree(prefix(old))
     resumed = cli("resume", "x")

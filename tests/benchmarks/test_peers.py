@@ -62,7 +62,7 @@ def test_a_peer_sees_no_modules_of_ours(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_failed_measurement_is_an_error_and_not_a_figure(tmp_path: Path) -> None:
-    """The worker says what went wrong, and goes on."""
+    """The worker says what went wrong, and continues."""
     with peer(tmp_path) as fake:
         with pytest.raises(Broken, match="ValueError: no runs here"):
             fake.one_step_runs()

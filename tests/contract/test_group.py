@@ -310,7 +310,7 @@ def honest(threads, disk):
 @pytest.mark.parametrize("place", range(60))
 def test_an_interrupted_leader_leaves_the_group_usable(place):
     """Wherever Ctrl-C falls in a submitter that commits, with one follower and one callback behind it:
-    it is raised there, they are served, and the group goes on."""
+    it is raised there, they are served, and the group continues."""
     commit = GroupCommit(disk := Disk())
     told = queue.Queue()
     followers = []
@@ -370,7 +370,7 @@ def test_an_interrupted_follower_leaves_the_group_usable(place):
 
 
 def test_an_interrupt_during_the_commit_reaches_the_leader_and_the_others_are_told():
-    """Those of its batch are woken (the commit function says what became of them), and the lead goes on."""
+    """Those of its batch are woken (the commit function says what became of them), and the lead continues."""
     disk = Disk(held=True)
     commit = GroupCommit(disk)
 

@@ -155,7 +155,7 @@ def test_verify_looks_at_every_column(store, home, damage):
 
 
 def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypatch, caplog):
-    """Once, and as soon as it takes long; the wait goes on."""
+    """Once, and as soon as it takes long; the wait continues."""
     monkeypatch.setattr(gate, "_LONG_S", 0.05)
     monkeypatch.setattr(gate, "_LOOK_EVERY_S", 0.02)
     path = str(tmp_path / "write.lock")

@@ -721,7 +721,7 @@ def test_network_filesystems_are_refused(home, monkeypatch, kind, refused):
 
 def test_a_forked_child_cannot_use_the_store_and_does_not_harm_it(home):
     """Forked while another thread commits: in the child every use is refused at once, also a store of its
-    own, and `close` does nothing; the parent goes on."""
+    own, and `close` does nothing; the parent continues."""
     process = python(
         """
         from holdfast.errors import StoreClosed

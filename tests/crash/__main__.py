@@ -50,7 +50,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=None, help="of the first pass (random)")
-    parser.add_argument("--minutes", type=float, default=0.0, help="go on for so long (one short pass)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="continue for so long (one short pass)")
     parser.add_argument("--only", nargs="*", default=[], help=f"of {', '.join(kinds())}")
     parser.add_argument("--without", nargs="*", default=[], help="leave these kinds out")
     parser.add_argument("--no-save", action="store_true", help="write no page")

@@ -155,7 +155,7 @@ class Fold:
         took = payload.get("took_over", "")
         self.require(took == run.owner, f"it took the run over from {took!r}, whose owner was {run.owner!r}")
         self.require(payload["owner"] not in ("", run.owner), f"{payload['owner']!r} claims what it has")
-        self.require(not run.cancel, "somebody goes on with a run that was to be cancelled")
+        self.require(not run.cancel, "somebody continues a run that was to be cancelled")
         run.epochs.append(payload["epoch"])
         run.owners.append(payload["owner"])
         run.owner = payload["owner"]
@@ -398,7 +398,7 @@ class Fold:
         self.saved = (payload["place"], payload.get("key", ""))
 
     def on_FilesForgotten(self, payload: dict[str, Any]) -> None:
-        self.require(self.run.status in ENDED, "files of a run that goes on are forgotten")
+        self.require(self.run.status in ENDED, "files of a run that continues are forgotten")
 
     def on_ValueRecorded(self, payload: dict[str, Any]) -> None:
         self.mark("value", payload, canonical(payload["value"]))

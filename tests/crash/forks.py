@@ -103,7 +103,7 @@ def live(
 ) -> Life:
     """One life of a workload in a fork, and what it said. With a `bystander` another process has the store
     open meanwhile, and is killed after it: so nobody tidies up at the last moment. With a `steerer` another
-    process steers the runs, and goes on with that when the life is over."""
+    process steers the runs, and continues that when the life is over."""
     database = home / "holdfast.db"
     if bystander and database.exists():
         with _standing_by(database):

@@ -3,8 +3,8 @@
 An image is mounted through a loop device, and a script runs on it in a process of its own. At a random line
 it is stopped (SIGSTOP), so that everything it has said is known; then the filesystem is told to forget what
 it has not written (FS_IOC_SHUTDOWN without a flush of its journal), unmounted and mounted again. What was
-acknowledged must be there, and the script must go on to its end. With durability "process" some of it must be
-missing, or this is no power cut.
+acknowledged must be there, and the script must continue to its end. With durability "process" some of it must
+be missing, or this is no power cut.
 
 Needs root, loop devices and mkfs; what is missing is said in the score.
 """

@@ -3,7 +3,7 @@
 The operations of an undisturbed life are listed first; then each point strikes one of them in a life of its
 own (`tests.crash.stories`), told by two processes with the shim. Where there are more operations than the
 budget has points, a random sample; where there are fewer, all of them, and the rest goes to pairs: killed,
-and killed again in the life that goes on (I/O errors: to other cuts and lengths at the same operations).
+and killed again in the life that continues (I/O errors: to other cuts and lengths at the same operations).
 
     python -m tests.crash.points JSON      tells one point again, as a violation's text names it
 """

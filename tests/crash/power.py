@@ -8,8 +8,8 @@ with any other part of what was not synced, torn, and with junk.
 After each cut the real store opens what is left. Its content, row for row, must be what one of the commits
 left, the last one that was acknowledged or a later one; those contents have passed `checker.check_store`.
 What counts as acknowledged: a step that the workflow was told of, a run that `start` or `result` has told the
-caller of, and the beginning of a `once` step's body, whose intent must be in the log. A sample goes on to the
-end of its run, and some of these lives are recorded and cut in turn.
+caller of, and the beginning of a `once` step's body, whose intent must be in the log. A sample continues to
+the end of its run, and some of these lives are recorded and cut in turn.
 """
 
 from __future__ import annotations
@@ -278,11 +278,11 @@ def _reason(lab: Lab, cut: Cut) -> str:
     return "it passes the checker"
 
 
-# Going on
+# Continuing
 
 
 def resume(lab: Lab, truth: Truth, at: int, cut: Cut) -> Past:
-    """Let the script go on from what is left, to its end, and check all its lives."""
+    """Let the script continue from what is left, to its end, and check all its lives."""
     home = lab.lay(cut.files, lab.fresh())
     SqliteStore(home).close()  # rolls back what a journal beside the database says
     script = truth.script
@@ -340,7 +340,7 @@ def record_recovery(lab: Lab, recorder: RecorderProcess, wreck: Wreck) -> Truth:
 
 
 def explore(lab: Lab, truth: Truth, states: int, score: Score) -> list[Wreck]:
-    """Cut the recording so often; a sample goes on to the end, and is given back to be recovered from."""
+    """Cut the recording so often; a sample continues to the end, and is given back to be recovered from."""
     wrecks: list[Wreck] = []
     for at, cut in cuts(lab, truth, states):
         score.points += 1
@@ -349,7 +349,7 @@ def explore(lab: Lab, truth: Truth, states: int, score: Score) -> list[Wreck]:
             try:
                 wrecks.append(Wreck(truth, resume(lab, truth, at, cut), cut.files))
             except Exception as error:
-                wrong = f"going on: {type(error).__name__}: {error}"
+                wrong = f"continuing: {type(error).__name__}: {error}"
         if wrong:
             score.lost += lost
             score.violations.append(

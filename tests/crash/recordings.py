@@ -1,6 +1,6 @@
 """What is recorded for power cuts: lives of real code on the real engine, and what they do to the disk.
 
-A script can be played again and again on one store: it goes on where the last life stopped. The recorder is
+A script can be played again and again on one store: it continues where the last life stopped. The recorder is
 a process of its own, because the VFS that records is the default of the whole process.
 """
 

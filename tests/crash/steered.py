@@ -1,7 +1,7 @@
 """Scripts of user code that others steer: gates, signals, pause, cancel, rewind, undo, fork, archive.
 
 Whoever steers looks at the log and does what is left to do, so that it is the same whoever was killed: in
-the life itself, where faults strike it too, or in a process beside it, which goes on when the life is dead.
+the life itself, where faults strike it too, or in a process beside it, which continues when the life is dead.
 It says what it was told is done:
 
     decided RUN KEY OUTCOME     a gate
@@ -304,7 +304,7 @@ def begin_turns(home: Path) -> None:
 
 
 def take_turns(hf: Holdfast, wait: Attend) -> Any:
-    """Rewind, go on, undo, undo that, fork, archive: what the lives before have not done."""
+    """Rewind, continue, undo, undo that, fork, archive: what the lives before have not done."""
     done = len(hf.operations("turns"))
     if done == 0:
         hf.rewind("turns", to="half")

@@ -1,4 +1,4 @@
-"""One point's story: a life with a fault, a look, the lives that go on, and a look after each.
+"""One point's story: a life with a fault, a look, the lives that continue, and a look after each.
 
 `python -m tests.crash.stories`, started with the shim, tells stories: a JSON object per line in, one out.
 """
@@ -255,7 +255,7 @@ def _how(life: Life) -> str:
     if life.killed:
         return "killed"
     if life.said("result"):
-        return "went on" if life.said("again") else "unharmed"
+        return "continued" if life.said("again") else "unharmed"
     return "in doubt" if life.said("attention") else f"ended {(life.said('error') or '? ?').split()[1]}"
 
 

@@ -72,7 +72,7 @@ def test_a_run_without_a_kill(lab):
     ],
 )
 def test_moments(lab, moment, steps_in_the_log, marks):
-    """The process dies exactly there; the same script again goes on to the same end."""
+    """The process dies exactly there; the same script again continues to the same end."""
     assert lab.run(moment).killed
     with Holdfast(lab.home) as hf:
         done = [info.status for info in hf.steps("job")]

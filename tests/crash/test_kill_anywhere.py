@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the run goes on, and nothing that was acknowledged is done again.
+"""kill -9 at any moment: the run continues, and nothing that was acknowledged is done again.
 
 Each life of the script runs under the same id and is killed at a random moment: in a body, before
 or after an append, or after some milliseconds. The side file says which bodies began and which steps
@@ -53,7 +53,7 @@ RESULT = f"{sum(n * n for n in range(20))}\n"
 
 
 def a_moment(chance: random.Random, done: int):
-    """A moment in the life that goes on after `done` steps."""
+    """A moment in the life that continues after `done` steps."""
     ahead = chance.randrange(1, 5)
     return chance.choice(
         [

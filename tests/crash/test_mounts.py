@@ -9,7 +9,7 @@ SEED = 1
 
 @pytest.mark.parametrize("kind", mounts.MAKE)
 def test_sample(kind):
-    """What was acknowledged is there after the cut, and the runs go on to their ends."""
+    """What was acknowledged is there after the cut, and the runs continue to their ends."""
     print(f"seed {SEED}")
     score = mounts.run_on(kind, Budget(SEED, 0.1))
     if score.skipped:

@@ -207,7 +207,7 @@ def test_every_call_that_changes_something_counts(tmp_path):
 
 
 def test_only_what_was_armed_is_struck(tmp_path):
-    """Files elsewhere, and processes that were not armed, go on."""
+    """Files elsewhere, and processes that were not armed, continue."""
     (tmp_path / "here").mkdir()
     fault = Fault(Mode.BEFORE, 1)
     root = Path(__file__).parents[2]

@@ -85,7 +85,7 @@ def test_entries_of_the_directory():
     "name", ["sequential", "tides", "post", "spending", "heritage", "reopened", "together"]
 )
 def test_sample(recorder, name):
-    """What was acknowledged is there after every cut, and the runs go on to their ends."""
+    """What was acknowledged is there after every cut, and the runs continue to their ends."""
     print(f"seed {SEED}")
     cut, again = power.try_script(SAMPLE, recorder, name)
     assert (cut.violations, again.violations, cut.lost, again.lost) == ([], [], 0, 0)

@@ -470,7 +470,7 @@ def live(
     durability: Literal["full", "process"] | None = None,
     steered_here: bool = True,
 ) -> None:
-    """One life of a workload: open the store, go on with the run, say how it ended, close.
+    """One life of a workload: open the store, continue the run, say how it ended, close.
 
         result RUN DIGEST       the run's result
         attention STEP          a step is in doubt
@@ -481,7 +481,7 @@ def live(
         stopped CLASS CODE      another HoldfastError did
         crash TEXT              anything else: a defect
 
-    `way` is how a run that exists goes on; `settle` says first what became of a step: `done` or `retry`;
+    `way` is how a run that exists continues; `settle` says first what became of a step: `done` or `retry`;
     `steered_here` says whether this life also does what its runs need from outside.
     """
     take(side)

@@ -100,7 +100,7 @@ def test_a_run_that_goes_on_meanwhile_stays(hf, act, directory):
 
 
 def test_a_family_of_which_one_goes_on_meanwhile_stays_whole(hf, act, directory):
-    """A parent that is gone would leave a child behind that nobody can go on with."""
+    """A parent that is gone would leave a child behind that nobody can continue."""
     kid = act(lambda n: [work(n), work(2)], "child")
     hf.with_id("r").run(act(lambda: [work(1), kid(1)]))
     made = archive(hf, directory, progress=lambda done, total: done == 2 and hf.rewind("r.child-1", "work#1"))

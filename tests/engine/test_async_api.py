@@ -100,7 +100,7 @@ async def _await(run):
 
 
 def test_a_def_workflow_can_be_awaited(hf, act):
-    """It runs in a thread, the loop goes on."""
+    """It runs in a thread, the loop continues."""
 
     def plot(name):
         return blocking(name)
@@ -209,7 +209,7 @@ def test_errors_of_the_claim_are_raised_at_the_await(hf, open_hf, act):
 
 
 def test_resuming_in_a_loop(hf, act, ran):
-    """A failed run goes on in the loop; a completed one gives its result."""
+    """A failed run continues in the loop; a completed one gives its result."""
     fails = [True]
 
     @step
@@ -259,7 +259,7 @@ def test_the_loop_goes_on_while_the_disk_is_slow(hf, act):
 
 
 def test_a_foreign_cancel_leaves_a_started_body_shielded(hf, act, ran):
-    """`asyncio.timeout` around a step: the body ends and is recorded, then the cancel goes on."""
+    """`asyncio.timeout` around a step: the body ends and is recorded, then the cancel continues."""
     clock = []
 
     @step
@@ -286,7 +286,7 @@ def test_a_foreign_cancel_leaves_a_started_body_shielded(hf, act, ran):
 
 
 def test_cancelling_the_callers_task_does_not_cancel_the_run(hf, act):
-    """Whoever waits for a run may stop waiting; the run goes on."""
+    """Whoever waits for a run may stop waiting; the run continues."""
     go = asyncio.Event()
 
     @step

@@ -191,7 +191,7 @@ def test_a_crash_inside_a_child_goes_on_inside_it(open_hf, family, crashes, work
 
 
 def test_a_child_that_waits_at_a_gate_parks_its_parent(hf, open_hf, family, work, ran):
-    """Nobody holds a thread for either; whoever resumes the parent later goes on inside the child."""
+    """Nobody holds a thread for either; whoever resumes the parent later continues inside the child."""
 
     def inner():
         yield work, "before"
@@ -468,7 +468,7 @@ def test_replay_checks_the_histories_of_both(hf, family, work, ran):
 
 
 def test_closing_interrupts_parent_and_child(open_hf, family, work, ran):
-    """They stop at the next step boundary, and go on in another Holdfast."""
+    """They stop at the next step boundary, and continue in another Holdfast."""
     inside = threading.Event()
 
     @step
@@ -655,7 +655,7 @@ SCRIPT = """
     [at_body("work#1", 2), at_body("work#2"), at_mark("child"), at_mark("child", 2), at_mark("child", 3)],
 )
 def test_killed_while_the_child_works(lab, open_hf, parent, kill):
-    """`kill -9`: the same script again goes on inside the child, and no recorded step runs again."""
+    """`kill -9`: the same script again continues inside the child, and no recorded step runs again."""
     crashing = lab(SCRIPT, parent)
     assert crashing.run(kill).killed
     hf = open_hf()
@@ -704,7 +704,7 @@ INTERRUPTED = """
 
 
 def test_ctrl_c_while_the_child_works_stops_both_at_the_next_boundary(lab, open_hf):
-    """The step that runs is recorded, the next one does not begin; the same script again goes on."""
+    """The step that runs is recorded, the next one does not begin; the same script again continues."""
     script = lab(INTERRUPTED)
     process = script.start()
     script.wait_for("slow")

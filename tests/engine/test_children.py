@@ -145,7 +145,7 @@ def test_a_caught_failure_of_a_child_is_not_tried_again(twice, act, ran):
 
 
 def test_a_once_step_in_doubt_in_a_child_stops_the_parent(open_hf, act, crashes, ran):
-    """The parent needs attention too and says which child; settling the child lets both go on."""
+    """The parent needs attention too and says which child; settling the child lets both continue."""
 
     @step(effect="once")
     def pay() -> str:
@@ -229,7 +229,7 @@ def test_a_crash_after_a_childs_failure_does_not_try_it_again(open_hf, act, cras
 
 @pytest.mark.parametrize("colour", ["def", "async def"])
 def test_a_child_that_somebody_else_resumes_is_followed(open_hf, act, crashes, ran, colour):
-    """While one thread goes on with the child by its id, the parent waits for it and gets its result."""
+    """While one thread continues the child by its id, the parent waits for it and gets its result."""
     inside, go = threading.Event(), threading.Event()
 
     @step
@@ -348,7 +348,7 @@ def test_a_child_that_is_begun_after_a_takeover_is_not_forced(open_hf, act, ran)
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_child_stops_when_its_parent_is_taken_away(open_hf, act, tmp_path, depth):
-    """It does not go on for the old owner: its command is ended and it is released."""
+    """It does not continue for the old owner: its command is ended and it is released."""
     began = tmp_path / "began"
 
     def work():

@@ -115,7 +115,7 @@ def test_a_time_limit_does_not_grow(open_hf, act, clock, colour):
 
 
 def test_a_time_limit_allows_no_retry_after_it(open_hf, act, ran, clock):
-    """Attempts do not go on for the day that the wall clock has won."""
+    """Attempts do not continue for the day that the wall clock has won."""
 
     @step(retry=Retry(attempts=99, initial=0.15, factor=1, jitter=0))
     def ask() -> None:

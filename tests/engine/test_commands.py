@@ -346,7 +346,7 @@ def test_many_commands_at_once_share_the_directory(hf, act, home):
 
 
 def test_commands_run_where_the_run_was_started(hf, act, tmp_path, monkeypatch):
-    """Whoever goes on with the run, and from where: also in a child that is begun only then."""
+    """Whoever continues the run, and from where: also in a child that is begun only then."""
     there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
     fails = [True]
 
@@ -440,7 +440,7 @@ def test_closing_ends_the_command_of_an_async_workflow(open_hf, act, tmp_path, e
 
 
 def test_a_lock_that_cannot_be_made_is_no_failure_of_the_command(hf, act, home, tmp_path):
-    """The run stops with the store's error, nothing is recorded as the step's end, and it goes on later."""
+    """The run stops with the store's error, nothing is recorded as the step's end, and it continues later."""
     trace = tmp_path / "trace"
     plot = act(lambda: sh(f"echo ran >> {trace}", effect="idempotent").exit_code)
     (home / "commands").write_text("in the way")

@@ -130,7 +130,7 @@ def test_a_resume_finishes_it_first(hf, disk, root, fate):
 
 
 def test_a_start_finishes_it_first(hf, disk, act, root):
-    """With the id of the run; it goes on from the point."""
+    """With the id of the run; it continues from the point."""
     cut_off(hf, disk, "ok", "full")
     assert hf.with_id("r").run(act(plot)) == "edited"
     assert (hf.operations("r")[0].status, hf.get("r").generation) == ("done", 1)
@@ -195,7 +195,7 @@ def test_a_beginning_that_is_refused_leaves_nothing(hf, disk, root):
 
 @pytest.mark.parametrize("fate", CUTS)
 def test_a_drop_that_is_cut_off_is_brought_to_its_end(hf, disk, open_hf, root, caplog, fate):
-    """The run has gone on, the files are taken back, and that cannot be recorded."""
+    """The run has continued, the files are taken back, and that cannot be recorded."""
     disk.meanwhile = lambda: record_something(hf)
     cut_off(hf, disk, "ok", "late", fate)
     assert (root / "a").read_text() == "agent\n"
@@ -224,7 +224,7 @@ def test_files_stay_if_another_operation_was_done_since(hf, disk, open_hf, root,
     other = open_hf(workspace=root)
     assert [one.status for one in other.operations("r")] == ["done", "dropped"]
     assert (other.get("r").generation, (root / "a").read_text()) == (1, "mine\n")
-    assert "the run has gone on since; its files were left as they are" in caplog.text
+    assert "the run has continued since; its files were left as they are" in caplog.text
 
 
 @pytest.mark.parametrize("since", [True, False], ids=["dropped", "finished"])

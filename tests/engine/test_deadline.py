@@ -175,7 +175,7 @@ def test_a_once_step_that_would_begin_too_late_is_a_failure_not_a_doubt(open_hf,
 
 @pytest.mark.parametrize("colour", ["def", "async def"])
 def test_a_child_run_keeps_the_deadline_of_its_parent(hf, act, ran, colour):
-    """Its steps fail at the deadline, and it ends before its parent goes on: nothing is stranded."""
+    """Its steps fail at the deadline, and it ends before its parent continues: nothing is stranded."""
 
     @step
     async def aslow() -> None:
@@ -220,7 +220,7 @@ def test_a_child_run_keeps_the_deadline_of_its_parent(hf, act, ran, colour):
 
 @pytest.mark.parametrize("colour", ["def", "async def"])
 def test_a_command_is_ended_at_the_deadline(hf, act, tmp_path, colour):
-    """Its tree is dead before the workflow goes on."""
+    """Its tree is dead before the workflow continues."""
     pid = tmp_path / "pid"
     argv = ["sh", "-c", f"echo $$ > {pid}; exec sleep 600"]
 

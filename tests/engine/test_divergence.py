@@ -51,7 +51,7 @@ OLD = ["a", "b", "c", "d"]
     ids=["moved", "inserted", "removed", "renamed", "repeated", "ended early", "emptied"],
 )
 def test_a_changed_sequence_diverges(changed, act, steps, ran, new, recorded, called):
-    """Both sides are named; the status says so; nothing ran; the old code goes on from there."""
+    """Both sides are named; the status says so; nothing ran; the old code continues from there."""
 
     def old_code():
         return [steps[name]() for name in OLD]

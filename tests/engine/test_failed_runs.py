@@ -220,7 +220,7 @@ def test_caught_errors_are_not_tried_again(hf, act, work, ran):
 
 
 def test_an_error_of_the_workflow_itself_replays_the_workflow(hf, act, work, ran):
-    """Without a failed step, resume replays the function: with mended code it goes on."""
+    """Without a failed step, resume replays the function: with mended code it continues."""
     broken = [True]
 
     def plot():

@@ -131,7 +131,7 @@ def test_a_renamed_function_is_told(killed, open_hf):
 
 
 def test_a_script_that_no_longer_loads_is_told(killed, open_hf):
-    """What went wrong is in the message; recover reports it per run, and goes on."""
+    """What went wrong is in the message; recover reports it per run, and continues."""
     killed.script.write_text("import a_module_that_is_not_there\n")
     hf = open_hf()
     with pytest.raises(CodeNotFound, match="a_module_that_is_not_there"):
@@ -228,7 +228,7 @@ def test_runs_of_two_scripts_in_one_process(lab, open_hf):
     for name, source in (("one", SCRIPT), ("two", other), ("three", SCRIPT), ("four", other)):
         job = lab(source.replace('"job"', f'"{name}"'), name=f"{name}.py")
         assert job.run(at_body("last#1")).killed
-        load_script(str(job.script), name)  # all are there before the first run goes on
+        load_script(str(job.script), name)  # all are there before the first run continues
     hf = open_hf()
     one, two = hf.resume("one").result(30), hf.resume("two").result(30)
     assert [(draft.title, draft.mood.value) for draft in (one, two)] == [("KELP", "calm"), ("MOSS", "storm")]
@@ -239,7 +239,7 @@ def test_runs_of_two_scripts_in_one_process(lab, open_hf):
 
 
 def test_a_script_starts_runs_after_those_of_another(killed, lab):
-    """A process that has gone on with another script's run stores classes of its own `__main__`."""
+    """A process that has continued another script's run stores classes of its own `__main__`."""
     source = SCRIPT.replace('"job"', '"own"').replace(
         'print(hf.with_id("own").run(job))',
         'print(hf.resume("job").result().title, hf.with_id("own").run(again, Draft("fern", Mood.CALM)))',

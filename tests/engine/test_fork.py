@@ -113,7 +113,7 @@ def test_once_steps_that_would_run_again_are_named(hf, act):
 
 
 def test_a_run_can_be_forked_while_it_runs(hf, act):
-    """Only what has ended is taken along; the run itself goes on."""
+    """Only what has ended is taken along; the run itself continues."""
     kept = []
 
     def plot():

@@ -102,7 +102,7 @@ def test_a_release_that_nobody_waits_for_and_that_is_lost_is_not_told(open_hf, a
 
 @pytest.mark.parametrize("whose", ["own", "child"])
 def test_a_full_disk_is_not_told_as_what_needs_a_person(tmp_path, act, whose):
-    """Where a run with files goes on: its files could be looked at, and the log could not be written. Its
+    """Where a run with files continues: its files could be looked at, and the log could not be written. Its
     parent must not record that it needs attention."""
     root = tmp_path / "files"
     root.mkdir()
@@ -128,7 +128,7 @@ def test_a_full_disk_is_not_told_as_what_needs_a_person(tmp_path, act, whose):
 
 
 def test_no_room_for_a_snapshot_is_not_for_a_person(tmp_path, act, monkeypatch):
-    """The disk of the files is full, that of the log is not: the run goes on when there is room."""
+    """The disk of the files is full, that of the log is not: the run continues when there is room."""
 
     def no_room(*_):
         raise StoreFull("no room")
@@ -289,7 +289,7 @@ def test_what_another_process_asked_for_is_done_with_the_release(open_hf, act, w
 
 
 def test_a_run_that_is_claimed_anew_is_not_released_by_the_retry(hf, act):
-    """The retry has looked at the log, is slow, and the run goes on here meanwhile."""
+    """The retry has looked at the log, is slow, and the run continues here meanwhile."""
     disk, _ = stuck(hf, act)
     engine = hf._engine
     retrying, claimed, real = threading.Event(), threading.Event(), engine.store.command

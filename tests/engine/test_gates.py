@@ -80,7 +80,7 @@ def outcomes(hf, run_id):
 
 
 def test_a_run_waits_for_a_decision(hf, open_hf, act, ran):
-    """Parked: no thread, no owner. Decided elsewhere, it goes on; the steps before are not repeated."""
+    """Parked: no thread, no owner. Decided elsewhere, it continues; the steps before are not repeated."""
 
     def plot():
         draft = ran.step("draft")
@@ -179,7 +179,7 @@ def test_a_digest_says_what_was_seen(hf, act):
 
 
 def test_several_gates_must_be_named(hf, act):
-    """Branches wait together: each opens its gate before the run is parked, and each goes on by itself."""
+    """Branches wait together: each opens its gate before the run is parked, and each continues by itself."""
     run = hf.with_id("x").start(
         act(lambda: [d.outcome for d in parallel(approve_one, ["a", "b", "c"], limit=2)])
     )
@@ -308,7 +308,7 @@ def test_long_sleeps_hold_no_thread(hf, act, ran):
 
 
 def test_a_child_that_waits_parks_its_parent(hf, open_hf, act, ran):
-    """And its decision goes on with both."""
+    """And its decision continues both."""
     kid = act(lambda: (ran.step("kid"), approval("ok").outcome), "child")
     run = hf.with_id("x").start(act(lambda: (kid(), ran.step("after"))))
     parked(hf, "x")
@@ -444,7 +444,7 @@ def test_what_others_write_is_no_reason_to_look_at_all_runs(open_hf, act, monkey
 
 
 def test_the_ancestry_of_a_run_is_asked_once(open_hf, act, monkeypatch):
-    """Many children of others that can go on: the next look does not ask for their parents again."""
+    """Many children of others that can continue: the next look does not ask for their parents again."""
     hf = open_hf()
     for n in range(5):
         parent, name = f"p{n}", f"c{n}"

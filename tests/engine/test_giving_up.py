@@ -149,7 +149,7 @@ def test_a_signal_that_came_as_its_gate_was_given_up_goes_to_the_next_one(open_h
 
 
 def test_a_group_that_fails_gives_up_its_waits(open_hf, act, clock):
-    """The run goes on to a gate; when the time of the sleep comes, it is not woken over and over."""
+    """The run continues to a gate; when the time of the sleep comes, it is not woken over and over."""
     hf = open_hf(clock=clock)
 
     @step
@@ -345,7 +345,7 @@ def test_tasks_of_a_run_that_stops_end_quietly(open_hf, act, ran, caplog, how):
 
 
 def test_a_wait_in_a_child_is_not_given_up_by_a_cancel_of_its_parent(open_hf, act, monkeypatch):
-    """Also if its task is cancelled before the child has heard of it: it waits again when both go on."""
+    """Also if its task is cancelled before the child has heard of it: it waits again when both continue."""
     real = Execution.stop_with
 
     def stop_late(self, parent):

@@ -42,7 +42,7 @@ def test_steps_in_finally_are_refused_while_an_interrupt_unwinds(hf, act, ran):
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_in_a_fast_step_records_nothing(open_hf, act, ran, interrupt):
-    """Neither that it began nor that it failed: the step is a new one when the run goes on."""
+    """Neither that it began nor that it failed: the step is a new one when the run continues."""
     hf = open_hf()
     hf._engine.flusher._after_s = 60.0
 
@@ -288,7 +288,7 @@ def test_a_result_that_cannot_be_read_stops_the_run_whatever_is_caught(hf, act, 
 @pytest.mark.parametrize("error", [StoreError("the disk did not answer"), StoreCorrupt("it was changed")])
 @pytest.mark.parametrize("what", ["the result", "the arguments"])
 def test_only_a_value_that_is_damaged_is_for_a_person(hf, act, monkeypatch, what, error):
-    """A store that cannot be read for a moment stops the execution: the run is let go, and goes on later."""
+    """A store that cannot be read for a moment stops the execution: the run is let go and continues later."""
     big = "x" * 100_000
 
     @step
@@ -446,7 +446,7 @@ def start(hf, flow, run_id):
 @pytest.mark.parametrize("way", [run_here, start])
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_interrupt_on_any_line_leaves_the_run_free(open_hf, act, way, nested):
-    """No thread of this process has it then, in whatever way, and any other process can go on with it."""
+    """No thread of this process has it then, in whatever way, and any other process can continue it."""
     hf, other = open_hf(), open_hf()
 
     @step

@@ -46,7 +46,7 @@ def test_async_checkpoints(hf, act):
 
 
 def test_a_checkpoint_after_every_so_many_steps(open_hf, act, home, monkeypatch):
-    """By itself, as the settings say; a resumed run goes on counting."""
+    """By itself, as the settings say; a resumed run continues counting."""
     monkeypatch.setenv("HOLDFAST_CHECKPOINT_EVERY", "3")
     hf = open_hf()
     run = hf.with_id("x").start(act(lambda: [*map(work, range(7)), wait_for("go"), *map(work, range(7, 10))]))

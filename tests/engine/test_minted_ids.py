@@ -153,6 +153,6 @@ def test_the_id_of_a_live_run_is_not_given_out(open_hf, clock, act):
 
 
 def test_an_id_that_was_chosen_is_kept(repeating, act):
-    """It goes on with that run; other ids are not minted for it."""
+    """It continues that run; other ids are not minted for it."""
     assert repeating.with_id(ID).run(act(lambda: work(1))) == 1
     assert repeating.with_id(ID).start(act(lambda: work(1))).id == ID

@@ -135,7 +135,7 @@ def test_a_stale_owner_is_refused(open_hf, act, gated, ran):
 
 
 def test_a_stale_owners_async_step_is_cancelled(open_hf, act, ran):
-    """The old owner notices the takeover while its step runs, and does not let it go on."""
+    """The old owner notices the takeover while its step runs, and does not let it continue."""
     inside = threading.Event()
 
     def tell(event):
@@ -168,7 +168,7 @@ def test_a_stale_owners_async_step_is_cancelled(open_hf, act, ran):
 
 
 def test_a_forked_child_cannot_use_the_parents_holdfast(hf, act):
-    """It is refused with a hint, and the parent goes on undisturbed."""
+    """It is refused with a hint, and the parent continues undisturbed."""
     hf.run(act(lambda: 1))
     read, write = os.pipe()
     child = os.fork()

@@ -114,7 +114,7 @@ def test_another_call_in_its_place_diverges(open_hf, act, crashes, other):
 
 def test_a_function_that_raised_must_raise_again(open_hf, act, crashes):
     """Its exception is not recorded. Code that caught it went another way than with a value: the replay says
-    so instead of putting a value into a history that went on without it."""
+    so instead of putting a value into a history that continued without it."""
     first = open_hf()
     store = crashes.arm(first)
     raising = [True]

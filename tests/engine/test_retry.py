@@ -164,7 +164,7 @@ def test_wrong_policies_are_refused(options):
 
 
 def test_a_reopened_step_has_all_its_attempts_again(open_hf, act, ran):
-    """`resume` of a failed run gives the failed step a fresh count; the attempt numbers go on."""
+    """`resume` of a failed run gives the failed step a fresh count; the attempt numbers continue."""
     hf = open_hf(clock=FakeClock())
     ask = flaky(ran, 3, Retry(attempts=2))
     with pytest.raises(ValueError, match="no 2"):

@@ -104,7 +104,7 @@ def test_undo_brings_the_old_generation_back_and_can_be_undone(hf, act):
 
 
 def test_a_restored_generation_goes_on_with_its_own_keys(open_hf, act, crashes):
-    """A run that was interrupted, rewound and restored goes on where it was: what it had begun keeps the
+    """A run that was interrupted, rewound and restored continues where it was: what it had begun keeps the
     key under which it may have happened."""
     first = open_hf()
     crashes.arm(first, 3)
@@ -253,7 +253,7 @@ def test_a_child_that_was_begun_before_the_point_goes_on(hf, act):
 
 
 def test_what_was_done_once_since_is_not_done_again_by_an_undo(open_hf, act, crashes):
-    """The old generation had not come to it: going on there would."""
+    """The old generation had not come to it: continuing there would."""
     first = open_hf()
     crashes.arm(first, 2)
     plot = act(lambda: [work(1), pay(2)])
@@ -269,7 +269,7 @@ def test_what_was_done_once_since_is_not_done_again_by_an_undo(open_hf, act, cra
 
 
 def test_a_failed_run_is_rewound_to_before_its_failure(hf, act):
-    """The failed step is forgotten; the run goes on from the point."""
+    """The failed step is forgotten; the run continues from the point."""
     good = False
 
     def plot():
@@ -323,7 +323,7 @@ def test_whoever_waits_for_a_parked_run_is_told(hf, open_hf, act):
 
 
 def test_a_child_that_is_rewound_by_itself_stops_the_parent_that_waits_for_it(hf, open_hf, act):
-    """It is paused, as every run that was rewound; with its parent it goes on."""
+    """It is paused, as every run that was rewound; with its parent it continues."""
     other = open_hf()
     kid = act(lambda: [work(1), work(2), approval("ok").outcome], "child")
     go = threading.Event()

@@ -1,4 +1,4 @@
-"""`Service`: goes on with whatever can go on, until it is told to stop."""
+"""`Service`: continues whatever can continue, until it is told to stop."""
 
 import threading
 
@@ -75,7 +75,7 @@ def test_orphans_go_on(open_hf, act, crashes, serve):
 
 
 def test_a_family_goes_on_as_one(open_hf, act, serve):
-    """A child's decision goes on with its parent, which goes on with the child."""
+    """A child's decision continues its parent, which continues the child."""
     kid = act(lambda: approval("ok").outcome, "child")
     first = open_hf()
     first.with_id("x").start(act(lambda: [kid(), kid()]))
@@ -98,7 +98,7 @@ def lost_or(kid):
 
 
 def test_a_parent_whose_child_was_cancelled_goes_on(open_hf, act, serve):
-    """Both were parked: nothing but the end of the child says that the parent can go on."""
+    """Both were parked: nothing but the end of the child says that the parent can continue."""
     kid = act(lambda: approval("ok").outcome, "child")
     flow = act(lambda: lost_or(kid))
     first = open_hf()

@@ -76,7 +76,7 @@ def test_a_sleep_that_was_killed_at_a_third_ends_at_the_recorded_time(open_hf, a
 
 
 def test_a_sleep_that_is_over_before_the_resume_is_not_slept(open_hf, act, crashes):
-    """A run resumed after its time goes on at once."""
+    """A run resumed after its time continues at once."""
     clock = FakeClock(jump=False)
     first = open_hf(clock=clock)
     first.with_id("x").start(act(lambda: sleep(90)))
@@ -166,7 +166,7 @@ def test_wrong_sleeps(hf, act):
 
 @pytest.mark.parametrize("colour", ["def", "async def"])
 def test_a_sleeper_whose_run_was_taken_over_begins_nothing(open_hf, act, ran, colour):
-    """It looks before it goes on: the step behind the sleep runs once, where the run is now."""
+    """It looks before it continues: the step behind the sleep runs once, where the run is now."""
     clock = FakeClock(jump=False)
 
     @step
@@ -193,7 +193,7 @@ def test_a_sleeper_whose_run_was_taken_over_begins_nothing(open_hf, act, ran, co
 
 
 def test_a_cancel_at_the_moment_of_waking_up_leaves_no_trace(open_hf, act, monkeypatch):
-    """The look at the store goes on in its thread, and has nobody to tell."""
+    """The look at the store continues in its thread, and has nobody to tell."""
     asked, answer, complaints = threading.Event(), threading.Event(), []
 
     def slow_look(run):

@@ -1,4 +1,4 @@
-"""Starting: an id that exists goes on with that run, or gives its result or its error."""
+"""Starting: an id that exists continues that run, or gives its result or its error."""
 
 import asyncio
 import threading
@@ -95,7 +95,7 @@ def test_threads_that_start_one_id_at_once_get_one_run(hf, act, ran):
     calls, second = [], threading.Event()
 
     def slow(stream, *args, **kwargs):
-        """The first claim is written, and its thread goes on only when another has claimed too."""
+        """The first claim is written, and its thread continues only when another has claimed too."""
         version = command(stream, *args, **kwargs)
         calls.append(stream)
         if calls.count("x") == 1:

@@ -227,7 +227,7 @@ def test_a_pause_holds_when_the_program_is_started_again(open_hf, act, ran, how)
 
     def plot():
         approval("go")
-        ran.append("went on")
+        ran.append("continued")
         return "end"
 
     hf = open_hf()
@@ -243,7 +243,7 @@ def test_a_pause_holds_when_the_program_is_started_again(open_hf, act, ran, how)
         await hf.with_id("x").start(workflow)
 
     with pytest.raises(
-        RunPaused, match="run x is paused by ann: lunch; `holdfast resume x` goes on"
+        RunPaused, match="run x is paused by ann: lunch; `holdfast resume x` continues"
     ) as caught:
         if how == "await":
             asyncio.run(await_it())
@@ -320,7 +320,7 @@ def test_a_look_that_fails_loses_nothing(hf, act, monkeypatch):
 
 @pytest.mark.parametrize("halt", ["pause", "rewind"])
 def test_a_parked_parent_is_told_that_its_child_was_halted(open_hf, act, halt):
-    """Somebody pauses or rewinds the child alone: the parent cannot go on, and whoever waits hears why."""
+    """Somebody pauses or rewinds the child alone: the parent cannot continue, and whoever waits hears why."""
     hf, other = open_hf(), open_hf()
 
     def waits():
@@ -528,7 +528,7 @@ def a_long_step(ran, go):
 
 
 def test_a_cancel_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
-    """Whoever would go on with the run ends it, and its child with it."""
+    """Whoever would continue the run ends it, and its child with it."""
     go = threading.Event()
     long = a_long_step(ran, go)
     kid = act(lambda: long(), "child")
@@ -559,7 +559,7 @@ def test_a_family_that_nobody_executes_ends_as_one(open_hf, act, monkeypatch):
 
 
 def test_a_pause_outlives_the_owner_that_was_asked(open_hf, act, crashes, ran):
-    """Programs that go on with runs unasked pause it; a person's resume goes on."""
+    """Programs that continue runs unasked pause it; a person's resume continues."""
     go = threading.Event()
     long = a_long_step(ran, go)
     other = dead_while_asked(open_hf, crashes, act(lambda: long()), ran, go, "pause")

@@ -1,4 +1,4 @@
-"""Going on with the run of a dead owner: not before everything that it started is dead."""
+"""Continuing the run of a dead owner: not before everything that it started is dead."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ GRACE_S = 0.3
 
 
 def test_takeover_waits_for_the_dead_owners_command(open_hf, act, crashes):
-    """The supervisor of a command holds a lock until its whole tree is dead; until then nobody goes on."""
+    """The supervisor of a command holds a lock until its whole tree is dead; until then nobody continues."""
     first = open_hf()
     crashes.arm(first, 1)
     with pytest.raises(StoreError):

@@ -180,7 +180,7 @@ def test_a_refusal_by_what_is_not_on_the_disk_is_none(hf, act):
 
 
 def test_a_decision_just_before_a_run_is_parked(hf, act, monkeypatch):
-    """Between the look at what is over and the look at what is open: the run goes on all the same."""
+    """Between the look at what is over and the look at what is open: the run continues all the same."""
     listed, went = Hearing.open_gates, []
 
     def decide_first(self):

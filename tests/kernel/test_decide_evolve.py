@@ -193,7 +193,7 @@ EXAMPLES = {
     "FilesApplied": e.FilesApplied("/w", "5a", "5b", "5c"),
     "StateApplied": e.StateApplied(0, 1),
     "OperationDone": e.OperationDone(),
-    "OperationDropped": e.OperationDropped("the run has gone on"),
+    "OperationDropped": e.OperationDropped("the run has continued"),
 }
 
 

@@ -54,7 +54,7 @@ def test_a_decision_names_the_gate_or_there_is_only_one(decide):
 
 
 def test_a_run_that_was_decided_while_nobody_executes_it_is_pending():
-    """Whoever follows may go on with it."""
+    """Whoever follows may continue it."""
     history = waiting(c.ReleaseRun("r", "ann"))
     history.do(APPROVE)
     assert history.state.status == "pending"

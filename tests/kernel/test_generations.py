@@ -118,7 +118,7 @@ def test_decisions_and_signals_after_the_point_no_longer_count():
 
 
 def test_a_restored_generation_is_as_it_was_left():
-    """Status, result, steps, signals; it goes on under its own number; what was live is put aside, and
+    """Status, result, steps, signals; it continues under its own number; what was live is put aside, and
     comes back by the same way."""
     state = three_steps()
     before = what_comes_back(state)

@@ -116,7 +116,7 @@ def _pytest(source: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _end_group(leader: int) -> None:
-    """A test that fails in the middle may leave processes behind: a mutant's must not go on."""
+    """A test that fails in the middle may leave processes behind: a mutant's must not continue."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:

@@ -590,7 +590,7 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "a run that went on while it was archived is removed",
+        "a run that continued while it was archived is removed",
         ENGINE + "test_archive.py::test_a_run_that_goes_on_meanwhile_stays",
         (
             "operations/archiving.py",

@@ -433,7 +433,7 @@ def test_a_name_edited_in_the_pointer(root: Path, data: Path) -> None:
 
 
 def test_a_home_that_was_cut_off(root: Path, data: Path) -> None:
-    """Killed between pointer and home: the next opening goes on with the same id."""
+    """Killed between pointer and home: the next opening continues the same id."""
     project = open_project(root, data, mint=mint_from("aaaa"))
     shutil.rmtree(project.home)
     assert open_project(root, data, mint=no_mint) == project

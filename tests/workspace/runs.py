@@ -2,7 +2,7 @@
 
 A process with the shim of the crash suite lists the operations of an undisturbed life: the store's, the
 content store's and those in the tree. Then lives are killed, one or two in a row, before or after any of
-them, and the next one goes on. In the end the files are those of a run that nobody disturbed, each step has
+them, and the next one continues. In the end the files are those of a run that nobody disturbed, each step has
 found the files that it would have found then, and a person's file is as it was.
 
     python -m tests.workspace.runs --sample 40 --seed 1      prints a line of JSON for each point

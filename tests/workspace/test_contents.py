@@ -73,7 +73,7 @@ def test_a_writer_in_another_process_is_seen(tmp_path: Path) -> None:
 
 
 def test_many_small_batches_make_few_packs(tmp_path: Path) -> None:
-    """Packs are merged; a reader that has the old ones goes on."""
+    """Packs are merged; a reader that has the old ones continues."""
     contents, reader = Contents(tmp_path), Contents(tmp_path)
     data = some(300, size=200)
     refs = []

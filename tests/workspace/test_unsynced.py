@@ -90,7 +90,7 @@ def test_nothing_is_deleted_before_it_is_on_the_disk_that_all_is_done(
     killed: bool,
 ) -> None:
     """The power goes while the old files are deleted, and takes along what was written and not synced; also
-    what somebody wrote who was killed, and another one went on from there."""
+    what somebody wrote who was killed, and another one continued from there."""
     plan, after = new
     disk = Disk(tmp_path, monkeypatch)
     if killed:

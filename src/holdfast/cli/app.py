@@ -36,16 +36,16 @@ class _Entry(NamedTuple):
 SECTIONS = {
     "Runs": {
         "run": _Entry("running", "Run a workflow or a command as a durable run."),
-        "resume": _Entry("resuming", "Go on with a run where it stopped."),
+        "resume": _Entry("resuming", "Continue a run where it stopped."),
         "list": _Entry("listing", "List runs, the newest first."),
         "show": _Entry("showing", "Show one run: status, steps, result."),
-        "watch": _Entry("watching", "Watch a run as it goes on, whoever executes it."),
+        "watch": _Entry("watching", "Watch a run as it continues, whoever executes it."),
         "logs": _Entry("logs", "Print what a run printed."),
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     },
     "Steering": {
         "gates": _Entry("gate_list", "List what runs wait for."),
-        "approve": _Entry("steering", "Approve what a run shows, so that it goes on."),
+        "approve": _Entry("steering", "Approve what a run shows, so that it continues."),
         "reject": _Entry("steering", "Reject what a run shows."),
         "signal": _Entry("steering", "Give a run the value it waits for."),
         "pause": _Entry("steering", "Stop a run at its next step boundary."),

@@ -148,12 +148,12 @@ def sentence(detail: RunDetail, error: BaseException | None) -> str:
     if status == "sleeping" and (error is None or isinstance(error, RunWaiting)):
         dues = [step.due_at for step in detail.steps if step.status == "sleeping" and step.due_at]
         until = f" until {stamp(min(dues))}" if dues else ""
-        return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` goes on then"
+        return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` continues then"
     if isinstance(error, HoldfastError):
         return str(error)
     if error is None:
         return str(_by_status(detail))
-    return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` goes on"
+    return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` continues"
 
 
 def _by_status(detail: RunDetail) -> HoldfastError:

@@ -115,7 +115,7 @@ class Foreground:
 
     def _stop_at_once(self) -> NoReturn:
         """Like a crash: the lock falls, commands die with their owner, `resume` sorts it out."""
-        go_on = f"; `holdfast resume {self._run_id}` goes on" if self._run_id else ""
+        go_on = f"; `holdfast resume {self._run_id}` continues" if self._run_id else ""
         os.write(2, f"\nholdfast: stopped at once{go_on}\n".encode())
         os._exit(INTERRUPTED)
 

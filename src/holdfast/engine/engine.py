@@ -134,7 +134,7 @@ class Engine:
         self.left_open = False
         """A second Ctrl-C did not wait for steps that were running: the process still holds their runs."""
         self.closing = ""
-        """Why runs may not go on, once they may not."""
+        """Why runs may not continue, once they may not."""
         self._pid = os.getpid()
 
     # Starting
@@ -147,7 +147,7 @@ class Engine:
         run_id: str | None = None,
         code: Code | None = None,
     ) -> Run[Any]:
-        """A run of the workflow, going on by itself; an id that exists goes on with that run. `code`
+        """A run of the workflow, continuing by itself; an id that exists continues that run. `code`
         says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
         _check_workflow(workflow)
@@ -235,7 +235,7 @@ class Engine:
         stay: bool = True,
         known: RunState | None = None,
     ) -> Run[Any]:
-        """Go on with a run; a failed one tries its failed step again. `keep_files` keeps what earlier
+        """Continue a run; a failed one tries its failed step again. `keep_files` keeps what earlier
         attempts of its `workspace` steps did. Without `stay` it is left to others when it is parked: its
         handle raises `RunWaiting`. `known` is its state at some version, and the engine's from now on: only
         what came after it is read."""
@@ -397,7 +397,7 @@ class Engine:
 
     def stop(self, why: str) -> list[Run[Any]]:
         """Make all runs, also those that are still being claimed, stop at their next step boundary, and
-        go on with none that is parked; returns the handles of those that are live."""
+        continue none that is parked; returns the handles of those that are live."""
         with self.lock:
             self.closing = why
             live = list(self.live.values())

@@ -51,7 +51,7 @@ def alias_module(recorded: str, actual: str) -> None:
 
 
 def enter_alias(recorded: str, actual: str) -> Token[Alias | None]:
-    """In this context, classes recorded under `recorded` are those of `actual`: one process may go on
+    """In this context, classes recorded under `recorded` are those of `actual`: one process may continue
     with the runs of several scripts, and each was `__main__`."""
     return _here.set((recorded, actual))
 

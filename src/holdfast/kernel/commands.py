@@ -58,7 +58,7 @@ class ReleaseRun(Command, frozen=True, gc=False):
 
 
 class ReopenRun(Command, frozen=True, gc=False):
-    """Let a failed or cancelled run go on: the steps that ended it are tried again."""
+    """Let a failed or cancelled run continue: the steps that ended it are tried again."""
 
     run_id: str
 
@@ -231,7 +231,7 @@ class DecideGate(Command, frozen=True, gc=False):
 
 
 class ExpireGate(Command, frozen=True, gc=False):
-    """Its time is over at `now`: it goes on unanswered, if it was not decided meanwhile."""
+    """Its time is over at `now`: it continues unanswered, if it was not decided meanwhile."""
 
     key: str
     now: int

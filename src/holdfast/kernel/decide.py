@@ -72,7 +72,7 @@ def _reopen(state: RunState, command: c.ReopenRun) -> Sequence[e.Event]:
     # An error that came out of a child run names a step of that run.
     failed = [state.steps[key] for key in state.failed_steps if key in state.steps]
     again = [step.key for step in failed if step.status == "failed"]
-    if state.status == "cancelled":  # its child runs ended with it, and go on with it
+    if state.status == "cancelled":  # its child runs ended with it, and continue it
         again += [step.key for step in state.steps.values() if step.child and step.status == "running"]
     return [*(e.StepReopened(key, state.generation) for key in again), e.RunReopened()]
 
@@ -171,7 +171,7 @@ def _start_sleep(state: RunState, command: c.StartSleep) -> Sequence[e.Event]:
 def _end_sleep(state: RunState, command: c.EndSleep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     if step is None or step.status != "sleeping":
-        raise Refused(f"sleep {command.key} is not going on")
+        raise Refused(f"sleep {command.key} is not continuing")
     return [e.SleepEnded(command.key, state.generation)]
 
 
@@ -272,7 +272,7 @@ def _decide_gate(state: RunState, command: c.DecideGate) -> Sequence[e.Event]:
     _not_ended_at_gate(state, command.run_id)
     gate = _the_gate(state, command)
     if gate.status == "abandoned":
-        raise GateError(f"gate {gate.key} of run {command.run_id} was given up: the run went on without it")
+        raise GateError(f"gate {gate.key} of run {command.run_id} was given up: the run continued without it")
     if gate.status != "waiting":
         raise GateError(
             f"gate {gate.key} of run {command.run_id} was decided before: {gate.outcome}"

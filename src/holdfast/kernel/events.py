@@ -169,7 +169,7 @@ class RunClaimed(Event, frozen=True, gc=False):
 
 class RunReleased(Event, frozen=True, gc=False):
     """Its driver let it go. `waits` says that a child run waits or sleeps, and it for that; or that it can be
-    gone on with (`pending`), whatever else of it waits."""
+    continued (`pending`), whatever else of it waits."""
 
     owner: str
     reason: str = ""
@@ -177,7 +177,7 @@ class RunReleased(Event, frozen=True, gc=False):
 
 
 class RunReopened(Event, frozen=True, gc=False):
-    """A failed or cancelled run goes on."""
+    """A failed or cancelled run continues."""
 
 
 class RunNeedsAttention(Event, frozen=True, gc=False):
@@ -223,7 +223,7 @@ class PauseRequested(Event, frozen=True, gc=False):
 
 
 class RunPaused(Event, frozen=True, gc=False):
-    """Nobody goes on with it before somebody resumes it. `seen_at` as in `RunCancelled`."""
+    """Nobody continues it before somebody resumes it. `seen_at` as in `RunCancelled`."""
 
     reason: str = ""
     by: str = ""
@@ -261,7 +261,7 @@ class GenerationRestored(Event, frozen=True, gc=False):
 
 class RunForked(Event, frozen=True, gc=False):
     """All that this run has recorded so far is a copy of what `origin` had recorded at `version`, before
-    or up to its step `step`. It goes on when somebody resumes it."""
+    or up to its step `step`. It continues when somebody resumes it."""
 
     origin: str
     step: str
@@ -396,7 +396,7 @@ class ValueRecorded(Event, frozen=True, gc=False):
 
 class GateOpened(Event, frozen=True, gc=False):
     """The run waits: for a decision on what is shown, whose digest this is, or for a signal. Without an
-    answer until `until` (microseconds, 0 for ever) it goes on unanswered."""
+    answer until `until` (microseconds, 0 for ever) it continues unanswered."""
 
     key: str
     ordinal: int

@@ -302,7 +302,7 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
     state.waiters -= 1
     state.stalls = 0
     if state.status in OPEN:
-        # Nobody executes it: it can be gone on with, whatever else of it waits.
+        # Nobody executes it: it can be continued, whatever else of it waits.
         state.status = _going(state) if state.owner else "pending"
 
 

@@ -1,7 +1,7 @@
 """Generations: a run's history is a tree, and one branch of it is live.
 
 A rewind puts the live generation aside and opens a new one, which takes over what was recorded up to a
-point. Nothing of the one that was put aside is lost: restored, it goes on as if it had never been left,
+point. Nothing of the one that was put aside is lost: restored, it continues as if it had never been left,
 with its own idempotency keys and child runs. What happens to a run belongs to the generation that is
 live then: signals and decisions too.
 """
@@ -103,7 +103,7 @@ def again_if_restored(state: RunState, generation: int) -> list[StepState]:
 
 def _is_known(step: StepState, kept: StepState | None) -> bool:
     """Whether a run that has `kept` does not do this step once more: it has the outcome, it stops at the
-    doubt, or it goes on with the same attempt or child run."""
+    doubt, or it continues the same attempt or child run."""
     if kept is None:
         return False
     same = kept.version == step.version or (kept.child != "" and kept.child == step.child)
@@ -119,7 +119,7 @@ def rewind(state: RunState, event: e.Rewound) -> None:
     parent = state.past.get(event.parent)
     _take_up(state, event.generation, event.epoch)
     if parent is not None:
-        # Copies: what goes on in this generation must not change what the one before recorded.
+        # Copies: what continues in this generation must not change what the one before recorded.
         kept = up_to(parent.steps, event.version)
         state.steps = {key: msgspec.structs.replace(step) for key, step in kept.items()}
         state.signals = {

@@ -4,7 +4,7 @@ A file has a line for each event, as the log had it, with its hash, and one for 
 whole, on the disk and read back before anything is removed: a crash at any point leaves a run in the
 store, or in the file, or in both. A family, a run with its child runs, leaves in one transaction or stays.
 
-Only one archive of a store goes on at a time, from the look at what has ended to the last removal; and no
+Only one archive of a store continues at a time, from the look at what has ended to the last removal; and no
 file of an archive ever takes the place of another.
 """
 
@@ -150,7 +150,7 @@ def _remove(
     written = {head.stream: head for head in heads}
     records: list[list[e.StreamArchived]] = []
     for family in families:
-        # One that has gone on since it was found has perhaps not ended.
+        # One that has continued since it was found has perhaps not ended.
         if all(row.id in written and written[row.id].version == row.version for row in family):
             records.append([e.StreamArchived(*written[row.id], file) for row in family])
     while records:

@@ -106,7 +106,7 @@ def _finish(engine: Engine, operation: str, begun: OperationState) -> str:
     history = engine.store.load(begun.run)
     state = fold(history)
     if planned is None or state is None or _is_overtaken(engine, operation, begun, history):
-        why = "the run has gone on since; its files were left as they are"
+        why = "the run has continued since; its files were left as they are"
         write(engine, operation, [e.OperationDropped(why)])
         return why
     _refuse_other_root(engine, planned)

@@ -251,7 +251,7 @@ def described(saved: Saved) -> str:
         return f"before {saved.key}"
     if saved.key:
         return f"{saved.place} {saved.key}"
-    return "when the run went on" if saved.place == "start" else "when the run stopped"
+    return "when the run continued" if saved.place == "start" else "when the run stopped"
 
 
 @contextmanager

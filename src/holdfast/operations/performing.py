@@ -58,7 +58,7 @@ def perform(
     going: Going | None = None,
 ) -> Performed | None:
     """Do what `command` says, on the run as `state` has it, and record the operation, in one transaction;
-    before that, put the files back. None if the run has gone on since: then look again, and the files are as
+    before that, put the files back. None if the run has continued since: then look again; the files are as
     they were."""
     operation = engine.clock.uuid().hex[:12]
     if going is None or going.is_idle:
@@ -106,7 +106,7 @@ def _carry_out(
         moving.drop(str(error))
         raise
     if not written:
-        moving.drop("the run has gone on meanwhile")
+        moving.drop("the run has continued meanwhile")
     return written
 
 
@@ -177,7 +177,7 @@ def complete(
     command: c.RewindRun | c.RestoreGeneration | None,
     going: Going | None,
 ) -> bool:
-    """The last transaction of an operation; False if the run has gone on since `state`."""
+    """The last transaction of an operation; False if the run has continued since `state`."""
     events: list[NewEvent] = []
     sources = [Source(run_id, state.version), Source(stream_of(operation))]
     done = False

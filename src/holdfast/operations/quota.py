@@ -91,7 +91,7 @@ def collect(engine: Engine, quota: int = 0) -> Collected:
 
 
 def _forget(engine: Engine, run_id: str) -> bool:
-    """Say so first: what is not named any more is removed next. False for a run that goes on again: it is
+    """Say so first: what is not named any more is removed next. False for a run that continues again: it is
     left alone."""
     forgotten = False
 

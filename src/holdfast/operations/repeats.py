@@ -34,7 +34,7 @@ def refuse_again(run_id: str, once: Sequence[str], rerun_once: bool) -> None:
 
 def let_go_family(engine: Engine, run_id: str, state: RunState, steps: Iterable[StepState]) -> Dead:
     """As `let_go`, for the run and for the child runs that these steps are: one that a process executes by
-    itself would go on in a history that no longer counts."""
+    itself would continue in a history that no longer counts."""
     dead = let_go(engine, run_id, state)
     for child, its in _children(engine.store, steps):
         refuse_live(engine, child, its)

@@ -349,4 +349,4 @@ class _Asked:
 def _ended(run_id: str, where: str, code: int) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     again = quoted(Way("resume", run_id))
-    return f"run {run_id} stopped: its process for {where} {how}; {again} goes on"
+    return f"run {run_id} stopped: its process for {where} {how}; {again} continues"

@@ -206,7 +206,7 @@ class RunFilter(msgspec.Struct, frozen=True):
     """Which runs. What is left as it is lets all through.
 
     status    any of these; and those of `orphaned` whose owner is none of `live`: without `parked`, not
-              those that have none because they sleep, or wait to be gone on with
+              those that have none because they sleep, or wait to be continued
     workflow  a pattern with `*`, `?` and `[...]`; case counts
     parent    the children of that run; empty: runs that are no children
     changed_since, created_before  microseconds
@@ -397,7 +397,7 @@ class Store(Protocol):
         ...
 
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
-        """Runs that can go on and that nobody owns, the oldest first, each with its parent: nothing
+        """Runs that can continue and that nobody owns, the oldest first, each with its parent: nothing
         holds them up, the end of a sleep or a gate of theirs has come, or a child run that they wait for
         has ended. Strays are not among them. What it costs does not grow with those that wait, but for
         those that wait for child runs."""

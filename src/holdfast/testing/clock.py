@@ -1,6 +1,6 @@
 """`FakeClock`: time that a test moves.
 
-clock = FakeClock()                      # sleeping code goes on at once, and time has passed
+clock = FakeClock()                      # sleeping code continues at once, and time has passed
 with Holdfast(home, clock=clock) as hf:
     hf.run(nightly)                      # a workflow that sleeps for eight hours: no wait
 assert clock.now() == START + timedelta(hours=8)
@@ -35,7 +35,7 @@ class FakeClock:
             then on. False: whoever waits does so until `advance` has passed that moment
     seed    of `random()`, which is the same in every run of a test
 
-    `monotonic()` goes on with real time, and jumps along: it serves the housekeeping inside a
+    `monotonic()` continues real time, and jumps along: it serves the housekeeping inside a
     process. `uuid()` is really random: owners and runs that share a store must not share ids.
     """
 
@@ -51,7 +51,7 @@ class FakeClock:
         return instant(self.now_us())
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move the time; whoever waits for a moment that is now past goes on."""
+        """Move the time; whoever waits for a moment that is now past continues."""
         by = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         with self._moved:
             self._now_us += round(by / timedelta(microseconds=1))

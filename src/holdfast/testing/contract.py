@@ -411,7 +411,7 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
     # Families
 
     def test_a_child_counts_while_a_step_of_its_parents_live_generation_is_it(self, store: Store) -> None:
-        """One of a generation that was left cannot go on, and neither can its own children, until that
+        """One of a generation that was left cannot continue, and neither can its own children, until that
         generation is restored; nor one whose parent is not there."""
         own(store, "r")
         perform(store, "r", c.RunStep(e.StepRan("a#1", "a", 1)))

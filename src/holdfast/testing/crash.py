@@ -2,7 +2,7 @@
 
     lab = CrashLab(script, tmp_path / "store")
     assert lab.run(kill=at_body("send#1")).killed      # dies when the body of that step begins
-    assert lab.run().exit_code == 0                    # the same script again: it goes on
+    assert lab.run().exit_code == 0                    # the same script again: it continues
     assert lab.bodies()["ask#1"] == 1                  # how often each step's body has begun
 
 The script is a user's: it opens `Holdfast()` and runs a workflow under a fixed id. The harness sets

@@ -134,8 +134,8 @@ class ReadingContract:
             assert (store.steps("r"), list(store.verify())) == (rows, [])
 
     def test_a_restored_generation_has_its_rows_and_its_status_again(self, store: Store) -> None:
-        """As it was left, and goes on under its own number; after each move the rows are what the fold says,
-        also rebuilt."""
+        """As it was left, and continues under its own number; after each move the rows are what the fold
+        says, also rebuilt."""
         own(store, "r")
         for key in ("a#1", "b#1"):
             store.append(step_append("r", key))
@@ -160,7 +160,7 @@ class ReadingContract:
                 perform(store, "r", command)
 
     def test_rebuilt_projections_are_the_live_ones(self, store: Store) -> None:
-        """`rebuild` changes no row, and the store goes on as before."""
+        """`rebuild` changes no row, and the store continues as before."""
         for commands in EVERYTHING:
             perform(store, "r", *commands)
         own(store, "s")

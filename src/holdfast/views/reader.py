@@ -313,7 +313,7 @@ class Reader:
 
 
 def _is_parked(row: RunRow) -> bool:
-    """Nobody executes it, and nobody was cut off: it waits for its time, or for somebody to go on with it."""
+    """Nobody executes it, and nobody was cut off: it waits for its time, or for somebody to continue it."""
     return row.status in ("sleeping", "pending") and not row.owner
 
 

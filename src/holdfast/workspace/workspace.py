@@ -369,7 +369,7 @@ class Workspace:
 
     @contextmanager
     def _getting_on(self) -> Iterator[None]:
-        """What fails inside leaves the journal, and whoever comes next goes on from there."""
+        """What fails inside leaves the journal, and whoever comes next continues from there."""
         try:
             yield
         except OSError as exc:

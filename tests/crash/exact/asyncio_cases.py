@@ -218,7 +218,7 @@ async def clean_up() -> list[str]:
 
 @case("nested TaskGroups, the inner one fails")
 async def nested() -> list[str]:
-    """A failure in an inner group cancels its siblings, and the outer group goes on."""
+    """A failure in an inner group cancels its siblings, and the outer group continues."""
     found: list[str] = []
 
     async def inner(name: str, failing: str) -> None:

@@ -80,7 +80,7 @@ def _over_while_dead(stage: Stage, chance: Random) -> None:
 
 
 def _back_while_dead(stage: Stage, chance: Random) -> None:
-    """The clock is set back while nobody lives: the sleep goes on, and ends when the time comes."""
+    """The clock is set back while nobody lives: the sleep continues, and ends when the time comes."""
     _asleep(stage, 0.5, chance).kill()
     stage.set_clock(-_far(chance))
     second = stage.start("resume", "run")

@@ -50,7 +50,7 @@ def _storm(budget: Budget, score: Score, size: int, seconds: float) -> None:
         for member in crowd:
             require(member.wait() == 0, f"it failed: {member}")
         last = stage.start("recover")
-        require(last.wait() == 0, f"what was left could not go on: {last}")
+        require(last.wait() == 0, f"what was left could not continue: {last}")
         history = stage.check()
         check_completed(history, history.runs)
         stage.check_rebuilt()

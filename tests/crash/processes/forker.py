@@ -127,7 +127,7 @@ def resume(run: str) -> None:
 
 @step
 def forks(way: str, child: str) -> str:
-    """Fork in the body of a step, which goes on when it is let go."""
+    """Fork in the body of a step, which continues when it is let go."""
     with body() as (held, token):
         if not let_go():
             fork(way, child)

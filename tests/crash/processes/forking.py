@@ -35,7 +35,7 @@ Tell = Callable[[Stage, Random, Score], None]
 
 
 def run_forking(budget: Budget) -> Score:
-    """Parents that go on, close or are killed; children that end, exec, live on, write."""
+    """Parents that continue, close or are killed; children that end, exec, live on, write."""
     score = Score("fork", "os.fork and multiprocessing with a Holdfast open and runs under way")
     if not LINUX:
         score.skipped = NEEDS_LINUX
@@ -66,10 +66,10 @@ def _child_is_no_heir(stage: Stage, chance: Random, score: Score) -> None:
 
 
 def _take(stage: Stage, score: Score) -> None:
-    """The run of a dead parent goes on in another process, without a wait."""
+    """The run of a dead parent continues in another process, without a wait."""
     began = time.monotonic()
     heir = stage.start("resume", "main")
-    require(heir.wait(TAKE_OVER_S) == 0, f"it could not go on: {heir}")
+    require(heir.wait(TAKE_OVER_S) == 0, f"it could not continue: {heir}")
     longest = "longest take-over, ms"
     score.notes[longest] = max(score.notes.get(longest, 0), round((time.monotonic() - began) * 1000))
 
@@ -83,14 +83,14 @@ def _body_forks(stage: Stage, chance: Random, score: Score) -> None:
     parent.kill()
     stage.let_go()
     heir = stage.start_forker("resume", "main")
-    require(heir.wait(TAKE_OVER_S) == 0, f"it could not go on: {heir}")
+    require(heir.wait(TAKE_OVER_S) == 0, f"it could not continue: {heir}")
     check_completed(stage.check(), ["main"])
 
 
 def _child_ends(stage: Stage, chance: Random, score: Score) -> None:
     """The child ends at once, or as programs end; the parent does not notice."""
     child = chance.choice(("exits", "ends"))
-    parent = stage.start_forker("beside", _way(chance), child, "go on", hold="work#2")
+    parent = stage.start_forker("beside", _way(chance), child, "continue", hold="work#2")
     ended = stage.wait_for("child", child).pid
     until(lambda: not is_alive(ended), f"the end of child {ended}")
     stage.let_go()
@@ -118,7 +118,7 @@ def _child_ends_last(stage: Stage, chance: Random, score: Score) -> None:
 
 def _inherited_is_refused(stage: Stage, chance: Random, score: Score) -> None:
     """The child tries to write and to read through the parent's Holdfast, and closes it."""
-    parent = stage.start_forker("beside", "fork", "uses", "go on", hold="work#2")
+    parent = stage.start_forker("beside", "fork", "uses", "continue", hold="work#2")
     child = stage.wait_for("child", "uses").pid
     until(lambda: not is_alive(child), f"the end of child {child}")
     stage.let_go()
@@ -133,7 +133,7 @@ def _inherited_is_refused(stage: Stage, chance: Random, score: Score) -> None:
 def _own_is_refused(stage: Stage, chance: Random, score: Score) -> None:
     """The child opens Holdfasts of its own, on the same store and elsewhere, while threads of the parent may
     be in the middle of anything: it is refused, and does not hang."""
-    parent = stage.start_forker("beside", _way(chance), "owns", "go on", hold="work#2")
+    parent = stage.start_forker("beside", _way(chance), "owns", "continue", hold="work#2")
     child = stage.wait_for("child", "owns").pid
     until(lambda: not is_alive(child), f"the end of child {child}")
     require(_refused(stage) == ["own", "elsewhere"], f"not refused: {parent}")
@@ -152,8 +152,8 @@ def _renewed(stage: Stage, chance: Random, end: str) -> tuple[Actor, int]:
 
 
 def _renewed_and_parent_lives(stage: Stage, chance: Random, score: Score) -> None:
-    """Both go on, and so do others that come and go."""
-    parent, child = _renewed(stage, chance, "go on")
+    """Both continue, and so do others that come and go."""
+    parent, child = _renewed(stage, chance, "continue")
     _passer_by(stage)
     stage.let_go()
     stage.wait_for("result", "main")
@@ -162,7 +162,7 @@ def _renewed_and_parent_lives(stage: Stage, chance: Random, score: Score) -> Non
 
 
 def _renewed_and_parent_closes(stage: Stage, chance: Random, score: Score) -> None:
-    """The parent closes; somebody else comes and goes; the child goes on."""
+    """The parent closes; somebody else comes and goes; the child continues."""
     parent, child = _renewed(stage, chance, "close")
     stage.wait_for("closed")
     _passer_by(stage)
@@ -171,7 +171,7 @@ def _renewed_and_parent_closes(stage: Stage, chance: Random, score: Score) -> No
 
 
 def _renewed_and_parent_dies(stage: Stage, chance: Random, score: Score) -> None:
-    """The parent is killed; its run goes on elsewhere; the child goes on."""
+    """The parent is killed; its run continues elsewhere; the child continues."""
     parent, child = _renewed(stage, chance, "wait")
     parent.kill()
     _take(stage, score)
@@ -231,7 +231,7 @@ def _busy_and_dies(stage: Stage, chance: Random, score: Score) -> None:
     parent.kill()
     note(score, "forks of a busy process", 20)
     heir = stage.start("recover")
-    require(heir.wait(TAKE_OVER_S + 5) == 0, f"it could not go on: {heir}")
+    require(heir.wait(TAKE_OVER_S + 5) == 0, f"it could not continue: {heir}")
     check_completed(stage.check(), [f"busy-{n}" for n in range(4)])
 
 

@@ -76,7 +76,7 @@ def _fill_again_and_again(stage: Stage, foreign: Path, chance: Random, score: Sc
             break
         score.points += filling > 0
     last = stage.start("go", "run", workflow, STEPS)
-    require(last.wait() == 0, f"with room again it did not go on: {last}")
+    require(last.wait() == 0, f"with room again it did not continue: {last}")
     check_completed(stage.check(), ["run"])
     stage.check_rebuilt()
 
@@ -136,6 +136,6 @@ def _limit(stage: Stage, chance: Random, score: Score) -> None:
     if stage.home.exists():
         stage.check()
     last = stage.start("go", "run", workflow, STEPS)
-    require(last.wait() == 0, f"without the limit it did not go on: {last}")
+    require(last.wait() == 0, f"without the limit it did not continue: {last}")
     check_completed(stage.check(), ["run"])
     stage.check_rebuilt()

@@ -354,7 +354,7 @@ def tell(event: LogEvent) -> None:
 
 
 def go(run: str, name: str, *args: Any) -> None:
-    """Start the run, or go on with it where it stopped."""
+    """Start the run, or continue it where it stopped."""
     with open_store() as hf:
         say("result", run, hf.with_id(run).run(WORKFLOWS[name], run, *args))
 
@@ -407,7 +407,7 @@ def take_over(run: str) -> None:
 
 
 def turns() -> None:
-    """One run before the story goes on, one after."""
+    """One run before the story continues, one after."""
     with open_store() as hf:
         for turn in ("first", "second"):
             run = f"own-{turn}-{os.getpid()}"
@@ -442,7 +442,7 @@ def _shared(number: int) -> str:
 
 
 def recover() -> None:
-    """Go on with whatever was left."""
+    """Continue whatever was left."""
     with open_store() as hf:
         for run in hf.recover():
             with contextlib.suppress(CrashLoop):

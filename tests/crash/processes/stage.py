@@ -222,7 +222,7 @@ class Stage:
         return "; ".join(map(str, self.actors)) or "nobody lives"
 
     def let_go(self) -> None:
-        """Whoever is held goes on."""
+        """Whoever is held continues."""
         Path(f"{self.side}.go").touch()
 
     def turn(self) -> None:

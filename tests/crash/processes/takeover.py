@@ -1,6 +1,6 @@
 """Take-over: an owner is stopped, another process takes its run, the first one wakes up.
 
-SIGSTOP is not death: without `--take-over` the second process is told who has the run. With it, it goes on;
+SIGSTOP is not death: without `--take-over` the second process is told who has the run. With it, it continues;
 and when the first one wakes up, nothing of it reaches the log any more.
 """
 
@@ -50,7 +50,7 @@ class Story:
         return self.stage.start("go", "run", workflow, *args, **env)
 
     def take(self, owner: Actor, code: int = 0) -> None:
-        """Another process asks for the run, is told who has it, takes it, and goes on to the end."""
+        """Another process asks for the run, is told who has it, takes it, and continues to the end."""
         if self.by_cli:
             self._is_told(owner)
             taker = self.stage.start_cli("resume", "run", "--take-over")
@@ -72,7 +72,7 @@ class Story:
         require(re.search(rf"\b{owner.pid}\b", written), f"pid {owner.pid} is not named: {written}")
 
     def wake(self, *owners: Actor, branches: int = 0) -> None:
-        """The first owners go on, in vain: each says so, and the log stays as it was. So many `branches`
+        """The first owners continue, in vain: each says so, and the log stays as it was. So many `branches`
         may have been stopped just before a body."""
         woken = time.monotonic_ns()
         self.stage.let_go()
@@ -137,7 +137,7 @@ def _async_body(story: Story) -> None:
     story.take(owner)
     woken = time.monotonic_ns()
     owner.go_on()
-    require(owner.wait(WAKE_S) == HELD_BY, f"it goes on with a run that it lost: {owner}")
+    require(owner.wait(WAKE_S) == HELD_BY, f"it continues a run that it lost: {owner}")
     story.excuse(owner, woken, beside)
     line = story.stage.line("cancelled", "run", key)
     require(line is not None and line.pid == owner.pid, f"its step was not cancelled: {owner}")
@@ -244,10 +244,10 @@ def _committing(story: Story) -> None:
     if code == NOT_FOUND:
         note(story.score, "gate held, by whom was making the run")
         owner.go_on()
-        require(owner.wait(WAKE_S) == 0, f"it did not go on: {owner}")
+        require(owner.wait(WAKE_S) == 0, f"it did not continue: {owner}")
     else:
         require(code == 0, f"the take-over ended with {code}: {written}")
-        require(owner.stopped(), f"it was let go on for good: {owner}")
+        require(owner.stopped(), f"it was let continue for good: {owner}")
         woken = time.monotonic_ns()
         owner.go_on()
         require(owner.wait(WAKE_S) in (0, HELD_BY), f"a stale owner was not told so: {owner}")
@@ -291,7 +291,7 @@ def _anywhere(story: Story) -> None:
     if story.stage.gate_is_shut():
         note(story.score, "gate held")
         owner.go_on()
-        require(owner.wait() == 0, f"it did not go on: {owner}")
+        require(owner.wait() == 0, f"it did not continue: {owner}")
         story.finish()
         return
     taker = story.stage.start("take_over", "run")

@@ -26,7 +26,7 @@ END_S = 45.0
 """After the last kill, within so long, one more run has come on. Who serves tries again after half a minute
 what it could not execute."""
 MOMENT_S = 0.1
-"""What counts at most of the time between two looks: if all stood still, nobody could go on."""
+"""What counts at most of the time between two looks: if all stood still, nobody could continue."""
 REFUSED, HELD, WAITS = 2, 4, 5
 SERVES_S = 1.5
 """So long at most does a follower serve before it is killed."""
@@ -96,7 +96,7 @@ class Office:
                 seen, waited = self._left, 0.0
             if waited > END_S:
                 there = "\n".join(actor.autopsy() for actor in present.values())
-                raise Late(f"nobody has gone on with these runs for {END_S:g} s: {self._left}; {there}")
+                raise Late(f"nobody has continued these runs for {END_S:g} s: {self._left}; {there}")
             for terminal, actor in list(present.items()):
                 if self.storm and now >= self._death(actor):
                     actor.kill()

@@ -73,7 +73,7 @@ def _tell(stage: Stage, owner: Actor, heir: Actor, effect: str, score: Score) ->
         note(score, "in doubt")
         stage.check()
         return
-    require(code == 0, f"it did not go on: {heir}")
+    require(code == 0, f"it did not continue: {heir}")
     require(effect != "once" or len(began) == 1, f"a once command ran {len(began)} times")
     require(max(beats, default=0) <= max(began), "the next command began before the last one was dead")
     check_completed(stage.check(), ["run"])

@@ -1,7 +1,7 @@
 """The store is taken away under a live process: deleted, moved, replaced, emptied, locked up.
 
 The process is told so at its next step, is told of nothing more, and does not make the store anew. What it
-was told of before is where the store is now; put back, the same run goes on.
+was told of before is where the store is now; put back, the same run continues.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Story:
         require("Traceback" not in self.owner.err.read_text(), f"a traceback: {self.owner}")
 
     def finish(self) -> None:
-        """With the store put back: nothing is lost, and the same run goes on."""
+        """With the store put back: nothing is lost, and the same run continues."""
         self.stage.check()
         again = self.again()
-        require(again.wait() == 0, f"it did not go on: {again}")
+        require(again.wait() == 0, f"it did not continue: {again}")
         check_completed(self.stage.check(), ["run"])
 
 

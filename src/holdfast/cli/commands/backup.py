@@ -28,7 +28,7 @@ def backup_command(ctx: click.Context) -> object:
     return ctx.invoke(create) if ctx.invoked_subcommand is None else None
 
 
-@backup_command.command("create", short_help="Copy the store while runs go on, and verify the copy.")
+@backup_command.command("create", short_help="Copy the store while runs continue, and verify the copy.")
 @click.argument("path", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a file that is no backup.")
 @click.option("--without-files", is_flag=True, help="Leave out the files that runs have saved.")
@@ -36,7 +36,7 @@ def backup_command(ctx: click.Context) -> object:
 def create(
     path: str | None = None, force: bool = False, without_files: bool = False, as_json: bool = False
 ) -> None:
-    """Copy the store while runs go on, verify the copy, and print its path.
+    """Copy the store while runs continue, verify the copy, and print its path.
 
     The copy holds all that `rewind`, `undo` and `diff` need: the log, and the files that runs have saved.
     With --without-files, or the setting `backup_files` off, it holds the log alone.
@@ -83,7 +83,7 @@ def restore_backup(file: str, as_json: bool) -> None:
 
     FILE is a path, or the name of one that `list` shows. Refused with exit code 4 while a live process
     executes runs of the store. Runs that were executing when the backup was made are interrupted:
-    `holdfast resume` goes on with them.
+    `holdfast resume` continues them.
     """
     with progress_shown() as progress:
         done = Holdfast.restore_backup(file, app.home(), on_progress=progress)

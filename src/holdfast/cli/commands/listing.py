@@ -109,7 +109,7 @@ def point_out_interrupted(hf: Holdfast, but: str = "") -> None:
         named = ", ".join(run.id for run in runs[:_NAMED]) + (", ..." if count > _NAMED else "")
         many = "1 interrupted run" if count == 1 else f"{count:,} interrupted runs"
         one = runs[0].id if count == 1 else "ID"
-        say([(f"{many}: {named}; `holdfast resume {one}` goes on", "yellow")])
+        say([(f"{many}: {named}; `holdfast resume {one}` continues", "yellow")])
 
 
 def print_runs(runs: Sequence[RunInfo], hf: Holdfast) -> None:

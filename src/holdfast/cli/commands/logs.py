@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("logs")
 @click.argument("run")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is printed, until the run ends or stops.")
+@click.option("-f", "--follow", is_flag=True, help="Continue what is printed, until the run ends or stops.")
 @click.option("--step", metavar="STEP", help="Only this step: its whole name, or just `build`.")
 @click.option(
     "--since-version",
@@ -82,7 +82,7 @@ def _can_print(hf: Holdfast, run_id: str, step: str) -> bool:
 
 def _end(info: RunInfo) -> str:
     if info.interrupted:
-        return f"run {info.id} is interrupted; `holdfast resume {info.id}` goes on"
+        return f"run {info.id} is interrupted; `holdfast resume {info.id}` continues"
     if info.status == "completed":
         return f"run {info.id} is completed"
     status = {"needs_attention": "needs attention"}.get(info.status, f"is {info.status}")

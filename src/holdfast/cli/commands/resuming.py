@@ -213,7 +213,7 @@ def _state(detail: RunDetail) -> str:
     if settled:
         return f"had {', '.join(settled[:3])} settled"
     if detail.shown_status == "pending":  # its gate is decided, or nothing of it was done yet
-        return "was ready to go on" if detail.steps else "had not begun"
+        return "was ready to continue" if detail.steps else "had not begun"
     if detail.status == "paused" and detail.moved is not None:
         return clean(detail.moved)
     return _STATES.get(detail.shown_status, f"was {detail.shown_status}")
@@ -227,7 +227,7 @@ def _where(detail: RunDetail) -> str:
         return "what follows runs again" if detail.steps else "it begins again"
     begun = [step.key for step in detail.steps if step.status not in ("completed", "failed")]
     if begun:
-        return f"it goes on at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")
+        return f"it continues at {', '.join(begun[:3])}" + (", ..." if len(begun) > 3 else "")
     if len(detail.steps) == 1:
-        return "it goes on after it"
-    return "it goes on after them" if detail.steps else "it begins"
+        return "it continues after it"
+    return "it continues after them" if detail.steps else "it begins"

@@ -66,7 +66,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
     options_metavar="[OPTIONS]",
 )
 @click.argument("words", nargs=-1, metavar="TARGET [ARGS]...")
-@click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists goes on with that run.")
+@click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
 @click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
 @click.option(
     "--effect",

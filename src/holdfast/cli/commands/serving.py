@@ -33,7 +33,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
         report = _Report(as_json=as_json, follow=follow)
 
         def started(owner: str) -> None:
-            say(f"process {os.getpid()} (owner {owner}) goes on with the runs of {hf.home}; Ctrl-C stops it")
+            say(f"process {os.getpid()} (owner {owner}) continues the runs of {hf.home}; Ctrl-C stops it")
 
         outcome = foreground.wait(
             lambda: hf.serve(
@@ -51,7 +51,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
         if outcome.error is not None:
             raise outcome.error
         if not follow and not outcome.value.count:
-            say("nothing can go on by itself; `holdfast list --resumable` shows what waits for somebody")
+            say("nothing can continue by itself; `holdfast list --resumable` shows what waits for somebody")
     if outcome.value.stopped:
         return 0 if follow else INTERRUPTED
     return report.code
@@ -81,7 +81,7 @@ class _Report:
                 took = f" in {between(detail.created_at, detail.ended_at)}" if self._follow else ""
                 self._say([("completed", "green"), f" {detail.id}{took}"])
         elif isinstance(error, CodeNotFound) or _is_unnamed(error, detail):
-            complain(f"run {detail.id} cannot go on: {error}")
+            complain(f"run {detail.id} cannot continue: {error}")
         elif not self._as_json:
             self._say(sentence(detail, error))
 

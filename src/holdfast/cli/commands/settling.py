@@ -26,7 +26,7 @@ def settle_command(
 ) -> int:
     """Say what became of STEP of RUN, which was cut off: it may or may not have happened.
 
-    The step's name is enough where only one step in doubt has it. The run goes on with `resume`.
+    The step's name is enough where only one step in doubt has it. The run continues with `resume`.
     """
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")

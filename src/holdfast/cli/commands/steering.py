@@ -205,7 +205,7 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
         run_id = hf.find(run)
         status = hf.pause(run_id, reason, patience=patience)
         if status == "paused":
-            return _stopped(hf, run_id, f"is paused; `holdfast resume {run_id}` goes on", as_json)
+            return _stopped(hf, run_id, f"is paused; `holdfast resume {run_id}` continues", as_json)
         return _not_stopped(hf, run_id, status, "pause", patience)
 
 
@@ -217,7 +217,7 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
 def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int:
     """End RUN, the commands that run in it with all their children, and its child runs.
 
-    A `once` step that is cut off is in doubt. `holdfast resume` goes on with it after all, and with its child
+    A `once` step that is cut off is in doubt. `holdfast resume` continues it after all, and with its child
     runs. Exits with 4 if the process that executes it did not end it
     in time; it does as soon as it can.
     """
@@ -306,25 +306,27 @@ def resume_and_follow(run_id: str | None, *, as_json: bool) -> int:
 
 
 def _going_on(hf: Holdfast, run_id: str, here: bool = False) -> str:
-    """Who goes on with the run, or which command does; `here`: this process does, if no other. A live process
+    """Who continues the run, or which command does; `here`: this process does, if no other. A live process
     takes it up within a moment."""
     deadline = time.monotonic() + (_TAKEN_UP_S if hf.owners() else 0)
     while True:
         info = hf.get(run_id)
         if info.ended:
-            return f"the run has gone on, and is {info.status}"
+            return f"the run has continued, and is {info.status}"
         if info.owner_pid is not None:
-            return f"process {info.owner_pid} goes on with it"
+            return f"process {info.owner_pid} continues it"
         gates = info.open_gates() if info.status == "waiting" else []
         if gates:
             return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
         if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
-            return "it goes on here" if here else typed(f"`holdfast resume {_eldest(hf, run_id)}` goes on")
+            return (
+                "it continues here" if here else typed(f"`holdfast resume {_eldest(hf, run_id)}` continues")
+            )
         time.sleep(_LOOK_EVERY_S)
 
 
 def _eldest(hf: Holdfast, run_id: str) -> str:
-    """The run at the root of its family: a child run goes on inside its parent."""
+    """The run at the root of its family: a child run continues inside its parent."""
     while parent := hf.get(run_id).parent:
         run_id = parent
     return run_id

@@ -80,7 +80,7 @@ def verify(as_json: bool) -> None:
 @workspace_command.command("restore")
 @click.argument("snapshot")
 @click.option("--only", multiple=True, metavar="GLOB", help="Only these files, as in .gitignore.")
-@click.option("--partial", is_flag=True, help="Go on without files whose saved content is damaged.")
+@click.option("--partial", is_flag=True, help="Continue without files whose saved content is damaged.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:

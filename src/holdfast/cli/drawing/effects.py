@@ -17,7 +17,7 @@ _MOST = 12
 
 
 def row(name: str, text: str, style: str = "") -> Iterator[Line]:
-    """A row that goes on below itself where the text is long."""
+    """A row that continues below itself where the text is long."""
     width = max(min(out.width, 160) - _INDENT, 20)
     for n, part in enumerate(wrap(text, width) if out.is_terminal else [text]):
         yield [((name if n == 0 else "").ljust(_INDENT), "dim"), (part, style)]

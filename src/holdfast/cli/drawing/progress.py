@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: lines in a pipe, a live tree on a terminal.
+"""What a person sees while a run continues: lines in a pipe, a live tree on a terminal.
 
 Everything goes to standard error, except what a command that is itself the run prints.
 """
@@ -61,7 +61,7 @@ class Progress:
         """Called when a run was released, from any thread."""
 
     def begin(self, run_id: str, title: str, steps: list[StepInfo] | None = None) -> None:
-        """What the run is, and what it had done before it went on here."""
+        """What the run is, and what it had done before it continued here."""
         say(title)
         with self._lock:
             self._run_id = run_id

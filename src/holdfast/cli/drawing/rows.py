@@ -20,7 +20,7 @@ def row(name: str, pieces: Sequence[Piece]) -> Line:
 
 
 def rows(name: str, text: str, style: str = "") -> Iterator[Line]:
-    """A row that goes on below itself where the text is long."""
+    """A row that continues below itself where the text is long."""
     for n, part in enumerate(wrap(text, width()) if out.is_terminal else [text]):
         yield row(name if n == 0 else "", [(part, style)])
 

@@ -1,4 +1,4 @@
-"""A run's steps as a tree by scope: what `show` prints and what is drawn while a run goes on."""
+"""A run's steps as a tree by scope: what `show` prints and what is drawn while a run continues."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ async def _limited(
 def _cancel_when_stopped(
     run: Execution, loop: asyncio.AbstractEventLoop, task: asyncio.Future[Outcome]
 ) -> Callable[[], None]:
-    """A run that lost its owner or was cancelled must not let its step go on."""
+    """A run that lost its owner or was cancelled must not let its step continue."""
 
     def stop() -> None:
         if run.control is not None and run.control.at_once:

@@ -329,9 +329,9 @@ class Execution:
         self.engine.tell(told)
 
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
-        """Let go of a run that waits; one that waits no longer for all that it did, can be gone on with.
+        """Let go of a run that waits; one that waits no longer for all that it did, can be continued.
         Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
-        caller: if that dies before it, whoever goes on with the run finds the request."""
+        caller: if that dies before it, whoever continues the run finds the request."""
         stopped: Control | None = None
 
         def release() -> Sequence[c.Command]:

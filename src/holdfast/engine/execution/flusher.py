@@ -1,8 +1,8 @@
-"""Beginnings of what takes long: written to the log while it goes on.
+"""Beginnings of what takes long: written to the log while it continues.
 
-A fast step's beginning is a part of its result, a run's may ride with its first step. What goes on for
+A fast step's beginning is a part of its result, a run's may ride with its first step. What continues for
 more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,
-the log says what was running. When runs go on for longer than a moment, it wakes the follower, which
+the log says what was running. When runs continue for longer than a moment, it wakes the follower, which
 tells them what others write to them.
 """
 

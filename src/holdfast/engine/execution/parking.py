@@ -2,9 +2,9 @@
 
 Whatever reaches a gate, a long sleep or a child run that waits, waits here. When every branch of the run
 does, the run is parked: a control signal unwinds its function, its driver releases it, and nothing is left
-of it in this process but an entry of the follower's, which goes on with it once the log says that it can.
+of it in this process but an entry of the follower's, which continues it once the log says that it can.
 
-    branch ──gate──▶ wait ─┬─ decided, or its time has come ─▶ goes on in place
+    branch ──gate──▶ wait ─┬─ decided, or its time has come ─▶ continues in place
                            └─ nobody in the run is busy ─────▶ Parked: unwinds, is released, is replayed
 """
 

@@ -97,7 +97,7 @@ def _perform(
 
 
 def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, Outcome | None]:
-    """Go on where the history stops: None means that the step is to be started (again)."""
+    """Continue where the history stops: None means that the step is to be started (again)."""
     if past.status == "completed":
         if not past.secret:
             return Outcome(call.execution.value_of(past))
@@ -215,7 +215,7 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
         call.flush_measured()
         raise run.stop(doubt(call, why))
     if not isinstance(error, Exception):
-        # Not a failure of the step: it runs again when the run goes on. Nothing after it is recorded.
+        # Not a failure of the step: it runs again when the run continues. Nothing after it is recorded.
         call.flush_measured()
         run.interrupted(error)
         raise error

@@ -2,7 +2,7 @@
 
 Commits happen in a thread of the store; one wake-up of the loop serves all that have finished since
 the last one. A cancel from outside (a TaskGroup, `asyncio.timeout`) does not tear a started body: it
-is let finish and be recorded, and the cancel goes on after that.
+is let finish and be recorded, and the cancel continues after that.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ async def submit(engine: Engine, mailbox: Mailbox, append: Append) -> asyncio.Ca
 
 
 async def commit(run: Execution, append: Append) -> asyncio.CancelledError | None:
-    """The same for an append that the run cannot go on without."""
+    """The same for an append that the run cannot continue without."""
     assert run.mailbox is not None
     if isinstance(append, OutcomeAppend):
         cancelled = await _commit_outcome(run, run.mailbox, append)
@@ -258,12 +258,12 @@ async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.Ca
 
 async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
     """What the gate, the sleep or the pause before the next attempt of a step `key` gives. If the code
-    gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel goes on: whatever
+    gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel continues: whatever
     comes to it later, every replay goes the same way."""
     try:
         return await wait()
     except asyncio.CancelledError:
-        # What stops the run as a whole gives up nothing: it will wait again when it goes on.
+        # What stops the run as a whole gives up nothing: it will wait again when it continues.
         step = run.state.steps.get(key)
         if not run.is_stopping() and not run.over and step and step.status != "abandoned":
             await _abandon(run, step)

@@ -145,7 +145,7 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
 
 
 def commit(run: Execution, append: Append) -> None:
-    """Wait until the append is acknowledged; the run cannot go on without it."""
+    """Wait until the append is acknowledged; the run cannot continue without it."""
     engine = run.engine
     try:
         engine.store.append(append)

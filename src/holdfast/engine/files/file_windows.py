@@ -1,4 +1,4 @@
-"""The windows of a run on its files: from where it goes on to where it stops, with snapshots at the edges.
+"""The windows of a run on its files: from where it continues to where it stops, with snapshots at the edges.
 
 A run takes part from its first checkpoint or `workspace` step on. Invariant (decision 0009): between a
 snapshot and the `start` that follows it lies what somebody else changed, everywhere else what the run did.
@@ -42,7 +42,7 @@ NAMED = 20
 
 
 def begin(run: Execution) -> None:
-    """The run goes on: what its last owner left, where that one did not say so, and what the files are now.
+    """The run continues: what its last owner left, where that one did not say so, and what the files are now.
     What cannot be looked at stops the run: nobody could tell afterwards whose change is whose."""
     known = last(run.state.files)
     if known is None:
@@ -120,7 +120,7 @@ def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
 
 def unusable(run: Execution, error: HoldfastError) -> Control:
     """Stop a run whose files cannot be looked at: that is for a person. A disk that is full is not: the run
-    is let go as it is, and goes on when there is room."""
+    is let go as it is, and continues when there is room."""
     if isinstance(error, StoreFull):
         return run.lose(error)
     if isinstance(error, RollbackRefused):

@@ -114,7 +114,7 @@ class Teller:
         try:
             while (one := self._next(run_id, story, after)) is not None:
                 self._call(run_id, *one)
-        except BaseException:  # Ctrl-C: the next who tells goes on from here
+        except BaseException:  # Ctrl-C: the next who tells continues from here
             with self._lock:
                 self._cease(story, after)
             raise

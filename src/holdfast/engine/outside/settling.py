@@ -21,7 +21,7 @@ _OPEN = ("in_doubt", "running")
 
 
 def settle(engine: Engine, run_id: str, step: str, outcome: Outcome, value: Any, why: str, by: str) -> str:
-    """Record the outcome; returns the step's whole identity. The run goes on with `resume`."""
+    """Record the outcome; returns the step's whole identity. The run continues with `resume`."""
     result, blob = e.NOTHING, ""
     blobs: Blobs = ()
     error = None

@@ -64,7 +64,7 @@ def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> 
 
 
 def _refuse_stray(engine: Engine, run_id: str) -> None:
-    """Whoever decides something means the run that goes on, and nothing waits for this one."""
+    """Whoever decides something means the run that continues, and nothing waits for this one."""
     if engine.store.strays([run_id]):
         row = engine.store.run(run_id)
         parent = row.parent if row is not None else ""
@@ -99,7 +99,7 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
     while status in ENDED and time.monotonic() < deadline and any(_open_beneath(engine, run_id)):
         time.sleep(_POLL_S)  # their owners were asked, too
         if _wait(engine, run_id, ENDED, 0.0) not in ENDED:
-            break  # somebody goes on with them all
+            break  # somebody continues them all
     return status
 
 

@@ -36,7 +36,7 @@ def command_locks(home: Path, run_id: str) -> Path:
 
 
 def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> int:
-    """A dead owner's command dies within a second; until its whole tree is dead nobody goes on.
+    """A dead owner's command dies within a second; until its whole tree is dead nobody continues.
 
     Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
     them was dead, in microseconds; 0 if none says so.

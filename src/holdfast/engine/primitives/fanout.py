@@ -1,6 +1,6 @@
 """Fan-out and fan-in: `parallel` for `def` workflows, `gather` for async ones.
 
-When one branch fails, its siblings go on to their ends and are recorded; the failure is raised
+When one branch fails, its siblings continue to their ends and are recorded; the failure is raised
 after that. Several failures are raised as one ExceptionGroup, in the order of the arguments.
 """
 

@@ -1,6 +1,6 @@
 """`sleep`: a pause that a crash does not lengthen.
 
-When it ends is recorded before it begins; a run that is resumed after that moment goes on at once. A run
+When it ends is recorded before it begins; a run that is resumed after that moment continues at once. A run
 in which nothing else happens is parked meanwhile: it holds no thread.
 """
 
@@ -140,7 +140,7 @@ def _recall(scope: Scope) -> tuple[str, int, StepState | None]:
 
 
 def _start(run: Execution, key: str, ordinal: int, duration: Seconds, deadline: float) -> c.StartSleep:
-    """A sleep that reaches beyond the deadline is over just behind it, for whoever goes on with the run."""
+    """A sleep that reaches beyond the deadline is over just behind it, for whoever continues the run."""
     until = run.engine.clock.now_us() + int(_checked(duration) * 1e6)
     return c.StartSleep(key, ordinal, min(until, int(deadline) + 1) if deadline else until)
 

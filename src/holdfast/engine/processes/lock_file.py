@@ -14,7 +14,7 @@ from holdfast.project import explained
 
 def is_held(path: StrPath) -> bool:
     """Whether a live process holds the lock of that file; never blocks. Without a file nobody does; one that
-    cannot be opened tells nothing, and nobody may go on as if it did: `StoreError`."""
+    cannot be opened tells nothing, and nobody may continue as if it did: `StoreError`."""
     try:
         return file_lock.is_held(path)
     except OSError as error:

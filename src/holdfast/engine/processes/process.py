@@ -125,7 +125,7 @@ class Process:
         return process
 
     def wait(self, timeout: float | None = None) -> Exit:
-        """Wait for the tree's death; TimeoutError if that takes longer (the command goes on)."""
+        """Wait for the tree's death; TimeoutError if that takes longer (the command continues)."""
         if not self._pump.done.wait(timeout):
             raise TimeoutError(f"process {self.pid} still runs after {timeout:g} s")
         if self._pump.error is not None:

@@ -30,7 +30,7 @@ class Ancestry:
         return parent
 
     def eldest(self, run_id: str) -> str:
-        """The run at the root of its family: its children go on inside it."""
+        """The run at the root of its family: its children continue inside it."""
         while parent := self.parent(run_id):
             run_id = parent
         return run_id

@@ -118,7 +118,7 @@ _STOPPED = (NeedsAttention, RunHeld, RunInterrupted, RunPaused, OwnershipLost, S
 def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimer:
     """How to claim the child, decided on what the history has of it when it is called.
 
-    Only if the parent was resumed to try this child again does a failed one go on; a replay after a
+    Only if the parent was resumed to try this child again does a failed one continue; a replay after a
     crash takes its error. And who took the parent over by force takes its children from that owner.
     """
     execution = call.execution
@@ -164,7 +164,7 @@ def _stopped_with_parent(call: Call) -> Iterator[None]:
 
 @contextmanager
 def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
-    """What the parent waits for while its child is parked: that the child can go on."""
+    """What the parent waits for while its child is parked: that the child can continue."""
     engine = call.execution.engine
     ready = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Taking a run: create it or go on with it, as its only owner.
+"""Taking a run: create it or continue it, as its only owner.
 
 Everything is decided on the state that the write transaction itself reads, so of two processes that
 start one id at the same moment, one gets the run and the other is told who has it. Of two threads of
@@ -69,7 +69,7 @@ def claim(
     durable: bool = True,
     known: RunState | None = None,
 ) -> Claimed:
-    """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one go on;
+    """Own the run `run_id`. `create` makes it if it is not there; `reopen` lets a failed one continue;
     `force` takes it from a live owner. `known` is the run as the caller has read it: only what was recorded
     since is read, and `known` changes. It is this thread's turn until the run is live."""
     if reopen:
@@ -238,7 +238,7 @@ def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
     """After a claim by force: end what the last owner's commands still do.
 
     Only now: that owner, if it is alive, can no longer record as a failure that its command was
-    ended. A stopped one gives no orders itself, and its command would go on.
+    ended. A stopped one gives no orders itself, and its command would continue.
     """
     locks = command_locks(engine.home, run_id)
     for lock in locks_up_to(locks, epoch - 1):
@@ -413,8 +413,8 @@ class _Attempt:
 
 
 def settle_pending(engine: Engine, run_id: str) -> bool:
-    """Files on their way back must arrive before the run goes on upon them. True if an operation that was cut
-    off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
+    """Files on their way back must arrive before the run continues on them. True if an operation that was
+    cut off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
             if engine.finish_operation(row.id):

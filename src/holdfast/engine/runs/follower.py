@@ -1,8 +1,8 @@
 """Following the log: what others write about the runs of this process.
 
 One thread, awake while there are runs to follow. It tells live runs what concerns them (a decision, a
-signal, a cancel, a new owner), and goes on with parked ones when they can: nothing holds them up any more,
-or their time has come. What can go on is asked of the store, never concluded from what was seen, so that
+signal, a cancel, a new owner), and continues parked ones when they can: nothing holds them up any more,
+or their time has come. What can continue is asked of the store, never concluded from what was seen, so that
 nothing can be missed; the pulse and the feed only say when to ask. And it releases the runs that could not
 be released when their execution ended.
 """
@@ -41,7 +41,7 @@ class Parking(NamedTuple):
     until: int
     """When its time comes, in microseconds; 0 for never."""
     go: Callable[[], None]
-    """Called once, when it can go on, has ended, or is stopped. Must not block."""
+    """Called once, when it can continue, has ended, or is stopped. Must not block."""
 
 
 class Follower:
@@ -86,7 +86,7 @@ class Follower:
             self._wake.set()
 
     def park(self, run_id: str, parking: Parking) -> None:
-        """Go on with this run when it can."""
+        """Continue this run when it can."""
         with self._lock:
             closed = self._closed
             if not closed:
@@ -135,7 +135,7 @@ class Follower:
                 for execution, _ in list(self._engine.live.values()):
                     execution.lose(error)
                 self._wake.wait(_AGAIN_S)
-            except Exception:  # whatever it is, runs that can go on must not wait for ever
+            except Exception:  # whatever it is, runs that can continue must not wait for ever
                 logger.exception("following the log failed; trying again in a second")
                 self._wake.wait(_AGAIN_S)
             self._rest()
@@ -233,10 +233,10 @@ class Follower:
             execution.hearing.hear(recorded)
             self._engine.tell_up_to(execution.id, recorded[-1].version)
 
-    # Going on
+    # Continuing
 
     def _go_on(self, now: int) -> None:
-        """Go on with what can: a parked run itself, or one whose child can."""
+        """Continue what can: a parked run itself, or one whose child can."""
         for run_id, parent in self._engine.store.ready_runs(now):
             holder = run_id if run_id in self._parked else self._holder(parent)
             if holder:
@@ -262,7 +262,7 @@ class Follower:
             self._go(run_id)
 
     def _halt(self, run_id: str, child: str) -> None:
-        """A run cannot go on whose child somebody has halted by itself: it is paused, as it would be if it
+        """A run cannot continue whose child somebody has halted by itself: it is paused, as it would be if it
         were executed now, and whoever waits for it is told."""
         store = self._engine.store
         row, halted = store.run(run_id), store.run(child)
@@ -276,7 +276,7 @@ class Follower:
                 pass  # it has ended meanwhile
 
     def _look_for_dead(self) -> None:
-        """Go on with the runs that another process took, and did not live to bring to an end."""
+        """Continue the runs that another process took, and did not live to bring to an end."""
         from holdfast.engine.runs.recovery import orphans
 
         for run_id in orphans(self._engine):

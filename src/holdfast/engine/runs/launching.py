@@ -46,7 +46,7 @@ def launch(
     *,
     stay: bool = True,
 ) -> Run[Any]:
-    """Claim the run and let it go on: a `def` workflow in a thread, an `async def` one in the running
+    """Claim the run and let it continue: a `def` workflow in a thread, an `async def` one in the running
     loop, or in the engine's own. In a running loop the claim happens there too, without blocking it:
     what it raises, `await run` raises; `claim_soon` is a way that needs no thread. Without
     `workflow` it is the one that the claim found. Without `stay` a run that is parked is left to others.
@@ -115,7 +115,7 @@ def run_here(
 
 
 def _await(engine: Engine, run: Run[Any], until: int) -> Claimed | None:
-    """Wait until the run can go on, and own it; None if there is nothing to go on with: `run` says why."""
+    """Wait until the run can continue, and own it; None if there is nothing to continue: `run` says why."""
     while True:
         ready = threading.Event()
         parking = Parking(until, ready.set)
@@ -184,7 +184,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
 
 
 def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
-    """Own a run that was parked; None if another process does. Raises what keeps it from going on."""
+    """Own a run that was parked; None if another process does. Raises what keeps it from continuing."""
     if engine.closing:
         raise _left_waiting(engine, run_id)
     row = engine.store.run(run_id)
@@ -199,7 +199,7 @@ def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
 
 
 def _left_waiting(engine: Engine, run_id: str) -> RunWaiting:
-    return RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` goes on with it")
+    return RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` continues it")
 
 
 # Event loops
@@ -224,7 +224,7 @@ def _spawn(
 
 
 def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
-    """Goes on in the loop in which the run was parked."""
+    """Continues in the loop in which the run was parked."""
 
     def on_park(parked: Parked) -> None:
         import asyncio

@@ -240,7 +240,7 @@ def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -
             try:
                 steering.cancel(execution.engine, execution.id, command.reason, command.by, 0.0)
             except Refused:
-                pass  # somebody has gone on with it, and ended it
+                pass  # somebody has continued it, and ended it
     return control
 
 
@@ -252,7 +252,7 @@ def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
 
 
 def _stopped(control: Control) -> Ended:
-    """A parked run goes on as it is; whatever else stopped it, is told."""
+    """A parked run continues as it is; whatever else stopped it, is told."""
     return Ended(Outcome(None, control if isinstance(control, Parked) else control.error), True)
 
 

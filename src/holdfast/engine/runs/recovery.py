@@ -1,4 +1,4 @@
-"""Going on with runs that stopped: one by name, or every one that nobody executes and that can."""
+"""Continuing runs that stopped: one by name, or every one that nobody executes and that can."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
 
 
 def ready(engine: Engine) -> list[str]:
-    """The runs that nobody owns and that can go on, the oldest first; of a family, only its eldest."""
+    """The runs that nobody owns and that can continue, the oldest first; of a family, only its eldest."""
     found = engine.store.ready_runs(engine.clock.now_us())
     return list(
         dict.fromkeys(engine.ancestry.eldest(parent) if parent else run_id for run_id, parent in found)
@@ -125,7 +125,7 @@ def orphans(engine: Engine) -> list[str]:
 
 
 def check_unasked(engine: Engine, run_id: str) -> None:
-    """Before a program goes on with a run of its own accord. One that kills its owners over and over is left
+    """Before a program continues a run of its own accord. One that kills its owners over and over is left
     to a person; one whose owner died before it could pause is paused. Raises `CrashLoop`, `RunPaused`."""
     state = fold(engine.store.history(run_id))
     if state is None:
@@ -146,7 +146,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
             check_unasked(engine, run_id)
             run = engine.resume(run_id)
             run.rested.wait()
-        except Exception as error:  # one run that cannot be read must not keep the others from going on
+        except Exception as error:  # one run that cannot be read must not keep the others from continuing
             run.finish(Outcome(None, error))
         return run
 
@@ -162,7 +162,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
 
 
 def _goes_on(engine: Engine, run_id: str) -> bool:
-    """Whether it is for a program to go on with it, and not for a person or for its live owner."""
+    """Whether it is for a program to continue it, and not for a person or for its live owner."""
     row = engine.store.run(run_id)
     if row is None or row.status not in OPEN:
         return False

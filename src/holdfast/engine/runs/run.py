@@ -210,7 +210,7 @@ def resumable(error: BaseException, run_id: str) -> BaseException:
         error.__traceback__ = own_frames(error.__traceback__)
     if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
-        error.add_note(f"`holdfast resume {run_id}` goes on, and so does this program, started again")
+        error.add_note(f"`holdfast resume {run_id}` continues, and so does this program, started again")
     return error
 
 

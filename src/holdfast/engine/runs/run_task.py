@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RunTask(asyncio.Task[None]):
-    """Tells who cancels it. Code of the run gives up what it waits for, and goes on (`asyncio.timeout`, a
+    """Tells who cancels it. Code of the run gives up what it waits for, and continues (`asyncio.timeout`, a
     TaskGroup). Anybody else, a loop that is shut down most likely, interrupts the run: nothing that its code
     does while it unwinds is recorded."""
 

@@ -1,4 +1,4 @@
-"""Serving a store: go on with every run that can, until told to stop.
+"""Serving a store: continue every run that can, until told to stop.
 
 Parked runs whose gate was decided or whose time has come, and those whose owner died. Any number of
 processes may serve one store: who claims a run first has it. Commands are executed here. The code of
@@ -88,13 +88,13 @@ class Service:
         self.served = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Serve until `stop` is set. What goes on then is not waited for."""
+        """Serve until `stop` is set. What continues then is not waited for."""
         while not stop.is_set():
             self._look()
             stop.wait(_POLL_S)
 
     def drain(self, stop: threading.Event) -> None:
-        """Serve what can go on now, and return when nothing is left that can, or `stop` is set."""
+        """Serve what can continue now, and return when nothing is left that can, or `stop` is set."""
         while not stop.is_set():
             self._look()
             with self._lock:
@@ -137,7 +137,7 @@ class Service:
                 return
 
     def _news(self, run_id: str) -> RunRow | None:
-        """The run, if it can be gone on with and was not refused as it is."""
+        """The run, if it can be continued and was not refused as it is."""
         if run_id in self._engine.live:
             return None
         row = self._engine.store.run(run_id)

@@ -124,7 +124,7 @@ def create(
     files: Files | None = None,
     progress: Progress = silent,
 ) -> Backup:
-    """Copy the database `store` as it is at one moment, while others go on writing to it.
+    """Copy the database `store` as it is at one moment, while others continue writing to it.
 
     `files` are attached to the copy, as they are after the moment that is copied: none of those that the
     log names then is missing.

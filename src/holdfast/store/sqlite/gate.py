@@ -62,7 +62,7 @@ class WriteGate:
             pass
 
     def tell(self, waited_s: float) -> None:
-        """Say who keeps this process waiting: a stopped one holds the gate until it goes on or dies, and
+        """Say who keeps this process waiting: a stopped one holds the gate until it continues or dies, and
         nobody would know why nothing happens."""
         import logging
 
@@ -73,7 +73,7 @@ class WriteGate:
         logging.getLogger("holdfast").warning(text, waited_s, self._path, who + stopped)
 
     def pass_by(self, pid: int) -> None:
-        """If the process `pid` was stopped while it held the gate: let it go on until it has left it, and
+        """If the process `pid` was stopped while it held the gate: let it continue until it has left it, and
         stop it again. Nobody could write otherwise, short of ending that process."""
         import signal
 

@@ -5,7 +5,7 @@ the place of the old one. Killed at any moment, the directory has the old store 
 
 The write-ahead log of the old store must never be read with the new file. So all of it is brought into
 the old file first, and log and index are moved away before the new file comes. Whoever still has the old
-store open goes on with those that were moved, and its next commit finds the file replaced.
+store open continues those that were moved, and its next commit finds the file replaced.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ WHERE status NOT IN ('completed', 'cancelled');
 -- Child runs by their parent.
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 
--- Runs that nobody owns and nothing holds up: whoever goes on with runs finds these without a look at all
+-- Runs that nobody owns and nothing holds up: whoever continues runs finds these without a look at all
 -- those that wait.
 CREATE INDEX runs_ready ON runs (stream) WHERE owner = '' AND status IN ('pending', 'running');
 

@@ -1,4 +1,4 @@
-"""Large values that no event names any more: found while others go on writing, removed a few at a time."""
+"""Large values that no event names any more: found while others continue writing, removed a few at a time."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Repository:
 
     def _move_stash(self, move: StashMove) -> None:
         """One entry after the other, as the list is the history of a ref, for which git has no transaction.
-        A plan that is made on the way goes on from there."""
+        A plan that is made on the way continues from there."""
         for one in move.drop:
             said = run(self._top, "stash", "drop", "stash@{0}").decode()
             dropped = said.rpartition("(")[2].rstrip(")\n")

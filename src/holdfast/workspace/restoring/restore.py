@@ -57,7 +57,7 @@ class Rewritten(Disturbed):
 
 
 class Restore:
-    """One restore, from its journal: done, gone on with, or taken back."""
+    """One restore, from its journal: done, continued, or taken back."""
 
     def __init__(self, root: int, contents: Contents, file: JournalFile, journal: Journal) -> None:
         self._root = root
@@ -290,7 +290,7 @@ class Restore:
 
     @contextmanager
     def _reaching(self, path: bytes) -> Iterator[None]:
-        """If somebody moved the directory away, that is noted, and the rest goes on."""
+        """If somebody moved the directory away, that is noted, and the rest continues."""
         try:
             yield
         except OSError as exc:

@@ -134,7 +134,7 @@ class JournalFile:
         replace_file(self._path, journal.phase.value.encode() + sha256(payload).digest() + payload)
 
     def mark(self, phase: Phase) -> None:
-        """The restore goes on to another phase, for good."""
+        """The restore continues to another phase, for good."""
         fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(fd, phase.value.encode(), 0)
