@@ -72,6 +72,8 @@ import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from holdfast.ways import VALUE, Way, quoted
+
 
 def not_text(text: str) -> str:
     """The sentence on a name with bytes that are not UTF-8, which Python passes on as lone surrogates."""
@@ -79,11 +81,19 @@ def not_text(text: str) -> str:
     return f"{shown!r} has bytes that are not UTF-8, and the log keeps only text: name it otherwise"
 
 
+_LIST = quoted(Way("list"))
+
+
 class HoldfastError(Exception):
     """The root: catch it to catch everything that holdfast itself raises."""
 
     code: ClassVar[str] = "holdfast"
     exit_code: ClassVar[int] = 70
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """What a person can do about it, as data; the message names the same as command lines."""
+        return ()
 
 
 def told(error: HoldfastError, more: str) -> HoldfastError:
@@ -206,8 +216,12 @@ class RunNotFound(NotFound, LookupError):
     def __init__(self, run_id: str, nearest: Sequence[str] = ()) -> None:
         self.run_id = run_id
         self.nearest = tuple(nearest)
-        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else "; `holdfast list` shows all"
+        hint = f"; nearest: {', '.join(self.nearest)}" if self.nearest else f"; {_LIST} shows all"
         super().__init__(f"no run has the id {run_id!r}{hint}")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("list"),)
 
 
 class AmbiguousRunId(BadInput):
@@ -255,13 +269,14 @@ class SnapshotNotFound(NotFound, LookupError):
         self.restored_from = restored_from
         why = (
             f"there is no snapshot {snapshot!r}: the store was restored from the backup {restored_from}, "
-            "which holds no files; restore one that does (`holdfast backup list`), or go back with --no-files"
+            f"which holds no files; restore one that does ({quoted(Way('backup list'))}), or go back with "
+            "--no-files"
         )
         super().__init__(
             why
             if restored_from
-            else f"there is no snapshot {snapshot!r}, or `holdfast gc` has removed it; "
-            "`holdfast show RUN --events` names those of a run"
+            else f"there is no snapshot {snapshot!r}, or {quoted(Way('gc'))} has removed it; "
+            f"{quoted(Way('show', 'RUN', {'events': True}))} names those of a run"
         )
 
 
@@ -302,8 +317,12 @@ class RunHeld(HoldfastError):
         self.run_id = run_id
         self.pid = pid
         self.host = host
-        way = way or f"wait for it, stop it, or, if it hangs, `holdfast resume {run_id} --take-over`"
+        way = way or f"wait for it, stop it, or, if it hangs, {quoted(self.ways[0])}"
         super().__init__(f"run {run_id} is held by the live process {pid} on {host}; {way}")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {"take_over": True}, "takes it from a process that hangs"),)
 
 
 class RunWaiting(HoldfastError):
@@ -326,7 +345,11 @@ class RunPaused(HoldfastError):
         self.by = by
         who = f" by {by}" if by else ""
         why = f": {reason}" if reason else ""
-        super().__init__(f"run {run_id} is paused{who}{why}; `holdfast resume {run_id}` continues")
+        super().__init__(f"run {run_id} is paused{who}{why}; {quoted(self.ways[0])} continues")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {}, "continues"),)
 
 
 class RunCancelled(HoldfastError):
@@ -345,7 +368,11 @@ class RunInterrupted(HoldfastError):
 
     def __init__(self, run_id: str, why: str = "its driver was stopped") -> None:
         self.run_id = run_id
-        super().__init__(f"run {run_id} is interrupted: {why}; `holdfast resume {run_id}` continues")
+        super().__init__(f"run {run_id} is interrupted: {why}; {quoted(self.ways[0])} continues")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {}, "continues"),)
 
 
 class GateError(HoldfastError):
@@ -364,18 +391,31 @@ class NeedsAttention(HoldfastError):
         self.reason = reason
         super().__init__(f"run {run_id} needs attention: {reason}")
 
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {}, "continues, once that is put right"),)
+
 
 class InDoubt(NeedsAttention):
     code = "in_doubt"
 
     def __init__(self, run_id: str, step: str, why: str) -> None:
-        import shlex
-
         self.step = step
+        done = Way("settle", run_id, {"step": step, "done": VALUE}).shell()
         super().__init__(
             run_id,
-            f"step {step} {why}, so it may or may not have happened; look, then "
-            f"`holdfast settle {run_id} {shlex.quote(step)} --done VALUE | --retry | --fail`",
+            f"step {step} {why}, so it may or may not have happened; look, then `{done} | --retry | --fail`",
+        )
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return tuple(
+            Way("settle", self.run_id, {"step": self.step, outcome: value}, effect)
+            for outcome, value, effect in (
+                ("done", VALUE, "it happened, and this is its result"),
+                ("retry", True, "it did not happen: run it"),
+                ("fail", True, "it failed"),
+            )
         )
 
 
@@ -388,7 +428,7 @@ class DivergenceError(NeedsAttention):
         super().__init__(
             run_id,
             f"the code no longer matches the history: recorded is {recorded}, the code calls {called}; "
-            f"restore the code and `holdfast resume {run_id}`",
+            f"restore the code and {quoted(Way('resume', run_id))}",
         )
 
 
@@ -400,7 +440,7 @@ class CrashLoop(NeedsAttention):
         super().__init__(
             run_id,
             f"it was taken over {takeovers} times without progress, so recovery leaves it alone; "
-            f"`holdfast resume {run_id}` tries it again",
+            f"{quoted(Way('resume', run_id))} tries it again",
         )
 
 
@@ -472,7 +512,7 @@ class ContentsDamaged(WorkspaceError):
         more = f" and {len(self.what) - 8} more" if len(self.what) > 8 else ""
         super().__init__(
             f"saved contents are missing or damaged: {', '.join(self.what[:8])}{more}; "
-            f"`holdfast workspace verify` checks all"
+            f"{quoted(Way('workspace verify'))} checks all"
         )
 
 
@@ -531,8 +571,8 @@ class RollbackRefused(GitError):
         super().__init__(
             f"the earlier attempt of step {step} {what}. "
             "Nothing was changed: put the repository right with git if need be, then "
-            f"`holdfast resume {run_id} --keep-files` runs the step again on the files and the repository as "
-            "they are"
+            f"{quoted(Way('resume', run_id, {'keep_files': True}))} runs the step again on the files and the "
+            "repository as they are"
         )
 
 

@@ -35,6 +35,7 @@ from holdfast.errors import (
     store_error_for,
 )
 from holdfast.file_lock import held
+from holdfast.ways import Way, quoted
 
 POINTER_DIRECTORY = ".holdfast"
 DATABASE = "holdfast.db"
@@ -134,7 +135,7 @@ def open_project(
     *,
     mint: Callable[[], str],
     create: bool = True,
-    advice: str = "`holdfast run` makes one",
+    advice: str = f"{quoted(Way('run'))} makes one",
 ) -> Project:
     """The project at `root`; on first use it is made.
 

@@ -21,6 +21,7 @@ from holdfast import project, trust
 from holdfast.clock import Clock, SystemClock, instant
 from holdfast.errors import BadInput, NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.settings import Resolved, load
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -54,7 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     """The directory whose files runs work on; None if there is none."""
 
 
-_MAKE_ONE = "`holdfast run` makes one"
+_MAKE_ONE = f"{quoted(Way('run'))} makes one"
 _ELSEWHERE = "change to the directory of the project that has the run, or name its store with --home"
 _ANOTHER_HOME = "name the store that has the run with --home"
 
@@ -122,8 +123,8 @@ def refuse_untrusted(root: Path, resolved: Resolved) -> None:
     if doubts:
         raise NotTrusted(
             f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
-            f"read them, then allow them with `holdfast trust {shlex.quote(str(root))}`, or in a container "
-            f"or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
+            f"read them, then allow them with {quoted(Way('trust', arguments={'path': str(root)}))}, or "
+            f"in a container or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
         )
 
 
@@ -257,7 +258,7 @@ def refuse_foreign_code(home: Path) -> None:
     if not is_own(home):
         raise NotTrusted(
             f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
-            f"know where it comes from, allow that with `holdfast trust {shlex.quote(str(home))}`"
+            f"know where it comes from, allow that with {quoted(Way('trust', arguments={'path': str(home)}))}"
         )
 
 

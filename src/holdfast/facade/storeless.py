@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import project, settings, trust, wiring
 from holdfast.errors import NotFound, SettingsError
 from holdfast.facade.opened import OnScan, blocking
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.operations.disk_usage import Coverage
@@ -94,7 +95,9 @@ class Storeless:
             if not removed and given.is_dir():
                 removed = trust.untrust(data_home, project.find_root(given, environ=os.environ))
         if not removed:
-            raise NotFound(f"{given} is not trusted; `holdfast trust --list` shows what is")
+            raise NotFound(
+                f"{given} is not trusted; {quoted(Way('trust', arguments={'list': True}))} shows what is"
+            )
         return list(removed)
 
     @classmethod

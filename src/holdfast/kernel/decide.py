@@ -17,6 +17,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel import generations
 from holdfast.kernel.identity import matches
 from holdfast.kernel.state import GATES, OVER, UNDONE, RunState, StepState
+from holdfast.ways import Way, quoted
 
 E = TypeVar("E", bound=e.Event)
 
@@ -281,7 +282,8 @@ def _decide_gate(state: RunState, command: c.DecideGate) -> Sequence[e.Event]:
     if command.digest and not gate.digest.startswith(command.digest):
         raise GateError(
             f"gate {gate.key} of run {command.run_id} shows something else than what you have seen "
-            f"({gate.digest[:6]}, not {command.digest[:6]}); look again: `holdfast show {command.run_id}`"
+            f"({gate.digest[:6]}, not {command.digest[:6]}); look again: "
+            f"{quoted(Way('show', command.run_id))}"
         )
     return [
         e.GateDecided(gate.key, command.outcome, command.by, command.comment, generation=state.generation)

@@ -10,6 +10,7 @@ from holdfast.errors import NotFound, StoreHeld
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import explained, find
 from holdfast.store.sqlite.database_file import owner_process
+from holdfast.ways import Way, quoted
 
 
 def source_of(file: str, directory: Path | None) -> Path:
@@ -26,7 +27,7 @@ def source_of(file: str, directory: Path | None) -> Path:
     from difflib import get_close_matches
 
     near = get_close_matches(path.name, [one.name for one in find(directory)] if directory else [], n=3)
-    hint = f"nearest: {', '.join(near)}" if near else "`holdfast backup list` shows those there are"
+    hint = f"nearest: {', '.join(near)}" if near else f"{quoted(Way('backup list'))} shows those there are"
     raise NotFound(f"there is no backup {file!r}; {hint}")
 
 

@@ -26,6 +26,7 @@ from holdfast.kernel.operation import fold as fold_operation
 from holdfast.operations import operation_files, operation_locks, operation_log, points, repositories
 from holdfast.operations.operation_files import Going
 from holdfast.operations.performing import Moving, complete, unfinished, write
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,8 +185,8 @@ def _take_back(workspace: Workspace, operation: str, begun: OperationState, befo
 
 def _tell_of_rescued(what: str, rescued: str) -> None:
     logger.warning(
-        "%s: what somebody wrote meanwhile where it put files is saved: `holdfast workspace restore %s` "
-        "brings that back", what, rescued[:12],
+        "%s: what was written meanwhile where it put files is saved: %s brings that back",
+        what, quoted(Way("workspace restore", arguments={"snapshot": rescued[:12]})),
     )  # fmt: skip
 
 

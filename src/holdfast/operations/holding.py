@@ -9,6 +9,7 @@ from holdfast.engine.ownership.dead_owner import last_seen_us, seen_alive_us
 from holdfast.engine.ownership.owners import held_by, is_alive
 from holdfast.engine.ownership.unreleased import is_held
 from holdfast.kernel.evolve import fold
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -47,5 +48,5 @@ def look(engine: Engine, state: RunState) -> Dead:
 
 def refuse_live(engine: Engine, run_id: str, state: RunState) -> None:
     if is_held(engine, run_id, state.owner, state.epoch):
-        way = f"`holdfast pause {run_id}` stops it at its next step, or wait for its end"
+        way = f"{quoted(Way('pause', run_id))} stops it at its next step, or wait for its end"
         raise held_by(engine.store, run_id, state.owner, way)

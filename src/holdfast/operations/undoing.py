@@ -21,6 +21,7 @@ from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -160,7 +161,7 @@ def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
         if later.opened == state.generation and later.id != row.id:
             raise Refused(
                 f"operation {row.id} is not the last one on run {row.run}: {later.kind} {later.id} came "
-                f"after it; `holdfast undo {later.id}` takes that back first"
+                f"after it; {quoted(Way('undo', arguments={'operation': later.id}))} takes that back first"
             )
     raise Refused(f"operation {row.id} has nothing that could be taken back")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ import msgspec
 from holdfast.kernel import events as e
 from holdfast.kernel.encoded import preview, redacted
 from holdfast.kernel.state import StepState
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor
@@ -40,11 +40,11 @@ def describe(
     recorded = _recorded(past, history)
     other = f"{past.key} with other arguments"
     if not recorded or not present:
-        command = f"holdfast show {run_id} --step {shlex.quote(past.key)}"
+        show = quoted(Way("show", run_id, {"step": past.key}))
         called = (
             f"{past.key} with arguments too large for the log" if not present else f"{past.key} with these"
         )
-        return Sides(f"{other} (`{command}` shows the beginning)", f"{called} ({_HINT})")
+        return Sides(f"{other} ({show} shows the beginning)", f"{called} ({_HINT})")
     before: dict[str, Any] = msgspec.json.decode(recorded)
     now: dict[str, Any] = msgspec.json.decode(present)
     names = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.kernel.evolve import fold
+from holdfast.ways import VALUE, Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -40,14 +40,14 @@ def _lines(engine: Engine, run_id: str) -> Iterator[str]:
     for gate in state.open_gates() if state is not None else ():
         name = engine.redactor.redact(gate.name)
         if gate.kind == "approval":
-            place = shlex.quote(f"{gate.key}@{gate.digest[:_DIGEST_CHARS]}")
-            how = f"`holdfast approve {run_id} {place}` or `holdfast reject {run_id} {place}`"
+            place = {"gate": f"{gate.key}@{gate.digest[:_DIGEST_CHARS]}"}
+            how = f"{quoted(Way('approve', run_id, place))} or {quoted(Way('reject', run_id, place))}"
             yield (
                 f"run {run_id} waits for the approval of {name!r}: "
-                f"`holdfast show {run_id}` shows what is asked; {how}"
+                f"{quoted(Way('show', run_id))} shows what is asked; {how}"
             )
         else:
-            answer = f"`holdfast signal {run_id} {shlex.quote(gate.name)} VALUE`"
+            answer = quoted(Way("signal", run_id, {"name": gate.name, "value": VALUE}))
             yield f"run {run_id} waits for the signal {name!r}: {answer}"
 
 
@@ -66,7 +66,7 @@ def note_recorded(error: BaseException, run_id: str, age_s: float) -> None:
     with suppress(Exception):  # a class may refuse attributes: its error is raised without the note
         error.add_note(
             f"run {run_id} failed {_ago(age_s)}: this is its recorded error; "
-            f"`holdfast resume {run_id}` tries it again"
+            f"{quoted(Way('resume', run_id))} tries it again"
         )
 
 

@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.file_history import is_elsewhere, last, last_git
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
@@ -127,7 +128,7 @@ def unusable(run: Execution, error: HoldfastError) -> Control:
         reason = str(error)
         return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)]))
     lost = isinstance(error, (ContentsDamaged, SnapshotNotFound))
-    way = f"; `holdfast fork {run.id} --at STEP` makes a run that does without" if lost else ""
+    way = f"; {quoted(Way('fork', run.id, {'at': 'STEP'}))} makes a run that does without" if lost else ""
     reason = f"its files cannot be looked at: {error}{way}"
     return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason)]))
 

@@ -21,6 +21,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.identity import check_step_name
 from holdfast.kernel.state import ENDED, HALTED, RunState
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -70,7 +71,8 @@ def _refuse_stray(engine: Engine, run_id: str) -> None:
         parent = row.parent if row is not None else ""
         raise GateError(
             f"run {run_id} is of a generation that was left: no step of run {parent} is this run any more; "
-            f"`holdfast show {parent}` has the runs that are, `holdfast undo` takes the rewind back"
+            f"{quoted(Way('show', parent))} has the runs that are, "
+            f"{quoted(Way('undo'))} reverses the rewind"
         )
 
 

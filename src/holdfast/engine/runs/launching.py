@@ -26,6 +26,7 @@ from holdfast.engine.runs.lifecycle import (
 from holdfast.engine.runs.run import Run
 from holdfast.errors import NeedsAttention, RunHeld, RunInterrupted, RunPaused, RunWaiting
 from holdfast.store.port import Append
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     import asyncio
@@ -199,7 +200,7 @@ def _reclaim(engine: Engine, run_id: str) -> Claimed | None:
 
 
 def _left_waiting(engine: Engine, run_id: str) -> RunWaiting:
-    return RunWaiting(run_id, f"{engine.closing}; `holdfast resume {run_id}` continues it")
+    return RunWaiting(run_id, f"{engine.closing}; {quoted(Way('resume', run_id))} continues it")
 
 
 # Event loops

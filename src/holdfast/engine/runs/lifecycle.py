@@ -34,6 +34,7 @@ from holdfast.errors import (
 from holdfast.kernel import commands as c
 from holdfast.kernel.identity import Counters
 from holdfast.store.port import Append
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -270,7 +271,7 @@ def _with_forgotten(execution: Execution, outcome: Outcome) -> Outcome:
     was = "was" if len(forgotten) == 1 else "were"
     text = f"{what} {was} called without `await` in workflow {execution.state.code.name}: nothing was done"
     if outcome.error is None:
-        return Outcome(None, NotAwaited(f"{text}; write `await`, then `holdfast resume {execution.id}`"))
+        return Outcome(None, NotAwaited(f"{text}; write `await`, then {quoted(Way('resume', execution.id))}"))
     outcome.error.add_note(text)
     return outcome
 

@@ -18,6 +18,7 @@ from holdfast.errors import CodeClash, CodeNotFound, CrashLoop, InDoubt, RunPaus
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import OPEN
 from holdfast.store.port import RunFilter, RunRow
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import AnyWorkflow, Engine
@@ -58,7 +59,7 @@ def load_code(engine: Engine, run_id: str, code: Code) -> AnyWorkflow:
     try:
         return codes.load(now)
     except CodeClash as error:
-        way = f"`holdfast resume {run_id}` resumes run {run_id} in a process of its own"
+        way = f"{quoted(Way('resume', run_id))} resumes run {run_id} in a process of its own"
         raise CodeClash(error.workflow, f"{error.why}; {way}") from None
     except CodeNotFound as error:
         gone = gone_path(now)
@@ -72,7 +73,9 @@ def check_code(run_id: str, code: Code) -> None:
     try:
         codes.check(code)
     except CodeClash as error:
-        raise CodeClash(error.workflow, f"{error.why}; `holdfast show {run_id}` shows the result") from None
+        raise CodeClash(
+            error.workflow, f"{error.why}; {quoted(Way('show', run_id))} shows the result"
+        ) from None
 
 
 def check_directory(run_id: str, code: Code, now: Code) -> None:
@@ -83,7 +86,7 @@ def check_directory(run_id: str, code: Code, now: Code) -> None:
         raise CodeNotFound(
             code.name if code.argv else f"{code.script or code.module}:{code.name}",
             f"its working directory {code.cwd} does not exist{also}; make it again, or say where its project "
-            f"is now: `holdfast resume {run_id} --root DIR`",
+            f"is now: {quoted(Way('resume', run_id, {'root': 'DIR'}))}",
         )
 
 
@@ -99,7 +102,7 @@ def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
     kind = "file" if code.script else "directory"
     return (
         f"the {kind} {recorded} does not exist{also}; put it back, or say where its project is now: "
-        f"`holdfast resume {run_id} --root DIR`"
+        f"{quoted(Way('resume', run_id, {'root': 'DIR'}))}"
     )
 
 

@@ -16,6 +16,7 @@ from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_f
 from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting
 from holdfast.package import ROOT
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, CancelledError, Future
@@ -210,7 +211,7 @@ def resumable(error: BaseException, run_id: str) -> BaseException:
         error.__traceback__ = own_frames(error.__traceback__)
     if isinstance(error, KeyboardInterrupt) and not getattr(error, "__notes__", None):
         error.add_note(f"holdfast: run {run_id} is interrupted; what it has recorded is kept")
-        error.add_note(f"`holdfast resume {run_id}` continues, and so does this program, started again")
+        error.add_note(f"{quoted(Way('resume', run_id))} continues, and so does this program, started again")
     return error
 
 

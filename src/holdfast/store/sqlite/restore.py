@@ -48,6 +48,7 @@ from holdfast.store.sqlite.connection import (
 )
 from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.seal import is_whole, read_seal, sync
+from holdfast.ways import Way, quoted
 
 KEPT: Final = "before-restore-"
 Files = AbstractContextManager[Callable[[], None]]
@@ -106,7 +107,7 @@ def restore(
 def inspect(source: Path) -> None:
     """Refuse what cannot be restored, as far as one look at the file tells."""
     if not source.exists():
-        raise NotFound(f"there is no backup {source}; `holdfast backup list` shows those there are")
+        raise NotFound(f"there is no backup {source}; {quoted(Way('backup list'))} shows those there are")
     if not source.is_file():
         raise BadInput(f"{source} is no regular file; name the file of a backup")
     with explained(source):
@@ -185,7 +186,7 @@ def _bring(source: Path, partial: Path, progress: Progress) -> int:
 
 
 def _foreign(source: Path) -> str:
-    return f"{source} is no backup of holdfast; `holdfast backup list` shows those there are"
+    return f"{source} is no backup of holdfast; {quoted(Way('backup list'))} shows those there are"
 
 
 def _damaged(source: Path, why: str) -> str:
