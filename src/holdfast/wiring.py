@@ -123,7 +123,7 @@ def refuse_untrusted(root: Path, resolved: Resolved) -> None:
     if doubts:
         raise NotTrusted(
             f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
-            f"read them, then allow them with {quoted(Way('trust', arguments={'path': str(root)}))}, or "
+            f"read them, then allow them with {quoted(Way('trust', arguments={'directory': str(root)}))}, or "
             f"in a container or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
         )
 
@@ -258,7 +258,7 @@ def refuse_foreign_code(home: Path) -> None:
     if not is_own(home):
         raise NotTrusted(
             f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
-            f"know where it comes from, allow that with {quoted(Way('trust', arguments={'path': str(home)}))}"
+            f"know where it comes from, allow that with {quoted(Way('trust', arguments={'directory': str(home)}))}"
         )
 
 
