@@ -258,7 +258,8 @@ def refuse_foreign_code(home: Path) -> None:
     if not is_own(home):
         raise NotTrusted(
             f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
-            f"know where it comes from, allow that with {quoted(Way('trust', arguments={'directory': str(home)}))}"
+            "know where it comes from, allow that with "
+            f"{quoted(Way('trust', arguments={'directory': str(home)}))}"
         )
 
 
