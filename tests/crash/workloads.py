@@ -50,7 +50,7 @@ from tests.crash.side import Side, body, here, take, told
 
 import holdfast
 from holdfast import Holdfast, Retry, Run, command, gather, parallel, sleep, step, workflow
-from holdfast.errors import HoldfastError, InDoubt, StoreError
+from holdfast.errors import HoldfastError, InDoubt, RunPaused, StoreError
 
 LONG_S = 1.4 * float(os.environ.get("HOLDFAST_FLUSH_AFTER_MS", 5)) / 1000
 """A body that takes so long has its beginning in the log before its result."""
@@ -546,10 +546,14 @@ def _go(
 
 
 def _begun(hf: Holdfast, workload: Workload, way: Way) -> Run[Any]:
-    """A handle on the run; a `recover` would wait for what nobody steers."""
+    """A handle on the run; a `recover` would wait for what nobody steers. One that the steerer had paused
+    when a life before this one ended is resumed."""
     if way != "run" and any(run.id == workload.run_id for run in hf.runs()):
         return hf.resume(workload.run_id)
-    return hf.with_id(workload.run_id).start(workload.workflow)
+    try:
+        return hf.with_id(workload.run_id).start(workload.workflow)
+    except RunPaused:
+        return hf.resume(workload.run_id)
 
 
 def _result(hf: Holdfast, workload: Workload, way: Way) -> Any:
