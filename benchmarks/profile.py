@@ -24,9 +24,9 @@ from holdfast.engine.execution import perform, thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.primitives import step
 from holdfast.store.sqlite.commit import Committer
-from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.sqlite.write_lock import WriteLock
 from raw import Raw
 from workflows import sequential
 
@@ -42,8 +42,8 @@ PARTS: list[tuple[Any, str, str]] = [
     (SqliteStore, "append", "queue and lead the commit (`group.py`)"),
     (GroupCommit, "_pass_on", "hand the lead on (`group.py`)"),
     (SqliteStore, "_write", "the commit's own checks (`store.py`)"),
-    (WriteGate, "__enter__", "take the write gate (flock)"),
-    (WriteGate, "__exit__", "leave the write gate (flock)"),
+    (WriteLock, "__enter__", "take the write lock (flock)"),
+    (WriteLock, "__exit__", "leave the write lock (flock)"),
     (SqliteStore, "_check_file", "is the database still there (stat)"),
     (Committer, "write", "sort the batch, chain the hash (`commit.py`)"),
     (Committer, "_insert", "SQLite: one INSERT, its trigger, three pages to the WAL"),

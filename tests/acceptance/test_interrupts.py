@@ -299,7 +299,7 @@ def test_take_over_of_a_stopped_owner(cli, wait_until):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is told by Linux only")
 def test_take_over_of_an_owner_stopped_in_a_write(cli):
-    """A process that was stopped while it held the write gate keeps nobody waiting: that its run is held is
+    """A process that was stopped while it held the write lock keeps nobody waiting: that its run is held is
     told at once, and a take-over lets it end that write, stops it again and goes past it."""
     cli.script(STOPPED_IN_A_WRITE)
     owner = cli.start("run", "--id", "h", "flow.py:main")

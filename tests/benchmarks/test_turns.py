@@ -1,4 +1,4 @@
-"""Turns: each side is timed alone, and whatever the machine does in a round meets both."""
+"""ClaimLocks: each side is timed alone, and whatever the machine does in a round meets both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.turns: list[str] = []
+        self.claim_locks: list[str] = []
 
     def commit(self, commits: int) -> float:
         return self.work("raw", commits / 1000)
@@ -27,7 +27,7 @@ class Machine:
         """What takes `seconds` at first takes longer the later it begins."""
         took = seconds * (1 + self.now)
         self.now += took
-        self.turns.append(who)
+        self.claim_locks.append(who)
         return took
 
 

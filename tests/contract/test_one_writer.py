@@ -14,7 +14,7 @@ import pytest
 from holdfast.errors import StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import NO_EVENTS, Append, new_event
-from holdfast.store.sqlite import SqliteStore, gate
+from holdfast.store.sqlite import SqliteStore, write_lock
 from holdfast.testing.histories import own, step_append
 
 
@@ -156,15 +156,15 @@ def test_verify_looks_at_every_column(store, home, damage):
 
 def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypatch, caplog):
     """Once, and as soon as it takes long; the wait continues."""
-    monkeypatch.setattr(gate, "_LONG_S", 0.05)
-    monkeypatch.setattr(gate, "_LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(write_lock, "_LONG_S", 0.05)
+    monkeypatch.setattr(write_lock, "_LOOK_EVERY_S", 0.02)
     path = str(tmp_path / "write.lock")
     hold = f"import fcntl, time; file = open({path!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX)"
     script = f"{hold}; print(flush=True); time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     holder.stdout.readline()
-    mine = gate.WriteGate(path)
+    mine = write_lock.WriteLock(path)
     passed = threading.Event()
 
     def pass_gate():

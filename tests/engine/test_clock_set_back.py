@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Retry, StoreError, approval, sleep, step, timeout
 from holdfast.clock import SystemClock, microseconds
-from holdfast.engine.execution.inbox import Hearing
+from holdfast.engine.execution.inbox import Inbox
 from holdfast.errors import StepTimeout
 
 DAY_US = 86_400_000_000
@@ -161,13 +161,13 @@ def test_a_gate_whose_clock_is_set_back_at_its_end_waits_on(open_hf, act, colour
 
 def test_a_sleep_ends_at_its_time_when_the_clock_is_set_forwards(open_hf, act, clock, monkeypatch):
     """Just when its run is parked: that it is over then, and when it was, is one look at the clock."""
-    take_in = Hearing.take_in
+    take_in = Inbox.take_in
 
     def jump(self, recorded, *, sure):
         clock.back_us = 0 if sure else -DAY_US
         return take_in(self, recorded, sure=sure)
 
-    monkeypatch.setattr(Hearing, "take_in", jump)
+    monkeypatch.setattr(Inbox, "take_in", jump)
     hf = open_hf(clock=clock)
     hf.with_id("x").start(act(lambda: sleep(60))).result(PATIENCE_S)
     began, ended = (event for event in hf.events("x") if event.type in ("SleepStarted", "SleepEnded"))

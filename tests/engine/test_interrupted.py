@@ -467,7 +467,7 @@ def test_an_interrupt_on_any_line_leaves_the_run_free(open_hf, act, way, nested)
         if not ctrl_c.fell:
             break
         until(lambda: not hf._engine.live)
-        assert hf._engine.turns._threads == {}, f"line {n}"
+        assert hf._engine.claim_locks._threads == {}, f"line {n}"
         assert not [one for one in live_runs if one.engine is hf._engine], f"line {n}"
         for row in other._store.runs():
             assert not row.owner, f"line {n}: {row.id} is {row.status}"

@@ -6,6 +6,8 @@ import pytest
 
 from holdfast import (
     Holdfast,
+    InDoubt,
+    Retry,
     Secret,
     approval,
     checkpoint,
@@ -50,6 +52,23 @@ def test_a_secret_reaches_the_program_and_not_the_log(hf, act, way):
     assert VALUE.encode() not in stored(hf)
     if way != "stdin":
         assert "secret:token" in repr(list(hf.events("r")))
+
+
+def test_a_doubt_is_redacted(hf, act):
+    """Why a step is in doubt may quote an error: the log has no secret of it."""
+    known = secret()
+
+    def look() -> None:
+        raise ConnectionError(f"refused {known.value}")
+
+    @step(effect="once", verify=look, retry=Retry(attempts=2, initial=0.01))
+    def pay() -> None:
+        raise RuntimeError(f"no answer to {known.value}")
+
+    with pytest.raises(InDoubt):
+        hf.with_id("r").run(act(lambda: pay()))
+    assert VALUE.encode() not in stored(hf)
+    assert VALUE not in str(hf.get("r").reason)
 
 
 def test_async_commands_take_secrets(hf, act):

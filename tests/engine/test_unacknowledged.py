@@ -10,7 +10,7 @@ import pytest
 from tests.engine.test_gates import parked, until
 
 from holdfast import Holdfast, approval, checkpoint, parallel, step, wait_for
-from holdfast.engine.execution.inbox import Hearing
+from holdfast.engine.execution.inbox import Inbox
 from holdfast.engine.ownership import claim_locks
 from holdfast.errors import BadInput, RunHeld, StoreFull
 from holdfast.kernel import commands as c
@@ -111,9 +111,9 @@ def test_a_signal_that_is_handed_on_is_told_when_that_is_on_the_disk(hf, act, mo
     append = Committer._append
 
     def look(self, stream, head, decision, synced, **owned):
-        execution.hearing.wake()
+        execution.inbox.wake()
         time.sleep(0.1)
-        seen.append((execution.hearing.is_open(heir), heir in execution.hearing.open_gates(), len(told)))
+        seen.append((execution.inbox.is_open(heir), heir in execution.inbox.open_gates(), len(told)))
         return append(self, stream, head, decision, synced, **owned)
 
     with monkeypatch.context() as patch:
@@ -181,7 +181,7 @@ def test_a_refusal_by_what_is_not_on_the_disk_is_none(hf, act):
 
 def test_a_decision_just_before_a_run_is_parked(hf, act, monkeypatch):
     """Between the look at what is over and the look at what is open: the run continues all the same."""
-    listed, went = Hearing.open_gates, []
+    listed, went = Inbox.open_gates, []
 
     def decide_first(self):
         if not went:
@@ -196,7 +196,7 @@ def test_a_decision_just_before_a_run_is_parked(hf, act, monkeypatch):
         approval("g")
         went.append(n)
 
-    monkeypatch.setattr(Hearing, "open_gates", decide_first)
+    monkeypatch.setattr(Inbox, "open_gates", decide_first)
     hf.with_id("x").start(act(lambda: parallel(branch, [1, 2])))
     until(lambda: 1 in went)
 
@@ -266,7 +266,7 @@ def test_ctrl_c_while_a_gate_is_opened_leaves_the_files_of_the_run(tmp_path, act
 def test_a_turn_that_is_long_in_coming_is_not_taken(monkeypatch):
     """Two threads of one owner that both have claimed a run would both execute it."""
     monkeypatch.setattr(claim_locks, "_PATIENCE_S", 0.05)
-    taken = claim_locks.Turns()
+    taken = claim_locks.ClaimLocks()
     other = threading.Thread(target=taken.take, args=("x", lambda: None))
     other.start()
     other.join()

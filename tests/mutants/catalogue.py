@@ -218,10 +218,10 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "the write gate is not taken",
+        "the write lock is not taken",
         WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
         (
-            "store/sqlite/gate.py",
+            "store/sqlite/write_lock.py",
             "            if not try_lock(self._fd):\n",
             "            if False:\n",
         ),
@@ -241,11 +241,11 @@ MUTANTS = (
         ("engine/ownership/owners.py", "os.register_at_fork(after_in_child=_drop_all)\n", ""),
     ),
     mutant(
-        "a forked child keeps the write gate",
+        "a forked child keeps the write lock",
         STORE + "test_a_forked_child_does_not_keep_the_gate_shut",
         (
             "store/sqlite/store.py",
-            "        self._gate.close()  # or this child",
+            "        self._write_lock.close()  # or this child",
             "        # or this child",
         ),
     ),

@@ -23,11 +23,11 @@ from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.flusher import Flusher
 from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.files.workspaces import Files
-from holdfast.engine.outside.event_callback import Teller
+from holdfast.engine.outside.event_callback import EventCallback
 from holdfast.engine.outside.records import LogEvent
 from holdfast.engine.outside.unknown_run import missing
-from holdfast.engine.ownership.claim_locks import Turns
-from holdfast.engine.ownership.heartbeat import Heart
+from holdfast.engine.ownership.claim_locks import ClaimLocks
+from holdfast.engine.ownership.heartbeat import Heartbeat
 from holdfast.engine.ownership.owners import Owner
 from holdfast.engine.ownership.unreleased import Unreleased
 from holdfast.engine.runs import code as codes
@@ -105,19 +105,19 @@ class Engine:
         self.clock = clock
         self.redactor = redactor
         self.options = options
-        self.teller = None if on_event is None else Teller(self, on_event)
+        self.event_callback = None if on_event is None else EventCallback(self, on_event)
         self.on_output = on_output
         """(run id, step, stdout or stderr, text) of commands, live; beside the log, not instead of it."""
         self.files = files or Files(home, None)
         self.location = location or Location(home, None)
         self.finish_operation = partial(finish_operation, self)
         self._after_work = after_work
-        self.heart = Heart(self)
+        self.heartbeat = Heartbeat(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
         self.attaching = Attaching(self)
         self.live: dict[str, tuple[Execution, Run[Any]]] = {}
-        self.turns = Turns()
+        self.claim_locks = ClaimLocks()
         self.unreleased = Unreleased(self)
         self.ancestry = Ancestry(self)
         self.unasked: set[Run[Any]] = set()
@@ -147,7 +147,7 @@ class Engine:
         run_id: str | None = None,
         code: Code | None = None,
     ) -> Run[Any]:
-        """A run of the workflow, continuing by itself; an id that exists continues that run. `code`
+        """Start a run of the workflow in the background; an id that exists resumes that run. `code`
         says how the run is called and found again, where the workflow itself does not (a command)."""
         self._check_open()
         _check_workflow(workflow)
@@ -341,19 +341,19 @@ class Engine:
 
     def tell(self, append: Append) -> None:
         """The append was acknowledged: the program's callback hears of it."""
-        if self.teller is not None:
-            self.teller.tell(append)
+        if self.event_callback is not None:
+            self.event_callback.tell(append)
 
     def note(self, append: Append) -> None:
         """The same a moment later, by the flusher. Waits for nothing. One that was refused or failed has a
         version, too: that of what the log has, or will have, in its place."""
-        if self.teller is not None and append.error is None:
-            self.teller.note(append)
+        if self.event_callback is not None and append.error is None:
+            self.event_callback.note(append)
 
     def tell_up_to(self, run_id: str, version: int) -> None:
         """And of what others have written to a run of this process."""
-        if self.teller is not None:
-            self.teller.tell_up_to(run_id, version)
+        if self.event_callback is not None:
+            self.event_callback.tell_up_to(run_id, version)
 
     # Threads and loops
 
@@ -459,7 +459,7 @@ class Engine:
         if self._loop_thread is not None:
             self._loop_thread.close()
         self.flusher.close()
-        self.heart.close()
+        self.heartbeat.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False)
         if self._claimers is not None:

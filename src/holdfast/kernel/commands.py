@@ -231,7 +231,7 @@ class DecideGate(Command, frozen=True, gc=False):
 
 
 class ExpireGate(Command, frozen=True, gc=False):
-    """Its time is over at `now`: it continues unanswered, if it was not decided meanwhile."""
+    """Its time is over at `now`: its outcome is `unanswered`, if it was not decided meanwhile."""
 
     key: str
     now: int

@@ -172,7 +172,7 @@ def _start_sleep(state: RunState, command: c.StartSleep) -> Sequence[e.Event]:
 def _end_sleep(state: RunState, command: c.EndSleep) -> Sequence[e.Event]:
     step = state.steps.get(command.key)
     if step is None or step.status != "sleeping":
-        raise Refused(f"sleep {command.key} is not continuing")
+        raise Refused(f"sleep {command.key} is not under way")
     return [e.SleepEnded(command.key, state.generation)]
 
 

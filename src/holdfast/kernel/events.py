@@ -396,7 +396,7 @@ class ValueRecorded(Event, frozen=True, gc=False):
 
 class GateOpened(Event, frozen=True, gc=False):
     """The run waits: for a decision on what is shown, whose digest this is, or for a signal. Without an
-    answer until `until` (microseconds, 0 for ever) it continues unanswered."""
+    answer until `until` (microseconds, 0 for ever) its outcome is `unanswered`."""
 
     key: str
     ordinal: int

@@ -4,9 +4,10 @@
                                                  └────▶ the files back ─▶ OperationDropped ─▶ unmark
 
 Without files it is the last transaction alone. The log names an end only when the files are there already,
-and the mark goes only after that. So whatever cuts it off, an end in the log is true of the files, and
-without one the mark stays for `recovery`. An error of the store is such a cut, and nothing is taken back:
-what it was to write may be in the log all the same (`StoreInDoubt`), or no other end can be written either.
+and the mark (the operation's lock file) goes only after that. So whatever cuts it off, an end in the log is
+true of the files, and without one the mark stays until `cut_off` finishes the operation. An error of the
+store is such a cut, and nothing is rolled back: what it was to write may be in the log all the same
+(`StoreInDoubt`), or no other end can be written either.
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ def unfinished(
     """The same error, for an operation that it leaves without an end in the log."""
     return told(
         error,
-        f"no end of {begun.kind} {operation} of run {begun.run} is known to be in the log, so its files stay "
-        "as they are: put the cause right, then the next command that opens the store, or resumes the run, "
-        "finishes it or takes it back",
+        f"the outcome of {begun.kind} {operation} of run {begun.run} is not recorded, so its files stay as "
+        "they are: fix the cause; the next command that opens the store or resumes the run finishes it or "
+        "rolls it back",
     )
 
 

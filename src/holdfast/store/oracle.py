@@ -451,7 +451,7 @@ class OracleStore:
             self._open("")
             self._owners.pop(owner_id, None)
 
-    def pass_by(self, pid: int) -> None:
+    def release_stopped_writer(self, pid: int) -> None:
         pass  # what is stopped with this process is this process
 
     # The feed

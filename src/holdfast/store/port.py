@@ -205,8 +205,8 @@ class RunRow(msgspec.Struct, frozen=True):
 class RunFilter(msgspec.Struct, frozen=True):
     """Which runs. What is left as it is lets all through.
 
-    status    any of these; and those of `orphaned` whose owner is none of `live`: without `parked`, not
-              those that have none because they sleep, or wait to be continued
+    status    any of these; and those of `orphaned` whose owner is none of `live`. `parked=False` leaves
+              out runs that have no owner because they are parked
     workflow  a pattern with `*`, `?` and `[...]`; case counts
     parent    the children of that run; empty: runs that are no children
     changed_since, created_before  microseconds
@@ -436,7 +436,7 @@ class Store(Protocol):
 
     def drop_owner(self, owner_id: str) -> None: ...
 
-    def pass_by(self, pid: int) -> None:
+    def release_stopped_writer(self, pid: int) -> None:
         """Before a run is taken from a stopped process: if that one was stopped in the middle of a write, and
         so keeps everybody from writing, let it end the write, as if the stop had come a moment later."""
         ...

@@ -1,7 +1,7 @@
 """Several processes on one store, all with the same runs, killed again and again.
 
 Whoever is killed is started anew. At the end every run has its result; nothing that anybody was told of is
-lost or was done again; each run had one owner at a time; and nobody waited long for the write gate.
+lost or was done again; each run had one owner at a time; and nobody waited long for the write lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SECONDS = 4.0
 """Of kills, for each number of processes, in the short form."""
 CROWDS = (2, 4)
 GATE_S = 2.0
-"""Nobody waits longer than that for the write gate, on two cores that others use, too."""
+"""Nobody waits longer than that for the write lock, on two cores that others use, too."""
 
 
 def run_crowd(budget: Budget) -> Score:
@@ -66,4 +66,4 @@ def _check_gate(lines: list[Line], score: Score) -> None:
     score.notes["longest wait for the gate, ms"] = max(
         longest_ms, score.notes.get("longest wait for the gate, ms", 0)
     )
-    require(longest_us < GATE_S * 1e6, f"somebody waited {longest_ms} ms for the write gate")
+    require(longest_us < GATE_S * 1e6, f"somebody waited {longest_ms} ms for the write lock")

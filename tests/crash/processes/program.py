@@ -51,7 +51,7 @@ from holdfast import (
 )
 from holdfast.clock import SystemClock
 from holdfast.errors import CrashLoop, HoldfastError, StepTimeout
-from holdfast.store.sqlite.gate import WriteGate
+from holdfast.store.sqlite.write_lock import WriteLock
 
 SIDE = os.environ.get("CRASH_SIDE", os.devnull)
 HELD = os.environ.get("CRASH_HOLD", "").split()
@@ -293,14 +293,14 @@ WORKFLOWS: dict[str, Any] = {
 
 
 def stop_in_gate(where: str) -> None:
-    """Stop this process at its nth passage of the write gate: `enter:N`, before anything is written, or
+    """Stop this process at its nth passage of the write lock: `enter:N`, before anything is written, or
     `exit:N`, with the commit on the disk and nobody told. The gate stays shut."""
     side, _, number = where.partition(":")
     name = f"__{side}__"
-    passage = getattr(WriteGate, name)
+    passage = getattr(WriteLock, name)
     left = itertools.count(int(number) - 1, -1)
 
-    def stopping(self: WriteGate, *args: Any) -> None:
+    def stopping(self: WriteLock, *args: Any) -> None:
         if side == "enter":
             passage(self, *args)
         if next(left) == 0:
@@ -308,15 +308,15 @@ def stop_in_gate(where: str) -> None:
         if side == "exit":
             passage(self, *args)
 
-    setattr(WriteGate, name, stopping)
+    setattr(WriteLock, name, stopping)
 
 
 def watch_gate() -> None:
-    """Say how long this process had to wait for the write gate, whenever that is longer than before."""
-    enter = WriteGate.__enter__
+    """Say how long this process had to wait for the write lock, whenever that is longer than before."""
+    enter = WriteLock.__enter__
     longest = [0.010]
 
-    def watched(self: WriteGate) -> None:
+    def watched(self: WriteLock) -> None:
         began = time.monotonic()
         enter(self)
         waited = time.monotonic() - began
@@ -324,7 +324,7 @@ def watch_gate() -> None:
             longest[0] = waited
             say("waited", round(waited * 1e6))
 
-    WriteGate.__enter__ = watched  # type: ignore[method-assign]
+    WriteLock.__enter__ = watched  # type: ignore[method-assign]
 
 
 class MovedClock(SystemClock):

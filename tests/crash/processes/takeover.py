@@ -214,7 +214,7 @@ def _asleep(story: Story) -> None:
 
 
 def _waiting(story: Story) -> None:
-    """Waiting for the write gate, with a result in its hands."""
+    """Waiting for the write lock, with a result in its hands."""
     key = f"work#{story.chance.randint(2, 4)}"
     owner = story.begin("chain", 5, hold=key)
     story.stage.wait_for("began", "run", key)
@@ -234,7 +234,7 @@ def _waiting(story: Story) -> None:
 
 
 def _committing(story: Story) -> None:
-    """With the write gate in its hands: it is let end that write, stopped again, and gone past."""
+    """With the write lock in its hands: it is let end that write, stopped again, and gone past."""
     where = f"{story.chance.choice(('enter', 'exit'))}:{story.chance.randint(5, 8)}"
     owner = story.begin("chain", 6, stop=where)
     require(owner.stopped(), f"{owner} was not stopped at {where}")

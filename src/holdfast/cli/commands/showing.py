@@ -259,7 +259,7 @@ def _event(event: LogEvent) -> dict[str, Any]:
 
 
 def _since(detail: RunDetail) -> Iterator[Piece]:
-    """How long it took, or has been continuing, and where."""
+    """How long it took or has run so far, and where."""
     if detail.ended:
         word = "in" if detail.status == "completed" else "after"
         yield f" {word} {moments.between(detail.created_at, detail.ended_at)}", "dim"

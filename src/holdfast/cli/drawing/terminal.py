@@ -192,11 +192,11 @@ def hear_warnings() -> None:
     """What the engine warns of is said like all else, where nobody has set up logging."""
     import logging
 
-    class Hearing(logging.Handler):
+    class Inbox(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             say(self.format(record))
 
-    logging.lastResort = Hearing(logging.WARNING)
+    logging.lastResort = Inbox(logging.WARNING)
 
 
 def prepare() -> None:

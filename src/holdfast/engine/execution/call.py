@@ -89,7 +89,8 @@ class Call(InsideStep):
     """One call of a step, its identity fixed. While its body runs, it is the scope there.
 
     An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
-    whatever takes long. Otherwise it goes there as a part of the result. Whoever takes it first, says it.
+    whatever takes long. Otherwise it goes there as a part of the result. Whichever append goes first records
+    the attempt.
     """
 
     __slots__ = (
@@ -133,7 +134,7 @@ class Call(InsideStep):
         """When the attempt began, by the wall clock, and `since`, by the monotonic one."""
         self.since = 0.0
         self.taken = True
-        """Whether the log has the attempt, or will have it by somebody else's append."""
+        """Whether the log has the attempt, or will have it by another append."""
         self.overdue: Any = None
         """The thread of an attempt that took too long and has not returned yet."""
         self.guard: Guard | None = None

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.delivery import Delivery, Turn
-from holdfast.engine.execution.inbox import HEARD, Hearing
+from holdfast.engine.execution.inbox import HEARD, Inbox
 from holdfast.engine.execution.parking import Parked, Waiting
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.execution.unawaited import Unawaited
@@ -132,7 +132,7 @@ class Execution:
         self.unordered: list[str] = []
         """Branches of `asyncio.as_completed`, in a run that an older holdfast has begun."""
         self._resumed = bool(state.steps)
-        self.hearing = Hearing(self)
+        self.inbox = Inbox(self)
         self.keyed: dict[str, object] = {}
         """Calls under way whose key the user chose: identity → call."""
         self.patches: dict[str, bool] = {}
@@ -212,7 +212,7 @@ class Execution:
         state = self.state
         events = decide(state, command)
         if not sure:
-            self.hearing.doubt(events)
+            self.inbox.doubt(events)
         for event in events:
             evolve(state, event, state.version, at)
         if self.checkpoint_every and type(command) in _DONE:
@@ -285,7 +285,7 @@ class Execution:
 
         What it hears is obeyed when it is on the disk; with `obey`, for a run whose code does nothing any
         more, at once: `make` sees what stops the run."""
-        store, hearing = self.engine.store, self.hearing
+        store, hearing = self.engine.store, self.inbox
         written: list[NewEvent] = []
         doubts: set[str] = set()
         requests: list[e.Event] = []

@@ -141,11 +141,11 @@ class Flusher:
         return _Outcome(run, self._engine)
 
     def _tell(self) -> None:
-        if self._engine.teller is not None:
-            self._engine.teller.tell_noted()
+        if self._engine.event_callback is not None:
+            self._engine.event_callback.tell_noted()
 
     def _has_noted(self) -> bool:
-        return self._engine.teller is not None and bool(self._engine.teller.noted)
+        return self._engine.event_callback is not None and bool(self._engine.event_callback.noted)
 
 
 class _Outcome:

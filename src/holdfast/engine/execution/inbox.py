@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEARD: Final = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
 
 
-class Hearing:
+class Inbox:
     """Thread-safe. One per execution."""
 
     def __init__(self, run: Execution) -> None:

@@ -1,6 +1,6 @@
 """What the attempts of a step have used, on its way into the log.
 
-It is written with the outcome of the attempt, in the same commit. What an attempt that continues has used for
+It is written with the outcome of the attempt, in the same commit. What a running attempt has used for
 half a second is written by the flusher as an event of its own, without waiting for the disk: if the process
 is killed, the log has it. The same event is written when a run stops in the middle of a body.
 """

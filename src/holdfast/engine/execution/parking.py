@@ -79,7 +79,7 @@ class Waiting:
         """Threads that do something for this run; of an async one, its loop is not counted."""
         self._crews: list[Crew] = []
         run.on_stop.append(self.notify)
-        run.hearing.on_heard.append(self.notify)
+        run.inbox.on_heard.append(self.notify)
 
     def notify(self) -> None:
         with self._changed:
@@ -149,7 +149,7 @@ class Waiting:
         bell = Bell(asyncio.get_running_loop())
         self._waits.append(wait)
         run.on_stop.append(bell.ring)
-        run.hearing.on_heard.append(bell.ring)
+        run.inbox.on_heard.append(bell.ring)
         try:
             while run.control is None and not wait.is_over():
                 left = clock.wait(wait.until) if wait.until else _LOOK_S
@@ -166,7 +166,7 @@ class Waiting:
         finally:
             self._waits.remove(wait)
             run.on_stop.remove(bell.ring)
-            run.hearing.on_heard.remove(bell.ring)
+            run.inbox.on_heard.remove(bell.ring)
         if run.control is not None:
             raise run.control
 
@@ -176,7 +176,7 @@ class Waiting:
         run = self._run
         if run.over or (run.tasks_delivery is not None and run.tasks_delivery.is_busy()):
             return
-        gates = run.hearing.open_gates()  # first: what is decided from here on shows when the run is released
+        gates = run.inbox.open_gates()  # first: what is decided from here on shows when the run is released
         if any(wait.is_over() for wait in self._waits):
             return
         dues = [wait.until for wait in self._waits if wait.until]

@@ -1,13 +1,14 @@
-"""What happens when a step is called: the whole rule, once, without I/O.
+"""What happens when a step is called: the rule, without I/O.
 
-`perform` is a generator. It yields what it needs, an `Append` to be committed, `BODY` to run the
-step's function, a `Pause` to wait, and gets the answer sent back; the two drivers (`drive`, `aio`)
-do these things in their own colour. It ends with an `Outcome`.
+`perform` is a generator. It yields what it needs, an `Append` to be committed, a `Body` to be run, a `Pause`
+to wait, and gets the answer sent back; the drivers (`thread_driver`, `task_driver`) do these things. It ends
+with an `Outcome`. A call whose recorded value the driver finds by itself (`Execution.recall`), and a new step
+that succeeds at once, never get here: the drivers take these straight.
 
     recall ──completed──▶ the recorded value        (or the recorded error)
        │
        ▼ new, cut off, or due again
-    intent ─▶ BODY ─▶ record ─▶ value               idempotent: the intent rides with the record
+    intent ─▶ Body ─▶ record ─▶ value               idempotent: the intent rides with the record
                   └──▶ record ─▶ Pause ─▶ intent …   a failure that Retry wants again
 """
 
@@ -271,7 +272,9 @@ def _body(call: Call) -> Body:
 
 
 def doubt(call: Call, why: str) -> Control:
+    """What stops the run; `why` may quote an error, and is redacted."""
     run = call.execution
+    why = run.engine.redactor.redact(why)
     error = InDoubt(run.id, call.key, why)
     return Control(
         error,
@@ -288,6 +291,7 @@ def _resolve_doubt(
     """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
     what it means that it did not happen, if that is more than that it may run again."""
     run = call.execution
+    why = run.engine.redactor.redact(why)
     call.flush_measured()
     if call.spec.verify is None:
         raise run.stop(doubt(call, why))

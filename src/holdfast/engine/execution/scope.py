@@ -26,7 +26,7 @@ live_runs: set[Execution] = set()
 
 
 class Deadline(float):
-    """When no step may continue any more, in microseconds of the wall clock, as it is recorded; 0 for never.
+    """When no step may run any more, in microseconds of the wall clock, as it is recorded; 0 for never.
     `ends` is the same by this process's monotonic clock: a wall clock that is set back puts off nothing."""
 
     __slots__ = ("ends",)

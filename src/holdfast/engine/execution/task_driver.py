@@ -127,7 +127,7 @@ async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledErro
         return await _drive(run, call, perform(call, None, body.outcome()), cancelled)
     if append.error is not None:
         raise run.lose(append.error) from None
-    if run.engine.teller is not None:
+    if run.engine.event_callback is not None:
         run.engine.tell(append)
     if cancelled is not None:
         raise cancelled
@@ -193,7 +193,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
         cancelled = await submit(run.engine, run.mailbox, append)
     if append.error is not None:
         raise run.lose(append.error) from None
-    if run.engine.teller is not None:
+    if run.engine.event_callback is not None:
         run.engine.tell(append)
     return cancelled
 

@@ -266,7 +266,7 @@ class ThreadDelivery(Delivery):
             self._dispatch()
         self._wait(turn)
 
-    # Turns
+    # ClaimLocks
 
     def _leave(self) -> None:
         mine = self._mine.get(threading.get_ident())

@@ -154,7 +154,7 @@ def commit(run: Execution, append: Append) -> None:
     except BaseException as error:
         run.interrupted(error)
         raise
-    if engine.teller is not None:
+    if engine.event_callback is not None:
         engine.tell(append)
     if isinstance(append, OutcomeAppend):
         assert run.threads_delivery is not None

@@ -64,7 +64,7 @@ def begin(run: Execution) -> None:
             write(run, [*saved, save(workspace, now, "start", git=position_of(workspace))])
     except HoldfastError as error:
         raise unusable(run, error) from None
-    run.engine.heart.beat_for(run)
+    run.engine.heartbeat.beat_for(run)
 
 
 def take(run: Execution, workspace: Workspace) -> str:
@@ -203,7 +203,7 @@ def at_checkpoint(run: Execution, append: Callable[[Seen], Append]) -> Iterator[
                 raise unusable(run, error) from None
             if theirs:
                 write(run, theirs)
-            run.engine.heart.beat_for(run)
+            run.engine.heartbeat.beat_for(run)
             made = append(Seen(snapshot, str(workspace.root), git, mark_of(workspace.root)))
         yield made
 

@@ -180,7 +180,7 @@ class Guard:
         """Raises `HoldfastError`: then the body must not run."""
         self._hold.enter_context(self._workspace.contents.hold())
         self._tidy_git()
-        self._run.engine.heart.beat_for(self._run)
+        self._run.engine.heartbeat.beat_for(self._run)
         with file_windows.look(self._run):
             self._look_before()
         if self.isolated:

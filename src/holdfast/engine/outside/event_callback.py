@@ -42,7 +42,7 @@ class _Story:
         """To be called when everything was told."""
 
 
-class Teller:
+class EventCallback:
     """Thread-safe. `on_event` is called with acknowledged events, redacted as for every reader."""
 
     def __init__(self, engine: Engine, on_event: Callable[[LogEvent], None]) -> None:

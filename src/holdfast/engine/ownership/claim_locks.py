@@ -1,4 +1,4 @@
-"""Turns: of the threads of one process, one at a time claims a run, until it is among the live ones."""
+"""ClaimLocks: of the threads of one process, one at a time claims a run, until it is among the live ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE_S = 10.0
 _NOBODY = 0
 
 
-class Turns:
+class ClaimLocks:
     """Thread-safe. Whoever has the turn for a run has claimed it, or is about to."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BEAT_S = 0.5
 
 
-class Heart:
+class Heartbeat:
     """Says that this owner is alive, as long as runs with files are executed here."""
 
     def __init__(self, engine: Engine) -> None:

@@ -205,9 +205,7 @@ def _pass(gate: _Gate) -> StepState:
         if gate.past is None:
             _open(gate)
         step = run.state.steps[gate.key]
-        while run.hearing.is_open(
-            gate.key
-        ):  # the clock that it waits by may be set back when its time is over
+        while run.inbox.is_open(gate.key):  # the clock that it waits by may be set back when its time is over
             run.waiting.wait(_wait(gate, step))
             if step.status == "waiting":
                 _expire(gate)
@@ -231,7 +229,7 @@ async def _pass_async(gate: _Gate) -> StepState:
     if cancelled is not None:
         raise cancelled
     step = run.state.steps[gate.key]
-    while run.hearing.is_open(gate.key):
+    while run.inbox.is_open(gate.key):
         await run.waiting.wait_async(_wait(gate, step))
         run.refuse_after_end(gate.key)
         if step.status == "waiting":
@@ -291,7 +289,7 @@ def _open(gate: _Gate) -> None:
 
 
 def _wait(gate: _Gate, step: StepState) -> Wait:
-    return Wait(step.due_at, lambda: not gate.run.hearing.is_open(gate.key))
+    return Wait(step.due_at, lambda: not gate.run.inbox.is_open(gate.key))
 
 
 def _expire(gate: _Gate) -> None:

@@ -143,7 +143,7 @@ def _take(call: Call) -> str:
                 file_windows.write(run, [*theirs, saved])
         except HoldfastError as error:
             raise file_windows.unusable(run, error) from None
-        run.engine.heart.beat_for(run)
+        run.engine.heartbeat.beat_for(run)
     return taken
 
 

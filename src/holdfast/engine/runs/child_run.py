@@ -170,7 +170,7 @@ def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
 
     def go() -> None:
         ready.set()
-        call.execution.hearing.wake()
+        call.execution.inbox.wake()
 
     row = engine.store.run(call.spec.child)
     waits: Waits = "sleeping" if row is not None and row.status == "sleeping" else "waiting"
@@ -272,7 +272,9 @@ def _execute(
 
     async def take_over() -> None:
         nonlocal begun
-        begun = engine.turns.take_over(handle.id)  # unless Ctrl-C has cut off the thread that claimed it
+        begun = engine.claim_locks.take_over(
+            handle.id
+        )  # unless Ctrl-C has cut off the thread that claimed it
         if begun:
             await lifecycle.execute_async(
                 engine, handle, workflow, arguments, claimed, parks.append, call.deadline

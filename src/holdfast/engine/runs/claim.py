@@ -75,7 +75,7 @@ def claim(
     if reopen:
         _look_at_owner(engine, run_id, force)
     owner = engine.owner_id  # born now if this is the first claim: not inside the transaction
-    live = engine.turns.take(run_id, lambda: engine.live.get(run_id))
+    live = engine.claim_locks.take(run_id, lambda: engine.live.get(run_id))
     if live is not None:
         if create is not None:
             decide(live[0].state, create)  # RunExists, if these are other arguments
@@ -85,10 +85,10 @@ def claim(
     except Exception as error:
         if isinstance(error, StoreInDoubt):
             release_quietly(engine, run_id)
-        engine.turns.leave(run_id)
+        engine.claim_locks.leave(run_id)
         raise
     if claimed.state.ended:
-        engine.turns.leave(run_id)
+        engine.claim_locks.leave(run_id)
     return claimed
 
 
@@ -109,7 +109,7 @@ def claim_fresh(
     """If another run has the id, the run gets another one, and so does its handle."""
     while True:
         claimed, append = begin(engine, create, blobs)
-        engine.turns.take(create.run_id, lambda: None)
+        engine.claim_locks.take(create.run_id, lambda: None)
         try:
             engine.store.append(append)
         except Exception as error:
@@ -131,7 +131,7 @@ async def claim_fresh_soon(
 
     while True:
         claimed, append = begin(engine, create, blobs)
-        engine.turns.take(create.run_id, lambda: None)
+        engine.claim_locks.take(create.run_id, lambda: None)
         cancelled = await submit(engine, engine.mailbox(), append)
         if append.error is None:
             break
@@ -157,7 +157,7 @@ def _leave_fresh(engine: Engine, claimed: Claimed, run_id: str, error: BaseExcep
     """The claim failed; where nobody knows whether it did, the run may be this process's in the log."""
     if isinstance(error, StoreInDoubt):
         engine.unreleased.add(run_id, claimed.state.epoch)
-    engine.turns.leave(run_id)
+    engine.claim_locks.leave(run_id)
 
 
 def begin(engine: Engine, create: c.CreateRun, blobs: Sequence[tuple[str, bytes]]) -> tuple[Claimed, Append]:
@@ -265,7 +265,7 @@ def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
         engine.note(append)
 
     engine.store.append_soon(Append(run_id, epoch, events), done)
-    engine.turns.leave(run_id)
+    engine.claim_locks.leave(run_id)
 
 
 def release(engine: Engine, owner: str, run_id: str, epoch: int | None = None) -> None:
@@ -348,7 +348,7 @@ def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
         raise owners.held_by(engine.store, run_id, row.owner)
     owner = engine.store.owner(row.owner)
     if owner is not None and (owner.host, owner.boot) == (os.uname().nodename, owners.boot_id()):
-        engine.store.pass_by(owner.pid)
+        engine.store.release_stopped_writer(owner.pid)
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:

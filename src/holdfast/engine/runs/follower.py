@@ -230,7 +230,7 @@ class Follower:
             if one.type in HEARD and one.version > execution.claimed_at
         ]
         if recorded:
-            execution.hearing.hear(recorded)
+            execution.inbox.hear(recorded)
             self._engine.tell_up_to(execution.id, recorded[-1].version)
 
     # Continuing

@@ -86,7 +86,7 @@ async def _take_over(
     on_park: OnPark,
 ) -> None:
     """Execute what another thread has claimed, unless Ctrl-C has cut that off meanwhile."""
-    if engine.turns.take_over(run.id):
+    if engine.claim_locks.take_over(run.id):
         await execute_async(engine, run, workflow, arguments, claimed, on_park)
 
 
@@ -147,7 +147,7 @@ def _execute_in_thread(
     """A thread of its own: a run that computes for long must not take one that others need."""
 
     def take_over() -> None:
-        if engine.turns.take_over(run.id):  # unless Ctrl-C has cut off the thread that claimed it
+        if engine.claim_locks.take_over(run.id):  # unless Ctrl-C has cut off the thread that claimed it
             execute(engine, run, workflow, arguments, claimed, on_park)
 
     thread = threading.Thread(target=take_over, name=f"holdfast-run-{run.id}", daemon=True)
@@ -155,7 +155,7 @@ def _execute_in_thread(
         thread.start()
     except Exception:  # no thread is left: the run goes to whoever has one
         release_quietly(engine, run.id)
-        engine.turns.leave(run.id)
+        engine.claim_locks.leave(run.id)
         raise
 
 

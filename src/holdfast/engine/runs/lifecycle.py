@@ -81,9 +81,9 @@ def _enlist(
     if parent is not None and parent[0].control is not None:
         execution.stop_with(parent[0].control)
     live_runs.add(execution)
-    engine.turns.leave(run.id)
-    if engine.teller is not None:
-        engine.teller.begin(run.id, claimed.state.version if birth is None else 0)
+    engine.claim_locks.leave(run.id)
+    if engine.event_callback is not None:
+        engine.event_callback.begin(run.id, claimed.state.version if birth is None else 0)
     if execution.birth is not None:
         engine.flusher.watch(execution.birth)
     return execution
@@ -97,7 +97,7 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 def _dismiss(engine: Engine, run_id: str, *, released: bool) -> None:
     """Nobody executes the run here any more. Can be repeated: the run is live until all else is done. If
     nobody knows that the log says so, too, it is released later."""
-    engine.turns.leave(run_id)
+    engine.claim_locks.leave(run_id)
     live = engine.live.get(run_id)
     if live is not None:
         if not released:
@@ -129,7 +129,7 @@ def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
         executes = live is not None and live[0].mailbox is None and live[0].thread == threading.get_ident()
         if executes and live is not None and live[0].left_behind:
             raise  # it is released when its threads have ended
-        if engine.turns.cut_off(run.id) or executes:
+        if engine.claim_locks.cut_off(run.id) or executes:
             _dismiss(engine, run.id, released=release_quietly(engine, run.id))
             if not run.done():
                 run.finish(_cut_off(run.id, error))
@@ -197,10 +197,10 @@ def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) ->
     if isinstance(outcome.error, Parked):
         on_park(outcome.error)
         run.rested.set()
-    elif engine.teller is None:
+    elif engine.event_callback is None:
         run.finish(outcome)
     else:
-        engine.teller.when_told(run.id, partial(run.finish, outcome))
+        engine.event_callback.when_told(run.id, partial(run.finish, outcome))
 
 
 def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Ended:

@@ -147,5 +147,5 @@ def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 def workflow(fn: Callable[..., Any], /) -> Any:
     """Make a function of a module's top level a workflow."""
     if not isfunction(fn):
-        raise BadInput("@workflow continues a function written with def or async def")
+        raise BadInput("@workflow decorates a function written with def or async def")
     return (AsyncWorkflow if iscoroutinefunction(fn) else Workflow)(fn)

@@ -73,7 +73,7 @@ def is_current(db: apsw.Connection) -> bool:
 
 def renew(db: apsw.Connection) -> None:
     """Make the tables of those groups again that other code made, in one transaction. The caller holds the
-    write gate, and the connection is prepared to write."""
+    write lock, and the connection is prepared to write."""
     with db:
         if not is_current(db):
             rebuild(db, _stale(db))

@@ -1,6 +1,6 @@
 """Restoring: a backup becomes the store, and the store that was there is kept aside whole.
 
-The copy is made and verified beside the store; then, while the write gate is held, one rename puts it in
+The copy is made and verified beside the store; then, while the write lock is held, one rename puts it in
 the place of the old one. Killed at any moment, the directory has the old store or the new one.
 
 The write-ahead log of the old store must never be read with the new file. So all of it is brought into
@@ -46,8 +46,8 @@ from holdfast.store.sqlite.connection import (
     refuse_network,
     translate,
 )
-from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.seal import is_whole, read_seal, sync
+from holdfast.store.sqlite.write_lock import WriteLock
 from holdfast.ways import Way, quoted
 
 KEPT: Final = "before-restore-"
@@ -198,7 +198,7 @@ def _damaged(source: Path, why: str) -> str:
 
 def _put(partial: Path, path: Path, home: Path, at: datetime, refuse: Callable[[], None]) -> Path | None:
     """Put the new file in the place of the old one, between two commits of everybody else."""
-    gate = WriteGate(str(home / "write.lock"))
+    gate = WriteLock(str(home / "write.lock"))
     try:
         with gate:
             refuse()

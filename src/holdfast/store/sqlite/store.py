@@ -55,9 +55,9 @@ from holdfast.store.port import (
 from holdfast.store.sqlite import audit, choice, forked, projections, sql, sweeping
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
-from holdfast.store.sqlite.gate import WriteGate
 from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
+from holdfast.store.sqlite.write_lock import WriteLock
 
 if TYPE_CHECKING:
     from holdfast.store.statistics import Statistics
@@ -89,14 +89,14 @@ class SqliteStore:
         self._committer: Committer | None = None
         self._durability = durability
         self._deciding = Deciding()
-        self._gate = _open_gate(home)
+        self._write_lock = _open_write_lock(home)
         self._group: GroupCommit[Submission] = GroupCommit(self._commit)
         forked.watch(self)
         try:
             self._open()
         except BaseException:
             forked.forget(self)
-            self._gate.close()
+            self._write_lock.close()
             raise
 
     # Writing
@@ -204,7 +204,7 @@ class SqliteStore:
         try:
             if self._closed:
                 raise StoreClosed(f"the store {self.path} is {self._closed}")
-            with self._gate:
+            with self._write_lock:
                 self._writer().write(batch)
                 self._check_file()
         except apsw.IOError as io_error:
@@ -266,7 +266,7 @@ class SqliteStore:
         """A commit whose sync failed is whole in the write-ahead log, behind its end as other processes
         know it: if all were killed now, the next one to open the store would find it. One more commit
         takes its place."""
-        with self._gate:
+        with self._write_lock:
             self._writer()
             assert self._db is not None
             self._db.execute(sql.query("touch"))
@@ -309,7 +309,7 @@ class SqliteStore:
     # Opening and closing
 
     def _open(self) -> None:
-        if self._gate.marked and inode_of(self._file, least=1) is None:
+        if self._write_lock.marked and inode_of(self._file, least=1) is None:
             raise StoreCorrupt(
                 f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
                 "restore a backup, or remove the directory to begin anew"
@@ -318,21 +318,21 @@ class SqliteStore:
             self._connect(create=True)
             assert self._db is not None
             if self._db.pragma("user_version") < sql.migrations()[-1][0]:
-                with self._gate:
+                with self._write_lock:
                     migrate(self._db)
             elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
-                with self._gate:
+                with self._write_lock:
                     self._db.pragma("journal_mode", "wal")
             if not projections.is_current(self._db):
-                with self._gate:
+                with self._write_lock:
                     self._writer()
                     projections.renew(self._db)
             if self._db.execute(sql.query("incarnation")).get is None:
-                with self._gate:
+                with self._write_lock:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
-            if not self._gate.marked:
-                self._gate.mark()
+            if not self._write_lock.marked:
+                self._write_lock.mark()
         except UnicodeDecodeError as error:
             self._disconnect()
             raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
@@ -365,13 +365,13 @@ class SqliteStore:
         with self._reading:
             self._disconnect()
         forked.forget(self)
-        self._gate.close()
+        self._write_lock.close()
 
     def abandon(self) -> tuple[Inode | None, object]:
         """In a forked child: never touch the parent's connections again, not even to close them."""
         self._closed = "not usable in a forked child; start the process anew (spawn, exec)"
         self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
-        self._gate.close()  # or this child would keep the gate shut after its parent's death
+        self._write_lock.close()  # or this child would keep the lock after its parent's death
         return self._inode, (self._db, self._reader)
 
     # Reading
@@ -519,8 +519,8 @@ class SqliteStore:
     def drop_owner(self, owner_id: str) -> None:
         self._write_owner("drop_owner", (owner_id,))
 
-    def pass_by(self, pid: int) -> None:
-        self._gate.pass_by(pid)
+    def release_stopped_writer(self, pid: int) -> None:
+        self._write_lock.release_stopped_writer(pid)
 
     def _write_owner(self, name: str, values: Sequence[Any]) -> None:
         def write(_: Sequence[Recorded]) -> Any:
@@ -630,9 +630,9 @@ def _make_private(home: Path) -> None:
         raise kind(f"the store's directory {home} cannot be made: {error.strerror}") from None
 
 
-def _open_gate(home: Path) -> WriteGate:
+def _open_write_lock(home: Path) -> WriteLock:
     try:
-        return WriteGate(str(home / "write.lock"))
+        return WriteLock(str(home / "write.lock"))
     except OSError as error:
         raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
 

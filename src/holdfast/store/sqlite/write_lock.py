@@ -1,4 +1,4 @@
-"""The write gate: one writer at a time among all processes, served in turn.
+"""The write lock: one writer at a time among all processes, served in turn.
 
 SQLite's own lock is polled (busy_timeout): with four busy processes a writer was seen to wait
 1,332 ms. A blocking flock is a queue kept by the kernel: 12 ms, and equal shares.
@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 1.0
 _A_WRITE_S = 0.005
 
 
-class WriteGate:
+class WriteLock:
     """Held around every write transaction. The lock file is never the database: closing a
     descriptor of the database would drop the locks that SQLite holds on it."""
 
@@ -72,7 +72,7 @@ class WriteGate:
         text = "waiting for %d s to write to the store: %s is held by %s"
         logging.getLogger("holdfast").warning(text, waited_s, self._path, who + stopped)
 
-    def pass_by(self, pid: int) -> None:
+    def release_stopped_writer(self, pid: int) -> None:
         """If the process `pid` was stopped while it held the gate: let it continue until it has left it, and
         stop it again. Nobody could write otherwise, short of ending that process."""
         import signal
@@ -93,12 +93,12 @@ class WriteGate:
 
 # Long waits are told of, once each, by a thread that lives while there are any.
 
-_waiting: dict[WriteGate, float] = {}
+_waiting: dict[WriteLock, float] = {}
 _watching = threading.Lock()
 _watcher: threading.Thread | None = None
 
 
-def _watch(gate: WriteGate, since: float) -> None:
+def _watch(gate: WriteLock, since: float) -> None:
     global _watcher
     with _watching:
         _waiting[gate] = since
