@@ -59,11 +59,11 @@ def test_a_doubt_is_redacted(hf, act):
     known = secret()
 
     def look() -> None:
-        raise ConnectionError(f"refused {known.value}")
+        raise ConnectionError(f"refused {known.reveal()}")
 
     @step(effect="once", verify=look, retry=Retry(attempts=2, initial=0.01))
     def pay() -> None:
-        raise RuntimeError(f"no answer to {known.value}")
+        raise RuntimeError(f"no answer to {known.reveal()}")
 
     with pytest.raises(InDoubt):
         hf.with_id("r").run(act(lambda: pay()))
