@@ -18,8 +18,8 @@ from holdfast.cli.drawing.steps import Look, tree
 from holdfast.cli.drawing.terminal import folded
 from holdfast.cli.drawing.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
-from holdfast.store.statistics import Durations, Statistics, StepTotals
 from holdfast.views.records import StepInfo
+from holdfast.views.statistics import Durations, Statistics, StepTotals
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 FLOW = """
@@ -303,9 +303,8 @@ def test_durations_of_any_length_share_a_column(longest):
     assert len({text_of(line).index("failed") for line in lines}) == 1
 
     spans = Durations(3, 1_500_000, 2_000_000, int(longest * 1e6))
-    found = Statistics([], spans, StepTotals(3, 0, {"completed": 3}), [], 10, 1024)
-    opened = SimpleNamespace(store=SimpleNamespace(path="x"))
-    lines = [text_of(line) for line in stats.describe(opened, found, None, 0)]
+    found = Statistics(None, [], spans, StepTotals(3, 0, {"completed": 3}), [], 0, "x", 10, 1024)
+    lines = [text_of(line) for line in stats.describe(found)]
     ends = [
         line.index(f"  {what}") for what in ("p50", "p95", "longest") for line in lines if f"  {what}" in line
     ]
