@@ -47,7 +47,7 @@ def test_demo_fails_when_a_step_runs_twice(cli):
     cheat = (
         "import sys\n"
         "from collections import Counter\n"
-        "from holdfast.cli import demo\n"
+        "from holdfast.cli.commands import demo\n"
         "from holdfast.cli.app import run_program\n"
         "honest = demo.Demo._resume\n"
         "def resume(self):\n"

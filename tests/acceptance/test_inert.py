@@ -214,6 +214,7 @@ LOOKS = [
         ["diff", "r", "cp", "--stat"],
         ["diff", "r", "cp", "--json"],
         ["op", "log"],
+        ["gates"],
         ["doctor"],
         ["workspace", "status"],
     ),

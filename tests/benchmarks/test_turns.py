@@ -18,7 +18,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.claim_locks: list[str] = []
+        self.turns: list[str] = []
 
     def commit(self, commits: int) -> float:
         return self.work("raw", commits / 1000)
@@ -27,7 +27,7 @@ class Machine:
         """What takes `seconds` at first takes longer the later it begins."""
         took = seconds * (1 + self.now)
         self.now += took
-        self.claim_locks.append(who)
+        self.turns.append(who)
         return took
 
 

@@ -32,7 +32,7 @@ from holdfast.errors import (
 )
 from holdfast.store.sqlite import SqliteStore, backup
 from holdfast.store.sqlite.attachment import read_attachment
-from holdfast.store.sqlite.backup import create, examine, find, holds, rotate
+from holdfast.store.sqlite.backup import Backup, create, examine, find, holds, rotate
 from holdfast.store.sqlite.connection import connect, migrate
 from holdfast.store.sqlite.restore import Restored, inspect, restore
 from holdfast.store.sqlite.seal import seal
@@ -116,7 +116,7 @@ def test_a_backup_is_one_private_file_with_all_of_the_store(home, shelf, tmp_pat
     for at, commands in enumerate(EVERYTHING, 1):
         perform(store, "r", *commands, at=at)
     made = create(store.path, shelf, AT)
-    assert made == (shelf / NAME, AT, made.path.stat().st_size, len(whole_feed(store)), "", None)
+    assert made == Backup(shelf / NAME, AT, made.path.stat().st_size, len(whole_feed(store)), "", None)
     assert made == examine(made.path)
     assert names(shelf) == {NAME}
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600

@@ -78,7 +78,7 @@ def test_every_block_is_the_centre_of_a_program():
 
 def test_every_change_fits_some_program():
     found = set()
-    for number in range(60):
+    for number in range(150):
         program = make("async", 3, number)
         changed = mutations.mutate(program, random.Random(number))
         assert changed is not None and str(changed[1]) != str(program)

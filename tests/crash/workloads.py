@@ -336,7 +336,7 @@ def _write_tables(db: sqlite3.Connection, id: int, name: str, kind: str, events:
     db.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)", head)
     if run is None:
         return
-    row = (id, *(getattr(run, column) for column in RUN_COLUMNS[:-1]))
+    row = (id, *(getattr(run, column) for column in RUN_COLUMNS[:-2]))
     db.execute(f"INSERT INTO runs VALUES ({','.join('?' * len(row))})", row)
     for one in run.steps.values():
         row = (id, *(getattr(one, column) for column in STEP_COLUMNS))

@@ -155,7 +155,7 @@ def test_what_blocks_raises_with_a_hint(hf, act):
         "`await hf.aio.steps(...)`",
         "`await hf.aio.events(...)`",
         "`await hf.aio.logs(...)`",
-        "`await hf.aio.recover()`",
+        "`await hf.aio.recover(...)`",
         "`await hf.aio.settle(...)`",
     ]
 

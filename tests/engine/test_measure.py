@@ -336,9 +336,9 @@ def test_a_fork_has_not_used_what_the_other_run_used(hf: Any, act: Any) -> None:
     hf.with_id("x").run(act(plot))
     hf.fork("x", "ask#2", "y")
     assert used(hf, "y") == {"ask#1": ()}
-    assert hf._reading.statistics().measured == (Measured("small", 30, 15, Decimal("0.03")),)
+    assert hf.stats().measured == (Measured("small", 30, 15, Decimal("0.03")),)
     hf.resume("y").result(30)
-    assert hf._reading.statistics().measured == (Measured("small", 50, 25, Decimal("0.05")),)
+    assert hf.stats().measured == (Measured("small", 50, 25, Decimal("0.05")),)
 
 
 def test_a_rewind_gives_nothing_back(hf: Any, act: Any) -> None:
@@ -349,9 +349,9 @@ def test_a_rewind_gives_nothing_back(hf: Any, act: Any) -> None:
     hf.with_id("x").run(act(plot))
     hf.rewind("x", "ask#1")
     assert used(hf) == {"ask#1": (ONE,)}
-    assert hf._reading.statistics().measured == (Measured("small", 30, 15, Decimal("0.03")),)
+    assert hf.stats().measured == (Measured("small", 30, 15, Decimal("0.03")),)
     hf.resume("x").result(30)
-    assert hf._reading.statistics().measured == (Measured("small", 50, 25, Decimal("0.05")),)
+    assert hf.stats().measured == (Measured("small", 50, 25, Decimal("0.05")),)
 
 
 SCRIPT = """
