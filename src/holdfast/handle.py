@@ -131,6 +131,9 @@ class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keep
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        from functools import partial
+
         from holdfast.engine.execution.task_driver import in_thread
 
-        await in_thread(self.close)
+        # The thread does not see the exception that is handled here.
+        await in_thread(partial(self._close, interrupted=isinstance(error, KeyboardInterrupt)))

@@ -144,6 +144,40 @@ BRANCHES_HANG = """
 """
 
 
+def test_an_asyncio_script_tells_of_ctrl_c(cli):
+    """As a plain one: at once, before the running step has ended; then the run can be resumed."""
+    script = cli.script("""
+        import asyncio, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        @step
+        async def hang(n):
+            note(f"hang {n}")
+            while not Path("go").exists(): await asyncio.sleep(0.01)
+            return n
+        @workflow
+        async def main(): return await hang(1)
+        async def program():
+            async with Holdfast() as hf: print(await hf.with_id("s").start(main))
+        if __name__ == "__main__": asyncio.run(program())
+    """)
+    process = subprocess.Popen(
+        [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        cli.wait_for_note("hang 1")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert (
+            process.stderr.readline() == "Ctrl-C: stopping at the next step boundary; again stops at once\n"
+        )
+        (cli.directory / "go").touch()
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert "holdfast: run s is interrupted; what it has recorded is kept" in err
+    assert cli("resume", "s").json() == 1
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -406,20 +406,23 @@ class Engine:
         self.follower.close()
         return [run for _, run in live]
 
-    def close(self) -> None:
+    def close(self, *, interrupted: bool | None = None) -> None:
+        """Stop the runs, wait for them, and release everything. `interrupted` says whether Ctrl-C closes it;
+        by default, whether the caller handles one."""
+        if interrupted is None:
+            interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         if self._closed or os.getpid() != self._pid:
             return  # in a forked child there is nothing of its own to close
         self._refuse_to_block_own_runs()
         self._closed = True
         self.attaching.close()  # a live run may wait for one that is attached
-        self._wait_for_runs(self.stop("its Holdfast was closed"))
+        self._wait_for_runs(self.stop("its Holdfast was closed"), interrupted=interrupted)
         if not self.left_open:
             self.release()
 
-    def _wait_for_runs(self, runs: Sequence[Run[Any]]) -> None:
+    def _wait_for_runs(self, runs: Sequence[Run[Any]], *, interrupted: bool) -> None:
         """Wait until they have ended here. If Ctrl-C closes this engine, a second one does not wait: then all
         stays open, and the lock of this owner is held, until the process ends."""
-        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         try:
             if interrupted and not all(run.done() for run in runs):
                 say_stopping()

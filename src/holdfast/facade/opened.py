@@ -119,13 +119,17 @@ class Opened:
 
     def close(self) -> None:
         """Stop the live runs at their next step boundary, release them, and close the store."""
+        self._close()
+
+    def _close(self, *, interrupted: bool | None = None) -> None:
+        """`interrupted`: as `Engine.close` has it."""
         if self._handed_over:
             return
         for session in list(self._sessions):
             session.stop("its Holdfast was closed")
         engine = self._opened_engine
         if engine is not None:
-            engine.close()
+            engine.close(interrupted=interrupted)
             if engine.left_open:
                 return
         self._store.close()
