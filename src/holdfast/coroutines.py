@@ -38,7 +38,7 @@ class Coroutines:
     async def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> Run[R]:
-        """Start a run that continues by itself. What keeps it from starting is raised when the run is
+        """Start a run that executes in the background. What keeps it from starting is raised when the run is
         awaited."""
         return self._holdfast.start(workflow, *args, **kwargs)
 

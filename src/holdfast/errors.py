@@ -414,7 +414,7 @@ class InDoubt(NeedsAttention):
             for outcome, value, effect in (
                 ("done", VALUE, "it happened, and this is its result"),
                 ("retry", True, "it did not happen: run it"),
-                ("fail", True, "it failed"),
+                ("fail", "", "it failed"),
             )
         )
 

@@ -2,8 +2,8 @@
 
     Way("resume", "kelp-1", {"take_over": True}).shell() == "holdfast resume kelp-1 --take-over"
 
-An action is a command of the CLI and a method of `Holdfast`; its arguments have the same names in both. This
-is the only module below the CLI that knows how a command line is written.
+An action is a command of the CLI, and where it acts on a run, a method of `Holdfast`; its arguments have the
+same names in both. This is the only module below the CLI that knows how a command line is written.
 """
 
 from __future__ import annotations
@@ -55,11 +55,14 @@ class Way(msgspec.Struct, frozen=True):
         if self.run:
             words.append(shlex.quote(self.run))
         positional = _POSITIONAL.get(self.action, ())
-        words += [shlex.quote(str(self.arguments[name])) for name in positional if name in self.arguments]
-        for name, value in self.arguments.items():
+        arguments = dict(self.arguments)
+        if "gate" in arguments and "digest" in arguments:
+            arguments["gate"] = f"{arguments['gate']}@{arguments.pop('digest')}"
+        words += [shlex.quote(str(arguments[name])) for name in positional if name in arguments]
+        for name, value in arguments.items():
             if name not in positional:
                 words.append(f"--{name.replace('_', '-')}")
-                words += [] if value is True else [shlex.quote(str(value))]
+                words += [] if value is True or value == "" else [shlex.quote(str(value))]
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:

@@ -9,6 +9,9 @@ import textwrap
 
 import pytest
 
+from holdfast.errors import CommandFailed, EndedElsewhere, InDoubt, RunHeld, RunPaused, StepError
+from holdfast.serving.protocol import error_fields, error_of
+
 FLOW = """
 @step
 def work(name):
@@ -320,3 +323,22 @@ def test_resume_reads_a_long_history_twice_at_most(flow):
     assert done.stdout == "30\n"
     assert "run x (long) failed: 30 steps are done, what follows runs again" in done.stderr
     assert json.loads(counts.read_text()) == {"folds": 2, "stores": 1, "code": 0}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CommandFailed("make", 2, "no rule"),
+        StepError("app:Gone", "no answer", {"status": 503}),
+        RunHeld("r", 7, "here"),
+        RunPaused("r", "lunch", "ann"),
+        InDoubt("r", "pay#1", "was cut off"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_crosses_the_socket(error):
+    """What a worker ends with has its message and its ways in the process that asked for it."""
+    back = error_of(json.loads(json.dumps(error_fields(error))))
+    assert str(back) == str(error)
+    assert back.ways == error.ways
+    assert type(back) is type(error) or isinstance(back, EndedElsewhere)

@@ -110,7 +110,7 @@ def test_whoever_opens_the_store_next_finishes_it(hf, disk, open_hf, root, caplo
     """However its last commit ended: files and state are those of the point, and somebody is told."""
     said = cut_off(hf, disk, "ok", fate)
     assert (root / "a").read_text() == "mine\n", "nothing is taken back that may be recorded"
-    assert "interrupted" in fate or "finishes it or takes it back" in said
+    assert "interrupted" in fate or "finishes it or rolls it back" in said
     other = open_hf(workspace=root)
     assert at(other, root) == DONE
     (row,) = other.operations("r")
@@ -142,7 +142,7 @@ def test_a_resume_says_what_hinders_it_until_it_can(hf, disk, open_hf, root, fat
     cut_off(hf, disk, "ok", "full")
     disk.later = fate
     for _ in range(2):
-        with pytest.raises((StoreFull, StoreInDoubt), match=r"rewind \w+ of run r .* put the cause right"):
+        with pytest.raises((StoreFull, StoreInDoubt), match=r"rewind \w+ of run r .* fix the cause"):
             hf.resume("r").result(30)
         assert (root / "a").read_text() == "mine\n"
         assert [row.id for row in hf.operations("r")] == operation_locks.listed(hf._engine.home)

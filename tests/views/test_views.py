@@ -76,8 +76,10 @@ def test_gates_say_what_is_shown(home):
         assert (gate.title, gate.shown, gate.is_open) == ("send it", {"to": "ann"}, True)
         assert gate.digest
         approve = gate.ways()[0]
-        assert approve == Way("approve", "g", {"gate": gate.place}, "approves what it shows")
+        seen = {"gate": gate.key, "digest": gate.digest[:6]}
+        assert approve == Way("approve", "g", seen, "approves what it shows")
         assert approve.shell() == f"holdfast approve g '{gate.place}'"
+        hf.approve(approve.run, **approve.arguments)  # the same words for the facade
         [signal] = hf.gates("w")
         assert signal.ways()[0].shell() == "holdfast signal w go VALUE"
 
@@ -103,7 +105,10 @@ def test_a_reader_writes_nothing(home):
     with Holdfast(home, read_only=True) as hf:
         assert hf.get("r").result == ["KELP"]
         assert hf._opened_engine is None
-        for write in (lambda: hf.run(report, []), lambda: hf.resume("r"), lambda: hf.cancel("r")):
+        writes = [
+            lambda: hf.run(report, []), lambda: hf.resume("r"), lambda: hf.cancel("r"),
+        ]  # fmt: skip
+        for write in writes:
             with pytest.raises(BadInput, match="read_only"):
                 write()
     assert sorted(path.name for path in (home / "owners").iterdir()) == before
@@ -114,7 +119,7 @@ def test_a_reader_writes_nothing(home):
     [
         (Way("resume", "a b", {"take_over": True}), "holdfast resume 'a b' --take-over"),
         (Way("settle", "r", {"step": "x#1", "done": "VALUE"}), "holdfast settle r 'x#1' --done VALUE"),
-        (Way("settle", "r", {"step": "x#1", "fail": True}), "holdfast settle r 'x#1' --fail"),
+        (Way("settle", "r", {"step": "x#1", "fail": ""}), "holdfast settle r 'x#1' --fail"),
         (Way("rewind", "r", {"to": "before:x#1"}), "holdfast rewind r --to 'before:x#1'"),
         (Way("undo", arguments={"operation": "9f"}), "holdfast undo 9f"),
         (Way("backup list"), "holdfast backup list"),
@@ -123,3 +128,24 @@ def test_a_reader_writes_nothing(home):
 def test_a_way_is_a_command_line(way, line):
     """Words first, then options; what a shell would read is quoted."""
     assert way.shell() == line
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda hf: hf.rewind("r", "start", only="*.py"),
+        lambda hf: hf.rewind("r", "start", keep="notes.md"),
+        lambda hf: hf.restore("abc", only="*.py"),
+        lambda hf: hf.feed(types="RunCreated"),
+        lambda hf: hf.start_command("make test"),
+        lambda hf: hf.start_command([]),
+        lambda hf: hf.start_command(["true"], output_limit=-1),
+        lambda hf: hf.gc(quota=-1),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_happens(hf, call):
+    """A text where a list is meant would count letter by letter; a negative size would mean everything."""
+    hf.with_id("r").run(report, ["kelp"])
+    with pytest.raises(BadInput):
+        call(hf)
+    assert [run.id for run in hf.runs()] == ["r"]

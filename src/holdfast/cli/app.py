@@ -39,7 +39,7 @@ SECTIONS = {
         "resume": _Entry("resuming", "Continue a run where it stopped."),
         "list": _Entry("listing", "List runs, the newest first."),
         "show": _Entry("showing", "Show one run: status, steps, result."),
-        "watch": _Entry("watching", "Watch a run as it continues, whoever executes it."),
+        "watch": _Entry("watching", "Watch a run that any process executes."),
         "logs": _Entry("logs", "Print what a run printed."),
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     },

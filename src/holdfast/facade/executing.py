@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from holdfast.colour import refuse_in_loop
-from holdfast.facade.opened import Opened, blocking
+from holdfast.errors import BadInput
+from holdfast.facade.opened import Opened, blocking, texts
 from holdfast.kernel.identity import check_run_id
 
 if TYPE_CHECKING:
@@ -70,12 +71,17 @@ class Executing(Opened):
         from holdfast.engine.execution.step_options import check_files
         from holdfast.engine.primitives.command import start_command
 
-        check_files("a command", effect or "workspace", writes, isolate)
+        words, patterns = texts(argv, "start_command()"), texts(writes, "writes=")
+        if not words:
+            raise BadInput("start_command() takes the program and its arguments: ['make', 'test']")
+        if output_limit is not None and output_limit < 0:
+            raise BadInput(f"start_command(output_limit={output_limit}): not less than 0 bytes")
+        check_files("a command", effect or "workspace", patterns, isolate)
         where = os.getcwd() if cwd is None else os.fspath(cwd)
-        how: tuple[Any, ...] = (timeout, effect, tuple(writes), isolate)
+        how: tuple[Any, ...] = (timeout, effect, patterns, isolate)
         if output_limit is not None:  # it counts for the run's identity only where it is given
             how = (*how, output_limit)
-        return start_command(self._to_write(), list(argv), where, how, run_id, title)
+        return start_command(self._to_write(), list(words), where, how, run_id, title)
 
     def resume(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast import wiring
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.opened import Opened, blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
@@ -51,5 +51,10 @@ class Following(Opened):
         from holdfast.views.feed import read_page
 
         return read_page(
-            self._store, self._reader.redactor, after, limit=limit, types=tuple(types or ()), wait_s=wait_s
+            self._store,
+            self._reader.redactor,
+            after,
+            limit=limit,
+            types=texts(types, "types="),
+            wait_s=wait_s,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import wiring
+from holdfast.errors import BadInput
 from holdfast.facade.opened import Opened, blocking
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Keeping(Opened):
         `dry_run` nothing is removed; returns what would be."""
         from holdfast.operations import quota as quotas
 
+        if quota is not None and quota < 0:
+            raise BadInput(f"gc(quota={quota}): not less than 0 MB")
         limit = wiring.quota_of(self._place) if quota is None else int(quota * _MB)
         return quotas.preview(self._engine, limit) if dry_run else quotas.collect(self._to_write(), limit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F")
+
+_PATIENCE_S = 60.0
+"""So long closing waits for `serve` in other threads."""
 
 OnEvent = Callable[["LogEvent"], None]
 OnOutput = Callable[[str, str, str, str], None]
@@ -125,8 +128,11 @@ class Opened:
         """`interrupted`: as `Engine.close` has it."""
         if self._handed_over:
             return
-        for session in list(self._sessions):
+        sessions = list(self._sessions)
+        for session in sessions:
             session.stop("its Holdfast was closed")
+        for session in sessions:  # not for ever: a callback of `serve` may be what closes
+            session.ended.wait(_PATIENCE_S)
         engine = self._opened_engine
         if engine is not None:
             engine.close(interrupted=interrupted)
@@ -153,3 +159,10 @@ def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, 
 
     checked.__blocking__ = True  # type: ignore[attr-defined]
     return checked
+
+
+def texts(given: Sequence[str] | None, what: str) -> tuple[str, ...]:
+    """Several texts. A single one is refused: it would count letter by letter."""
+    if isinstance(given, str):
+        raise BadInput(f"{what} takes a list of texts: [{given!r}]")
+    return tuple(given or ())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.opened import Opened, blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -60,7 +60,7 @@ class Rewinding(Opened):
         engine, known = self._for(dry_run), self._known(run_id)
         with explained(self._reader):
             return rewind(
-                engine, known, to, by=self._by(by), only=tuple(only or ()), keep=tuple(keep or ()),
+                engine, known, to, by=self._by(by), only=texts(only, "only="), keep=texts(keep, "keep="),
                 theirs=theirs, files=files, partial=partial, git=git, rerun_once=rerun_once, dry_run=dry_run,
                 plan=plan,
             )  # fmt: skip
@@ -144,7 +144,12 @@ class Rewinding(Opened):
         from holdfast.operations.restoring import restore
 
         return restore(
-            self._for(dry_run), snapshot, by=self._by(by), only=tuple(only), partial=partial, dry_run=dry_run
+            self._for(dry_run),
+            snapshot,
+            by=self._by(by),
+            only=texts(only, "only="),
+            partial=partial,
+            dry_run=dry_run,
         )
 
     def _for(self, dry_run: bool) -> Engine:

@@ -71,9 +71,15 @@ class Serving(Opened):
         workers = self._workers(engine.location, python, on_note, stdout=stdout, on_taken=taken)
 
         def served(run_id: str, error: BaseException | None) -> None:
-            if on_served is not None:
-                on_served(self._reader.detail(run_id), error)
-            wiring.keep_to_quota(self._place, engine)
+            try:
+                if on_served is not None:
+                    on_served(self._reader.detail(run_id), error)
+            except Exception:  # what the callback does is no matter of the other runs
+                import logging  # 4 ms that `holdfast list` need not pay
+
+                logging.getLogger("holdfast").exception("a callback of `serve` raised; serving continues")
+            finally:
+                wiring.keep_to_quota(self._place, engine)
 
         session = Session(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
         self._sessions.append(session)

@@ -45,20 +45,37 @@ def error_fields(error: BaseException | None) -> dict[str, Any] | None:
     if error is None:
         return None
     if isinstance(error, HoldfastError):
-        return {"code": error.code, "message": str(error)}
+        return {"code": error.code, "message": str(error), "fields": _plain(vars(error))}
     return {"code": "", "message": f"{type(error).__name__}: {error}"}
 
 
+def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those that a message can hold."""
+    found = {}
+    for name, value in attributes.items():
+        try:
+            found[name] = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
 def error_of(fields: dict[str, Any] | None) -> HoldfastError | None:
-    """The error that a worker names, as one of the same class."""
+    """The error that a worker names, as one of the same class, with the same message and fields; if that
+    cannot be, an `EndedElsewhere` with the message."""
     if fields is None:
         return None
     cls = _classes().get(fields["code"])
-    if cls is None:
-        return EndedElsewhere(fields["message"], 1)
-    error = cls.__new__(cls)
-    error.args = (fields["message"],)
-    return error
+    if cls is not None:
+        error = cls.__new__(cls)
+        error.args = (fields["message"],)
+        vars(error).update(fields.get("fields", {}))
+        try:
+            if str(error) == fields["message"] and error.ways is not None:
+                return error
+        except (AttributeError, TypeError, ValueError):
+            pass  # its message or its ways need what no message can hold
+    return EndedElsewhere(fields["message"], 1)
 
 
 def _classes() -> dict[str, type[HoldfastError]]:

@@ -47,6 +47,8 @@ class Session:
         self._stop = stop
         self._why = "serving was stopped"
         self._on_taken = on_taken
+        self.ended = threading.Event()
+        """Set when `serve` has stopped its workers and runs."""
         limit = engine.options.recover_limit
         taken = None if on_taken is None else self._report
         self._service = Service(engine, limit, on_served, workers.resume, taken)
@@ -67,12 +69,16 @@ class Session:
         except StoreClosed:
             if not self._stop.is_set():
                 raise
+        except BaseException:  # Ctrl-C in the caller's thread, most likely: nothing is served any more
+            self._stop.set()
+            raise
         finally:
             if self._stop.is_set():
                 self._workers.stop(self._why)
                 self._service.end(self._why)
             self._workers.close()
             location.look_in(given, only_missing=only_missing)
+            self.ended.set()
         return Served(self._service.served, self._stop.is_set())
 
     def _report(self, row: RunRow, held: OwnerRow | None) -> None:

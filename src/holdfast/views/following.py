@@ -80,8 +80,8 @@ def output(reader: Reader, run_id: str, step: str | None = None, after: int = 0)
 
 
 def may_print(info: RunInfo) -> bool:
-    """Whether the run may print more without a `resume`."""
-    return info.status not in (*ENDED, "needs_attention") and not info.interrupted
+    """Whether the run may print more without a person."""
+    return not _is_over(info) and not info.interrupted
 
 
 def _is_over(info: RunInfo) -> bool:

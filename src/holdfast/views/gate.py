@@ -76,10 +76,13 @@ class Gate(msgspec.Struct, frozen=True):
         """One for each answer."""
         if self.kind == "approval":
             return [
-                Way("approve", self.run_id, {"gate": self.place}, "approves what it shows"),
-                Way("reject", self.run_id, {"gate": self.place}, "rejects it"),
+                Way("approve", self.run_id, self._seen(), "approves what it shows"),
+                Way("reject", self.run_id, self._seen(), "rejects it"),
             ]
         return [Way("signal", self.run_id, {"name": self.title, "value": VALUE}, "gives it the value")]
+
+    def _seen(self) -> dict[str, Any]:
+        return {"gate": self.key, **({"digest": self.digest[:_DIGEST_CHARS]} if self.digest else {})}
 
     def to_json(self) -> dict[str, Any]:
         return {

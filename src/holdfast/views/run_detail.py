@@ -255,7 +255,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         for key in doubtful[:_NAMED]:
             yield Way("settle", self.id, {"step": key, "done": VALUE}, "it happened, and this is its result")
             yield Way("settle", self.id, {"step": key, "retry": True}, "it did not happen: run it")
-            yield Way("settle", self.id, {"step": key, "fail": True}, "it failed")
+            yield Way("settle", self.id, {"step": key, "fail": ""}, "it failed")
         if len(doubtful) > _NAMED:
             yield self._show_all(f"names {len(doubtful) - _NAMED:,} more in doubt")
 

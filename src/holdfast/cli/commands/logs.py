@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("logs")
 @click.argument("run")
-@click.option("-f", "--follow", is_flag=True, help="Continue what is printed, until the run ends or stops.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the run ends or stops.")
 @click.option("--step", metavar="STEP", help="Only this step: its whole name, or just `build`.")
 @click.option(
     "--since-version",

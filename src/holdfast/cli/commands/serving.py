@@ -33,7 +33,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
         report = _Report(as_json=as_json, follow=follow)
 
         def started(owner: str) -> None:
-            say(f"process {os.getpid()} (owner {owner}) continues the runs of {hf.home}; Ctrl-C stops it")
+            say(f"process {os.getpid()} (owner {owner}) serves the runs of {hf.home}; Ctrl-C stops it")
 
         outcome = foreground.wait(
             lambda: hf.serve(

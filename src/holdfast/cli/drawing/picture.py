@@ -1,4 +1,4 @@
-"""What is known of a run while it continues, kept up to date by its events."""
+"""What is known of a run while it is executed, kept up to date by its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run continues: lines in a pipe, a live tree on a terminal.
+"""What a person sees while a run is executed: lines in a pipe, a live tree on a terminal.
 
 Everything goes to standard error, except what a command that is itself the run prints.
 """

@@ -1,4 +1,4 @@
-"""A run's steps as a tree by scope: what `show` prints and what is drawn while a run continues."""
+"""A run's steps as a tree by scope: what `show` prints and what is drawn while a run is executed."""
 
 from __future__ import annotations
 

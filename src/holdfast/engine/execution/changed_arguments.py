@@ -54,7 +54,7 @@ def describe(
     ]
     pairs = [_both(name, before, now, redactor) for name in names]
     if not pairs:
-        return Sides(other, f"{past.key} with arguments that differ only in what is redacted")
+        return Sides(other, f"{past.key} with arguments that differ only in what the log does not show")
     hint = f" ({_HINT})" if _is_of_chance(names, before, now) else ""
     return Sides(
         f"{other}: {', '.join(pair.recorded for pair in pairs)}",

@@ -1,4 +1,4 @@
-"""Beginnings of what takes long: written to the log while it continues.
+"""Beginnings of what takes long: written to the log while it runs.
 
 A fast step's beginning is a part of its result, a run's may ride with its first step. What continues for
 more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,

@@ -40,7 +40,7 @@ def _lines(engine: Engine, run_id: str) -> Iterator[str]:
     for gate in state.open_gates() if state is not None else ():
         name = engine.redactor.redact(gate.name)
         if gate.kind == "approval":
-            place = {"gate": f"{gate.key}@{gate.digest[:_DIGEST_CHARS]}"}
+            place = {"gate": gate.key, "digest": gate.digest[:_DIGEST_CHARS]}
             how = f"{quoted(Way('approve', run_id, place))} or {quoted(Way('reject', run_id, place))}"
             yield (
                 f"run {run_id} waits for the approval of {name!r}: "

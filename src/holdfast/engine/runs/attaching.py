@@ -84,7 +84,8 @@ class Attaching:
                     self._thread = None
                     return
             fresh = self._wake.is_set()
-            self._wake.clear()
+            if fresh:  # not otherwise: what is set in between must wake it
+                self._wake.clear()
             try:
                 now = self._engine.store.pulse()
                 if fresh or now != pulse:
