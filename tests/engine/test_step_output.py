@@ -728,3 +728,35 @@ def test_commands_are_kept_once(hf):
 
     play(hf, main)
     assert [text for key, *_, text in kept(hf) if key == "echo#1"] == ["said\n"]
+
+
+CHATTER = """
+import sys, threading
+from holdfast.engine.execution import step_output
+
+done = threading.Event()
+
+def chatter():
+    while not done.is_set():
+        print("kelp", "rock", "tide")
+
+threads = [threading.Thread(target=chatter) for _ in range(4)]
+for thread in threads:
+    thread.start()
+sys.setswitchinterval(1e-6)
+for _ in range(5000):
+    engine = type("Engine", (), {})()
+    step_output.begin(engine)
+    step_output.end(engine)
+done.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_may_print_while_streams_are_wrapped():
+    """`print` of CPython does not hold the stream that it writes to: a wrapper that went ended the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHATTER], stdout=subprocess.DEVNULL, check=False, timeout=100
+    )
+    assert done.returncode == 0

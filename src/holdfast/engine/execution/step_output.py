@@ -57,6 +57,9 @@ class _Busy(threading.local):
         self.is_set = False
 
 
+_MOST_TEES = 64
+"""So many streams of this process have been wrapped before the first of them is forgotten."""
+
 _busy = _Busy()
 _opening = threading.Lock()
 
@@ -178,6 +181,9 @@ class _Process:
         self.engines: set[Engine] = set()
         self._lock = threading.Lock()
         self._hooks: list[_Hook] = []
+        self._tees: dict[tuple[int, str], Tee] = {}
+        """One for each stream, used again: `print` of CPython before 3.13 holds no reference to the stream
+        that it writes to, so one that a thread is in the middle of must not go."""
         os.register_at_fork(after_in_child=self._leave)
 
     def begin(self, engine: Engine) -> None:
@@ -207,10 +213,19 @@ class _Process:
         """Whoever has put another stream there, as a test or a progress bar does, gets it wrapped."""
         if not self.engines:
             return
-        if type(sys.stdout) is not Tee and sys.stdout is not None:
-            sys.stdout = cast(TextIO, Tee(sys.stdout, "stdout"))
-        if type(sys.stderr) is not Tee and sys.stderr is not None:
-            sys.stderr = cast(TextIO, Tee(sys.stderr, "stderr"))
+        for source in ("stdout", "stderr"):
+            stream = getattr(sys, source)
+            if type(stream) is not Tee and stream is not None:
+                setattr(sys, source, self._tee(stream, source))
+
+    def _tee(self, stream: TextIO, source: str) -> Tee:
+        key = id(stream), source
+        tee = self._tees.get(key)
+        if tee is None:
+            if len(self._tees) >= _MOST_TEES:
+                del self._tees[next(iter(self._tees))]
+            tee = self._tees[key] = Tee(stream, source)
+        return tee
 
     def _leave(self) -> None:
         """In a forked child the stores are the parent's. What is wrapped stays so, and keeps nothing."""
