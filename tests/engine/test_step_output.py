@@ -755,7 +755,7 @@ for thread in threads:
 
 
 def test_threads_may_print_while_streams_are_wrapped():
-    """`print` of CPython does not hold the stream that it writes to: a wrapper that went ended the process."""
+    """`print` of CPython does not hold the stream that it writes to: that must not go."""
     done = subprocess.run(
         [sys.executable, "-c", CHATTER], stdout=subprocess.DEVNULL, check=False, timeout=100
     )
