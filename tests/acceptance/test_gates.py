@@ -141,7 +141,7 @@ def test_decide_and_resume_what_a_live_process_resumes(flow, workflow, words, fi
     flow.script(FLOW + '    @workflow\n    def waits(): return wait_for("paid")\n')
     at_the_gate(flow, workflow)
     serving = flow.start("resume", "--all", "--follow")
-    assert "continues the runs" in serving.stderr.readline()
+    assert "serves the runs" in serving.stderr.readline()
     decided = flow(*words, "--resume", "--json").json()
     assert {"run": "x", **fields}.items() <= decided.items()
     wait_until(lambda: flow.status("x") == "completed", "the end")

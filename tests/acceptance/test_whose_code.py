@@ -294,7 +294,7 @@ def following(cli):
     cli("run", "true")  # makes the store
     serving = cli.start("resume", "--all", "--follow")
     assert serving.stderr is not None
-    assert "continues the runs" in serving.stderr.readline()
+    assert "serves the runs" in serving.stderr.readline()
     yield serving
     serving.send_signal(signal.SIGINT)
     _, err = serving.communicate(timeout=20)
