@@ -149,6 +149,10 @@ class World:
             elif event.type == "StepAttemptFailed":
                 self.failures[key] += 1
                 self.changed.notify_all()
+            elif event.type == "StepReopened":
+                # A run that was cancelled after its step had failed, and is resumed, tries that step again.
+                self.ended.discard(key)
+                self.changed.notify_all()
 
     def begin(self, work: Work) -> int:
         key = idempotency_key()
@@ -158,6 +162,7 @@ class World:
             self.changed.wait_for(lambda: self.failures[key] >= self.raised[key], 0.3)
             self.raised[key] = self.failures[key]
             self.bodies[key] += 1
+            self.changed.wait_for(lambda: key not in self.ended, 0.3)
             if key in self.ended:
                 self.again.append(key)
             if self.failures[key] < min(work.failures, work.attempts):
