@@ -150,7 +150,7 @@ class World:
                 self.failures[key] += 1
                 self.changed.notify_all()
             elif event.type == "StepReopened":
-                # A run that was cancelled after its step had failed, and is resumed, tries that step again.
+                # A failed child whose parent was cancelled, and is resumed, is reopened with it.
                 self.ended.discard(key)
                 self.changed.notify_all()
 
