@@ -1,0 +1,125 @@
+"""`holdfast plan`: look at plans and run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.commands.plan_drafting import analyze_command, new_command
+from holdfast.cli.commands.running import plan_inputs, run_plan_file
+from holdfast.cli.drawing import plan_faults, plan_graph
+from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.terminal import clean, complain, out, say
+from holdfast.cli.target import PLAN_SUFFIXES
+from holdfast.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from holdfast.views.records import StepInfo
+
+_WIDEST = 160
+_WORST_FIRST = ("failed", "in_doubt", "running", "retrying", "waiting", "sleeping")
+
+
+@click.group("plan")
+def plan_command() -> None:
+    """Check, show and run plans: workflows written as data, in YAML or as a Markdown checklist."""
+
+
+plan_command.add_command(analyze_command)
+plan_command.add_command(new_command)
+
+
+@plan_command.command("check")
+@click.argument("plan", metavar="FILE")
+@plan_inputs
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def check_command(plan: str, inputs: tuple[str, ...], input_file: str | None, as_json: bool) -> int:
+    """Say everything that is wrong with the plan in FILE, with line and column; run nothing.
+
+    Exits with 2 if there is a fault. A remark is none: the plan can run.
+    """
+    checked = plan_faults.check(plan, inputs, input_file, inputs_too=False)
+    faults = [one for one in checked.faults if not one.remark]
+    if as_json:
+        out.json({"plan": plan, "ok": not faults, "faults": [one.to_json() for one in checked.faults]})
+    else:
+        for line in plan_faults.lines(plan, checked.faults):
+            out.line(line)
+        if faults:
+            complain(f"{clean(plan)} has {counted(len(faults), 'fault')}")
+        elif checked.plan is not None:
+            say(
+                [("ok", "green"), f"  {clean(checked.plan.name)}: {counted(len(checked.plan.steps), 'step')}"]
+            )
+    return BadInput.exit_code if faults else 0
+
+
+@plan_command.command("show")
+@click.argument("plan", metavar="FILE|RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def show_command(plan: str, as_json: bool) -> int:
+    """Draw the graph of the plan in FILE, or of the plan that RUN executes, with the status of each step."""
+    status: dict[str, str] | None = None
+    if plan.endswith(PLAN_SUFFIXES) or Path(plan).is_file():
+        found = plan_faults.check(plan, (), None, inputs_too=False)
+        if not found.is_sound:
+            for line in plan_faults.lines(plan, [one for one in found.faults if not one.remark]):
+                say(line)
+            complain(f"{clean(plan)} has faults, so there is no graph of it")
+            return BadInput.exit_code
+        shown = found.plan
+    else:
+        with access.open_to_read() as hf:
+            run_id = hf.find(plan)
+            shown = hf.plan(run_id)
+            if shown is None:
+                raise NotFound(f"run {run_id} is no run of a plan")
+            detail = hf.get(run_id)
+            status = _status(detail.steps)
+            if detail.status == "completed":
+                status = {step.id: status.get(step.id, "skipped") for step in shown.steps}
+    assert shown is not None
+    if as_json:
+        out.json({"plan": shown.to_json(), "status": status})
+    else:
+        out.lines(plan_graph.lines(shown, min(out.width, _WIDEST), status, unicode=out.has_unicode))
+    return 0
+
+
+def _status(steps: list[StepInfo]) -> dict[str, str]:
+    """The status of each plan step: the worst of what is in its scope."""
+    found: dict[str, set[str]] = {}
+    for step in steps:
+        scope, slash, _ = step.key.partition("/")
+        if slash:
+            status = "failed" if step.outcome in ("rejected", "unanswered") else step.status
+            found.setdefault(scope.partition("[")[0], set()).add(status)
+    return {
+        id: next((one for one in _WORST_FIRST if one in statuses), "completed")
+        for id, statuses in found.items()
+    }
+
+
+@plan_command.command("run")
+@click.argument("plan", metavar="FILE")
+@plan_inputs
+@click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
+@click.option("--task", metavar="TASK", help="Claim this task for the run; the end of the run moves it.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
+)
+@click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
+def run_command(
+    plan: str,
+    inputs: tuple[str, ...],
+    input_file: str | None,
+    run_id: str | None,
+    task: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run the plan in FILE, as `holdfast run FILE` does."""
+    return run_plan_file(plan, inputs, input_file, run_id, task, quiet, as_json)
