@@ -1,0 +1,274 @@
+"""Writing the mirror: one drain brings its files up to the end of the store's feed.
+
+A drain reads what was appended after the cursor of the card, adds to the journal and the history, replaces
+the files of the sessions and runs that changed, and writes the card last. A process that is killed anywhere
+leaves each file old or new; the next drain begins at the old cursor and comes to the same files. If the
+card or a file of lines is not as it was left, or the cursor is of another history, all files are made
+again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.clock import instant
+from holdfast.errors import Resync
+from holdfast.file_lock import open_lock, try_lock
+from holdfast.mirror import card as cards
+from holdfast.mirror import run_file, sealed_json
+from holdfast.mirror.card import Card
+from holdfast.mirror.line_file import NotOurs
+from holdfast.mirror.mirror_directory import MirrorDirectory
+from holdfast.store.port import Entry
+from holdfast.tracker.journal import belongs
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.mirror.tracker_files import TrackerFiles
+    from holdfast.store.port import Store
+    from holdfast.views.reader import Reader
+
+LOCK: Final = "mirror.lock"
+PAGE: Final = 200
+MOST_RUNS: Final = 1000
+"""When a drain has to make the mirror again, it writes the files of so many runs, the newest."""
+_PATIENCE_S: Final = 5.0
+_AGAIN_S: Final = 0.02
+_GONE: Final = ("StreamArchived", "StreamDeleted")
+_BACK: Final = "StreamRestored"
+_NEW: Final = "StreamCreated"
+_RUN_TYPES: Final = frozenset(event.__name__ for event in run_file.CHANGES)
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """The result of a drain.
+
+    is_current  whether the files show all of the log; False if another process was writing them
+    events      how many events were new
+    replaced    how many files were replaced
+    rebuilt     whether all files were made again
+    kept        a sentence for each file that was kept aside
+    """
+
+    is_current: bool
+    events: int = 0
+    replaced: int = 0
+    rebuilt: bool = False
+    kept: tuple[str, ...] = ()
+
+
+def _no_files(_run: str) -> list[str]:
+    return []
+
+
+class Mirror:
+    """The mirror of one store in one directory. Any number of processes may drain: a lock in the store's
+    directory lets one at a time write."""
+
+    def __init__(
+        self,
+        store: Store,
+        reader: Reader,
+        home: Path,
+        directory: Path,
+        clock: Clock,
+        *,
+        named: bool = False,
+        project_type: Callable[[], str] = str,
+        files_of: Callable[[str], list[str]] = _no_files,
+    ) -> None:
+        """`named`: the user chose the directory, and it may be a link. `files_of(run)` are the files that a
+        run has changed."""
+        self._store = store
+        self._reader = reader
+        self._home = home
+        self.directory = directory
+        self._clock = clock
+        self._named = named
+        self._project_type = project_type
+        self._files_of = files_of
+
+    def drain(self, *, patience_s: float = _PATIENCE_S) -> Drained:
+        """Write what is missing. Raises OSError that names the file that could not be written."""
+        with self._locked(patience_s) as top:
+            if top is None:
+                return Drained(is_current=False)
+            try:
+                return self._drain(top)
+            except (Resync, NotOurs):
+                return self._rebuild(top, MOST_RUNS)
+
+    def rebuild(self, *, patience_s: float = 60.0) -> Drained:
+        """Make all files again from the log."""
+        with self._locked(patience_s) as top:
+            return Drained(is_current=False) if top is None else self._rebuild(top, None)
+
+    @contextmanager
+    def _locked(self, patience_s: float) -> Iterator[MirrorDirectory | None]:
+        """The directory, under the lock; None if another process has that for longer than the patience: one
+        that was stopped in a drain must not hold up all others. What is in the lock file says that a drain
+        did not come to its end, and may have left temporary files."""
+        lock = open_lock(self._home / LOCK)
+        try:
+            deadline = time.monotonic() + patience_s
+            while not (is_mine := try_lock(lock)) and time.monotonic() < deadline:
+                time.sleep(_AGAIN_S)
+            if not is_mine:
+                yield None
+                return
+            stamp = f"{instant(self._clock.now_us()):%Y%m%dT%H%M%SZ}"
+            with MirrorDirectory.opened(self.directory, stamp, follow=self._named) as top:
+                if os.fstat(lock).st_size:
+                    top.sweep()
+                os.pwrite(lock, b"draining\n", 0)
+                yield top
+                os.ftruncate(lock, 0)
+        finally:
+            os.close(lock)
+
+    # One drain
+
+    def _drain(self, top: MirrorDirectory) -> Drained:
+        card = cards.read(top)
+        if card is None:
+            return self._rebuild(top, MOST_RUNS)
+        if not top.has_directory(run_file.DIRECTORY):
+            raise NotOurs(run_file.DIRECTORY)
+        done = None if card.lines else self._drain_runs(top, card)
+        return self._drain_all(top, card) if done is None else done
+
+    def _drain_runs(self, top: MirrorDirectory, card: Card) -> Drained | None:
+        """A drain where the tracker was never used: its modules are not loaded. None if it is
+        used by now."""
+        runs: dict[str, None] = {}
+        events, cursor = 0, card.cursor
+        types = (*_RUN_TYPES, *_GONE, _BACK, _NEW)
+        for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
+            if any(entry.type == _NEW and belongs(_stream_in(entry)) for entry in entries):
+                return None
+            events += len(entries)
+            runs |= dict.fromkeys(_runs_in(entries))
+        if cursor == card.cursor:
+            return Drained(is_current=True)
+        self._write_runs(top, list(runs))
+        return self._finish(top, msgspec.structs.replace(card, cursor=cursor), events)
+
+    def _drain_all(self, top: MirrorDirectory, card: Card) -> Drained:
+        from holdfast.mirror import tracker_files
+
+        runs: dict[str, None] = {}
+        events, cursor = 0, card.cursor
+        with top.within(tracker_files.DIRECTORY) as directory:
+            files = self._tracker_files(directory, card)
+            types = (*_RUN_TYPES, *_GONE, _BACK, *tracker_files.TYPES)
+            for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
+                events += len(entries)
+                runs |= dict.fromkeys(_runs_in(entries))
+                files.add([entry for entry in entries if belongs(entry.stream)])
+            files.finish()
+        if cursor == card.cursor and files.is_unchanged:
+            return Drained(True, kept=tuple(top.kept))
+        self._write_runs(top, list(runs))
+        return self._finish(top, files.card(cursor), events)
+
+    def _pages(self, cursor: str, types: tuple[str, ...]) -> Iterator[tuple[str, list[Entry]]]:
+        """(the cursor after them, events of these types), page by page."""
+        while True:
+            page = self._store.feed(cursor, limit=PAGE, types=types)
+            cursor = page.cursor
+            yield cursor, list(page.entries)
+            if len(page.entries) < PAGE:
+                return
+
+    def _tracker_files(self, directory: MirrorDirectory, card: Card | None) -> TrackerFiles:
+        from holdfast.mirror.tracker_files import TrackerFiles
+
+        return TrackerFiles(
+            directory,
+            self._store,
+            self._reader,
+            card,
+            self._clock.now_us(),
+            self._project_type,
+            self._files_of,
+        )
+
+    def _rebuild(self, top: MirrorDirectory, most_runs: int | None) -> Drained:
+        """All files from the beginning of the log. Files of lines that are not the beginning of what the log
+        has are kept aside, unless they are as they were left and streams were removed from the log since."""
+        from holdfast.mirror import tracker_files
+
+        card = cards.read(top)
+        forget = card is not None and self._is_behind(card)
+        events, cursor = 0, ""
+        with top.within(tracker_files.DIRECTORY) as directory:
+            files = self._tracker_files(directory, card)
+
+            def entries() -> Iterator[Entry]:
+                nonlocal events, cursor
+                for cursor, page in self._pages("", tracker_files.TYPES):  # noqa: B007
+                    events += len(page)
+                    yield from (entry for entry in page if belongs(entry.stream))
+
+            files.write_anew(entries(), forget=forget)
+        rows = self._store.runs(limit=most_runs)
+        self._write_runs(top, [row.id for row in reversed(rows)])
+        if forget:
+            self._remove_gone(top)
+        return self._finish(top, files.card(cursor), events, rebuilt=True)
+
+    def _is_behind(self, card: Card) -> bool:
+        """Whether the card is of this store's history: what the log does not have any more was removed on
+        purpose."""
+        try:
+            self._store.feed(card.cursor, limit=1)
+        except Resync:
+            return False
+        return True
+
+    def _finish(self, top: MirrorDirectory, card: Card, events: int, *, rebuilt: bool = False) -> Drained:
+        now = instant(self._clock.now_us()).isoformat()
+        cards.write(top, msgspec.structs.replace(card, written_at=now))
+        return Drained(True, events, top.replaced, rebuilt, tuple(top.kept))
+
+    def _write_runs(self, top: MirrorDirectory, run_ids: list[str]) -> None:
+        with top.within(run_file.DIRECTORY) as directory:
+            for run_id in run_ids:
+                body = run_file.render(self._store, self._reader, run_id)
+                if body is not None:
+                    directory.replace_sealed(run_file.file_name(run_id), sealed_json.seal(body))
+                else:
+                    directory.remove(run_file.file_name(run_id))
+
+    def _remove_gone(self, top: MirrorDirectory) -> None:
+        """Remove the files of runs that were archived or deleted."""
+        with top.within(run_file.DIRECTORY) as directory:
+            here = {name for name in directory.names() if name.endswith(".json")}
+            for _, page in self._pages("", _GONE):
+                for stream in map(_stream_in, page):
+                    if run_file.file_name(stream) in here and self._store.run(stream) is None:
+                        directory.remove(run_file.file_name(stream))
+
+
+def _runs_in(entries: list[Entry]) -> Iterator[str]:
+    """Runs that changed, were removed from the log, or are back. Raises `NotOurs` for a stream of the
+    journal: that must be made again."""
+    for entry in entries:
+        if entry.type in _RUN_TYPES:
+            yield entry.stream
+        elif entry.type in _GONE or entry.type == _BACK:
+            stream = _stream_in(entry)
+            if belongs(stream):
+                raise NotOurs(stream)
+            yield stream
+
+
+def _stream_in(entry: Entry) -> str:
+    data: dict[str, str] = msgspec.json.decode(entry.payload)
+    return data["stream"]

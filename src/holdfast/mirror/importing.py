@@ -1,0 +1,193 @@
+"""Finding out what an edited file of the mirror says that the store does not have.
+
+A session's file (`current.json`, `sessions/ID.json`) can change names, texts and statuses of tasks, add
+decisions and files to the current task, and add decisions and patterns to the memory; a `memory.json` can
+add memories and change texts. What a file leaves out is never removed from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BadInput
+from holdfast.kernel import memory as memories
+from holdfast.kernel import task as tasks
+from holdfast.mirror import memory_file, sealed_json
+from holdfast.store.port import MemoryFilter
+from holdfast.views.mirror import ImportChange
+
+if TYPE_CHECKING:
+    from holdfast.redaction import Redactor
+    from holdfast.store.port import Store
+
+_STATUS_ACTIONS = {
+    ("pending", "in_progress"): "claim",
+    ("in_progress", "pending"): "release",
+    ("pending", "completed"): "complete",
+    ("in_progress", "completed"): "complete",
+    ("pending", "failed"): "fail",
+    ("in_progress", "failed"): "fail",
+    ("completed", "pending"): "reopen",
+    ("failed", "pending"): "reopen",
+}
+_ORDER = {"create": 0, "edit": 1, "note": 2, "remember": 3}
+
+
+class Importing:
+    """The changes of one file; `left` has a sentence for each thing that cannot be imported."""
+
+    def __init__(self, store: Store, redactor: Redactor, data: bytes, name: str) -> None:
+        """Raises `BadInput` if the file is no file of the mirror that can be imported."""
+        self._store = store
+        self._redactor = redactor
+        self._name = name
+        self.left: list[str] = []
+        found = sealed_json.read(data)
+        if found is None:
+            raise BadInput(
+                f"{name} is no JSON object, so nothing can be imported; correct it, or compare it with the "
+                "file in `previous` beside it"
+            )
+        if not {"memories", "current_task", "completed_tasks"} & set(found):
+            raise BadInput(
+                f"{name} is no file that can be imported; name a current.json, a file of a session, or a "
+                "memory.json"
+            )
+        self._file = found
+
+    def changes(self) -> list[ImportChange]:
+        """In the order in which they are to be made: a status last, since a task that has ended takes no more
+        edits. A task that the file names twice is edited once, and moved once."""
+        found: dict[object, ImportChange] = {}
+        for one in (*self._memories(), *self._session()):
+            kind = "status" if one.action in _STATUS_ACTIONS.values() else one.action
+            key = (kind, one.target) if kind in ("status", "edit") else repr(one)
+            known = found.get(key)
+            if known is None:
+                found[key] = one
+            elif known.action == one.action:
+                found[key] = ImportChange(one.action, one.target, one.fields | known.fields)
+            else:
+                self.left.append(f"task {one.target} cannot both {known.action} and {one.action}")
+        return sorted(found.values(), key=lambda one: _ORDER.get(one.action, len(_ORDER)))
+
+    # memory.json
+
+    def _memories(self) -> Iterator[ImportChange]:
+        for item in self._listed(self._file.get("memories"), "memories"):
+            text = self._text(item, "text", "a memory")
+            kind = item.get("kind", "fact")
+            if text is None:
+                continue
+            if kind not in memories.KINDS:
+                self.left.append(f"{kind!r} is no kind of memory; use {', '.join(memories.KINDS)}")
+                continue
+            id = item.get("id") or ""
+            known = self._memory(id) if isinstance(id, str) and id else None
+            fields = {"kind": kind, "text": text, "scope": str(item.get("scope") or memories.PROJECT)}
+            if known is None:
+                yield ImportChange("remember", "", fields)
+            elif self._redactor.redact(known.text) != text:
+                if known.status == "current":
+                    yield ImportChange("remember", known.id, fields)
+                else:
+                    self.left.append(f"memory {known.id} is {known.status}; its text cannot be changed")
+
+    def _memory(self, id: str) -> memories.Memory | None:
+        found = self._store.memories(MemoryFilter(prefix=id, every=True), limit=2)
+        return next((one for one in found if one.id == id), None)
+
+    # A session's file
+
+    def _session(self) -> Iterator[ImportChange]:
+        current = self._file.get("current_task")
+        if isinstance(current, dict):
+            yield from self._task(current, current.get("status"))
+            context = current.get("context")
+            yield from self._notes(current.get("id"), context if isinstance(context, dict) else {})
+        for name, status in (("completed_tasks", "completed"), ("failed_tasks", "failed")):
+            for item in self._listed(self._file.get(name), name):
+                yield from self._task(item, status)
+        known = self._file.get("memory")
+        if isinstance(known, dict):
+            for name, kind in (("key_decisions", "decision"), ("learned_patterns", "pattern")):
+                yield from self._remembered(self._texts(known.get(name)), kind)
+
+    def _task(self, item: dict[str, Any], status: object) -> Iterator[ImportChange]:
+        id, name = item.get("id"), self._text(item, "name", "a task")
+        if name is None:
+            return
+        state = self._state(id)
+        if state is None:
+            yield ImportChange("create", "", {"name": name, "body": str(item.get("body") or "")})
+            if status not in ("pending", None):
+                self.left.append(f"{name!r} is created as pending: its status is set by `holdfast task`")
+            return
+        fields, changed = state.fields, dict[str, Any]()
+        if self._redactor.redact(fields.name) != name:
+            changed["name"] = name
+        body = item.get("body")
+        if isinstance(body, str) and body != self._redactor.redact(fields.body):
+            changed["body"] = body
+        if changed:
+            yield ImportChange("edit", str(id), changed)
+        if status != fields.status and status in tasks.STATUSES:
+            action = _STATUS_ACTIONS.get((fields.status, str(status)))
+            if action is None:
+                self.left.append(f"task {id} is {fields.status}; it cannot be made {status} by an import")
+            else:
+                text = item.get("summary") if action == "complete" else item.get("error")
+                yield ImportChange(action, str(id), {"text": text} if isinstance(text, str) and text else {})
+        elif status is not None and status not in tasks.STATUSES:
+            self.left.append(f"{status!r} is no status of a task; there are {', '.join(tasks.STATUSES)}")
+
+    def _notes(self, id: object, context: dict[str, Any]) -> Iterator[ImportChange]:
+        state = self._state(id)
+        if state is None:
+            return
+        for name, kind in (("decisions", "decision"), ("files_modified", "file")):
+            known = {self._redactor.redact(note.text) for note in state.notes if note.kind == kind}
+            for text in self._texts(context.get(name)):
+                if text not in known:
+                    yield ImportChange("note", str(id), {"kind": kind, "text": text})
+
+    def _remembered(self, texts: list[str], kind: str) -> Iterator[ImportChange]:
+        if not texts:
+            return
+        found = self._store.memories(MemoryFilter(kind=kind), limit=memory_file.MOST)
+        known = {self._redactor.redact(one.text) for one in found}
+        for text in texts:
+            if text not in known:
+                yield ImportChange("remember", "", {"kind": kind, "text": text, "scope": memories.PROJECT})
+
+    def _state(self, id: object) -> tasks.TaskState | None:
+        if not isinstance(id, str) or not id:
+            return None
+        return tasks.fold(self._store.load(tasks.stream_of(id)))
+
+    # What a person may have typed
+
+    def _listed(self, value: object, name: str) -> Iterator[dict[str, Any]]:
+        if value is None:
+            return
+        if not isinstance(value, list):
+            self.left.append(f"{name} is no list")
+            return
+        for item in value:
+            if isinstance(item, dict):
+                yield item
+            else:
+                self.left.append(f"{name} has an item that is no object: {item!r:.60}")
+
+    def _text(self, item: dict[str, Any], key: str, what: str) -> str | None:
+        text = item.get(key)
+        if isinstance(text, str) and text.strip():
+            return text
+        self.left.append(f"{what} without {key!r} cannot be imported: {item!r:.80}")
+        return None
+
+    @staticmethod
+    def _texts(value: object) -> list[str]:
+        return (
+            [one for one in value if isinstance(one, str) and one.strip()] if isinstance(value, list) else []
+        )

@@ -1,0 +1,272 @@
+"""The directories of the mirror, by descriptor: no symbolic link in them is ever followed.
+
+What lies in the project may come from others. A link, or anything that holdfast did not write, is
+renamed out of the way (`NAME.edited-TIME`) before a file of that name is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
+from holdfast.mirror import sealed_json
+
+PREVIOUS: Final = "previous"
+"""The directory beside a file that keeps its previous revision, under the same name."""
+_ASIDE: Final = ".edited-"
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LEFT_OVER = re.compile(re.escape(TEMPORARY) + "[0-9a-f]{16}")
+_NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS))
+
+
+class Kept(str):
+    """A sentence about a file that was renamed out of the way."""
+
+    __slots__ = ()
+
+
+class MirrorDirectory:
+    """One directory of the mirror. `kept` collects a sentence for each file that was renamed; subdirectories
+    share it."""
+
+    def __init__(self, fd: int, path: Path, stamp: str, kept: list[Kept]) -> None:
+        """`stamp` is the time that the names of files kept aside get."""
+        self._fd = fd
+        self.path = path
+        self._stamp = stamp
+        self.kept = kept
+        self.replaced = 0
+        """How many files were replaced here."""
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, stamp: str, *, follow: bool = False) -> Iterator[MirrorDirectory]:
+        """The top of the mirror, made if it is not there. It is itself no link, unless the user named it
+        (`follow`). Raises OSError."""
+        try:
+            fd = os.open(path, _OPEN & ~os.O_NOFOLLOW if follow else _OPEN)
+        except FileNotFoundError:
+            path.mkdir(mode=0o700, parents=follow)
+            sync_directory(path.parent)
+            fd = os.open(path, _OPEN)
+        try:
+            yield cls(fd, path, stamp, [])
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def within(self, name: str) -> Iterator[MirrorDirectory]:
+        """A directory in this one, made if it is not there."""
+        fd = self._open_inside(name)
+        try:
+            inside = MirrorDirectory(fd, self.path / name, self._stamp, self.kept)
+            yield inside
+            self.replaced += inside.replaced
+        finally:
+            os.close(fd)
+
+    def _open_inside(self, name: str) -> int:
+        try:
+            return os.open(name, _OPEN, dir_fd=self._fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise _named(error, self.path / name) from None
+            self.keep_aside(name, "is not a directory of holdfast's")
+        with _naming(self.path / name):
+            os.mkdir(name, 0o700, dir_fd=self._fd)
+            os.fsync(self._fd)
+            return os.open(name, _OPEN, dir_fd=self._fd)
+
+    def has(self, name: str) -> bool:
+        return self._look(name) is not None
+
+    def has_directory(self, name: str) -> bool:
+        found = self._look(name)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def names(self) -> list[str]:
+        with _naming(self.path):
+            return sorted(os.listdir(self._fd))  # noqa: PTH208
+
+    def status(self, name: str) -> os.stat_result | None:
+        """The status of a regular file; None if there is none of that name."""
+        found = self._look(name)
+        return found if found is not None and stat.S_ISREG(found.st_mode) else None
+
+    def _look(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _named(error, self.path / name) from None
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a regular file; None if there is none of that name."""
+        if self.status(name) is None:
+            return None
+        with self.reading(name) as fd, open(fd, "rb", closefd=False) as file:
+            return file.read()
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[int]:
+        """A descriptor of a file that is there, to read it."""
+        with _naming(self.path / name):
+            fd = os.open(name, _READ, dir_fd=self._fd)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    # Writing
+
+    def replace_sealed(self, name: str, data: bytes) -> bool:
+        """Put a sealed file in place; whether that changed anything. The file that was there becomes its
+        previous revision, or is kept aside if it is not as holdfast wrote it."""
+        here = self.read(name)
+        if here == data:
+            return False
+        if here is None:
+            if self.has(name):
+                self.keep_aside(name, "is not a file of holdfast's")
+        elif (state := sealed_json.state_of(here)) == "own":
+            self._keep_previous(name, here)
+        else:
+            self.keep_aside(name, _WORDS[state])
+        self._replace(name, data)
+        return True
+
+    def _replace(self, name: str, data: bytes) -> None:
+        with _naming(self.path / name):
+            replace_file(Path(name), data, dir_fd=self._fd)
+        self.replaced += 1
+
+    def _keep_previous(self, name: str, data: bytes) -> None:
+        with self.within(PREVIOUS) as previous, _naming(previous.path / name):
+            temporary = f"{TEMPORARY}{os.urandom(8).hex()}"
+            try:
+                os.link(name, temporary, src_dir_fd=self._fd, dst_dir_fd=previous._fd, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                replace_file(Path(name), data, sync=False, dir_fd=previous._fd)
+            else:
+                os.replace(temporary, name, src_dir_fd=previous._fd, dst_dir_fd=previous._fd)
+                # If both names are already one file, the rename does nothing.
+                previous._unlink(temporary)
+            previous.replaced += 1
+
+    def append(self, name: str, data: bytes) -> os.stat_result:
+        """Add to the end of a file of holdfast's, made if it is not there; on the disk when this returns."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _naming(self.path / name):
+            is_new = not self.has(name)
+            fd = os.open(name, flags, 0o600, dir_fd=self._fd)
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(fd, left) :]
+                os.fsync(fd)
+                if is_new:
+                    os.fsync(self._fd)
+                return os.fstat(fd)
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def rewriting(self) -> Iterator[tuple[str, int]]:
+        """(name, descriptor) of a new temporary file, to be written and given to `adopt`; removed if it was
+        not."""
+        name = f"{TEMPORARY}{os.urandom(8).hex()}"
+        with _naming(self.path):
+            fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+        try:
+            with _naming(self.path / name):
+                yield name, fd
+        finally:
+            os.close(fd)
+            self._unlink(name)
+
+    def adopt(self, temporary: str, name: str, fd: int) -> None:
+        """Give a temporary file its name, in the place of what is there, durably."""
+        with _naming(self.path / name):
+            os.fsync(fd)
+            os.replace(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            os.fsync(self._fd)
+        self.replaced += 1
+
+    def remove(self, name: str) -> None:
+        """Remove a sealed file and its previous revision; one that was edited is kept aside."""
+        here = self.read(name)
+        if here is not None and sealed_json.state_of(here) != "own":
+            self.keep_aside(name, _WORDS[sealed_json.state_of(here)])
+        elif here is not None:
+            self._unlink(name)
+        if self.has(PREVIOUS):
+            with self.within(PREVIOUS) as previous:
+                previous._unlink(name)
+
+    def discard(self, name: str) -> None:
+        """Remove a file that holdfast wrote."""
+        self._unlink(name)
+
+    def keep_aside(self, name: str, why: str) -> str:
+        """Rename what is there; the new name."""
+        aside, number = f"{name}{_ASIDE}{self._stamp}", 1
+        while self.has(aside):
+            number += 1
+            aside = f"{name}{_ASIDE}{self._stamp}-{number}"
+        with _naming(self.path / name):
+            os.rename(name, aside, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            os.fsync(self._fd)
+        self.kept.append(Kept(f"{self.path / name} {why}; it is kept as {aside}"))
+        return aside
+
+    def sweep(self) -> None:
+        """Remove the temporary files of processes that were killed, here and in all directories below. Only
+        under the mirror's lock."""
+        for name in self.names():
+            if _LEFT_OVER.fullmatch(name):
+                self._unlink(name)
+            elif self.has_directory(name) and not is_aside(name):
+                with self.within(name) as inside:
+                    inside.sweep()
+
+    def _unlink(self, name: str) -> None:
+        try:
+            os.unlink(name, dir_fd=self._fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _named(error, self.path / name) from None
+
+
+_WORDS = {"edited": "was edited by hand", "torn": "is torn or damaged"}
+
+
+def is_aside(name: str) -> bool:
+    """Whether it is the name of a file that was kept aside."""
+    return _ASIDE in name
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An OSError names the whole path: descriptors leave only the last part of it."""
+    try:
+        yield
+    except OSError as error:
+        raise _named(error, path) from None
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    return type(error)(error.errno, error.strerror, str(path))

@@ -1,0 +1,43 @@
+"""The warnings of a drain: one sentence each, to the logger `holdfast`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.errors import StoreError
+
+if TYPE_CHECKING:
+    from holdfast.mirror.draining import Drained, Mirror
+
+
+def drained(open_mirror: Callable[[], Mirror | None]) -> Drained | None:
+    """Drain, and warn of what went wrong and of files that were kept aside; None if it did not come to its
+    end."""
+    try:
+        mirror = open_mirror()
+        found = None if mirror is None else mirror.drain()
+    except StoreError:
+        return None  # whoever uses the store is told
+    except Exception as error:
+        _warn(
+            f"the mirror is behind: {_cause(error)}; the next command writes it again, and "
+            "HOLDFAST_MIRROR=false turns it off"
+        )
+        return None
+    if found is not None:
+        for sentence in found.kept:
+            _warn(sentence)
+    return found
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename} cannot be written ({error.strerror})"
+    return f"{type(error).__name__}: {error}"
+
+
+def _warn(sentence: str) -> None:
+    import logging  # 4 ms that a drain without a fault need not pay
+
+    logging.getLogger("holdfast").warning("%s", sentence)

@@ -1,0 +1,264 @@
+"""The copies of a log: the database with its write-ahead log, backups, kept stores, archives, the journal.
+
+Several stores may share a backup directory. A copy counts if its log began with the same event as this one;
+one of another incarnation is of an earlier life of the store, before a restore or a repair.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from holdfast.errors import BadInput
+from holdfast.kernel.events import TYPES
+from holdfast.store.sqlite.attachment import read_attachment
+from holdfast.store.sqlite.backup import find
+from holdfast.store.sqlite.kept_log import kept_stores
+from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates
+from holdfast.store.sqlite.salvage.images import Images
+from holdfast.store.sqlite.salvage.rows import EventRow, Row, rows
+from holdfast.store.sqlite.salvage.swap import incarnation_of
+from holdfast.tracker import journal
+from holdfast.workspace.contents.mending import Content, exported
+
+_CHUNK = 1 << 20
+
+
+class Sources(NamedTuple):
+    """Where copies of a store's log are. `chosen` is a backup that the user named."""
+
+    home: Path
+    backups: Path
+    chosen: Path | None = None
+    mirror: Path | None = None
+    mirrored: str = ""
+    """The incarnation of the store that the mirror says it is of; empty if it does not say."""
+
+    @property
+    def backup_files(self) -> list[Path]:
+        """The newest first; the one that the user named before all."""
+        found = find(self.backups)
+        if self.chosen is None:
+            return found
+        return [self.chosen, *(one for one in found if not one.samefile(self.chosen))]
+
+    @property
+    def journals(self) -> list[Path]:
+        """The journal of the mirror, and those that were kept aside because they were torn or edited."""
+        if self.mirror is None:
+            return []
+        found = sorted((self.mirror / "tasks").glob(f"{journal.NAME}*"))
+        return [path for path in found if path.is_file() and not path.is_symlink()]
+
+    @property
+    def archives(self) -> list[Path]:
+        return sorted((self.home / "archive").glob("*.jsonl.gz"))
+
+
+def collect(sources: Sources, own: Images | None, candidates: Candidates) -> list[str]:
+    """Read every copy; a sentence for each that was not used. Raises BadInput if the backup that the user
+    named is of another store."""
+    copy = candidates.add_copy("the database", OWN)
+    beginning = _add(candidates, copy, own) if own is not None else b""
+    is_lost = not candidates.has_events(copy)
+    incarnation = candidates.meta[copy].get("incarnation", "") or incarnation_of(sources.home)
+    read = [_read_backup(candidates, path) for path in sources.backup_files]
+    read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
+    read = list(_of_this_log(sources, candidates, read, beginning))
+    lives = {incarnation}
+    if is_lost and read and not any(one.incarnation in lives for one in read):
+        lives.add(read[0].incarnation)  # the newest copy there is
+    _trust(sources, candidates, read, lives)
+    for path in sources.archives:
+        add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
+    journals = [_add_journal(sources, candidates, path, incarnation) for path in sources.journals]
+    return [why for why in journals if why]
+
+
+def _trust(sources: Sources, candidates: Candidates, read: Sequence[_Copy], lives: set[str]) -> None:
+    """Trust the copies of these incarnations, and the events of those that they had before a repair."""
+    before: set[str] = set()
+    while True:
+        for one in read:
+            is_same = one.incarnation in lives or one.path == sources.chosen
+            candidates.trust(one.copy, SAME if is_same else OLDER if one.incarnation in before else EARLIER)
+        found = candidates.earlier_incarnations()
+        if found <= before:
+            return
+        before |= found
+
+
+class _Copy(NamedTuple):
+    """A database that was read: which copy it is, and the hash of the first event of its log."""
+
+    copy: int
+    path: Path
+    beginning: bytes
+    incarnation: str
+
+
+def _read_backup(candidates: Candidates, path: Path) -> _Copy:
+    copy = candidates.add_copy(f"the backup {path.name}", SAME)
+    with path.open("rb") as file:
+        began = _add(candidates, copy, _images(file, path))
+    return _Copy(copy, path, began, candidates.meta[copy].get("incarnation", ""))
+
+
+def _read_kept(candidates: Candidates, path: Path) -> _Copy:
+    """A store that a restore or a repair kept. Its end may be a way that the store has left."""
+    copy = candidates.add_copy(f"the kept store {path.parent.name}", EARLIER)
+    log = path.with_name(f"{path.name}-wal")
+    with path.open("rb") as file:
+        began = _add(candidates, copy, _images(file, path, log.read_bytes() if log.exists() else b""))
+    return _Copy(copy, path, began, candidates.meta[copy].get("incarnation", ""))
+
+
+def _of_this_log(
+    sources: Sources, candidates: Candidates, read: Sequence[_Copy], beginning: bytes
+) -> Iterator[_Copy]:
+    """Those whose log began as this one; if that is not known, as the newest. The others are forgotten."""
+    for one in read:
+        if beginning and one.beginning and one.beginning != beginning:
+            if one.path == sources.chosen:
+                raise BadInput(f"{one.path} is a backup of another store; nothing was changed")
+            candidates.forget(one.copy)
+            continue
+        beginning = beginning or one.beginning
+        yield one
+
+
+def _add_journal(sources: Sources, candidates: Candidates, path: Path, incarnation: str) -> str:
+    """Put in a journal. It lies in the project, where others may have put it: it counts if it says to
+    be of this store, or shares an event with it; why it does not, else empty."""
+    copy = candidates.add_copy(f"the journal {path.name}", SAME)
+    shared = False
+    with path.open("rb") as file:
+        for line in journal.read_lines(file):
+            if line is None or line.redacted or not journal.belongs(line.stream) or line.type in TYPES:
+                continue  # an event of runs or of the store would archive streams
+            try:
+                payload = line.payload
+            except UnicodeDecodeError:
+                continue
+            hash = _hex(line.hash)
+            shared = shared or candidates.has_hash(line.stream, line.version, hash)
+            candidates.add_event(copy, line.stream, line.version, line.type, line.time, payload, hash)
+    if shared or (incarnation and sources.mirrored == incarnation):
+        return ""
+    candidates.forget(copy)
+    return f"{path} is not used: it cannot be proven to be of this store"
+
+
+def images_of(fd: int, log: Path) -> Images | None:
+    """The pages of a store's own database, by a descriptor that the caller keeps open; -1 if only the log is
+    left. None if neither is."""
+    wal = log.read_bytes() if log.exists() else b""
+    if fd < 0:
+        return Images(lambda _at, _size: b"", 0, wal) if wal else None
+    return Images(lambda at, size: os.pread(fd, size, at), os.fstat(fd).st_size, wal)
+
+
+def _images(file: BinaryIO, path: Path, log: bytes = b"") -> Images:
+    attached = read_attachment(path)
+    size = attached.offset if attached else path.stat().st_size
+    fd = file.fileno()
+    return Images(lambda at, count: os.pread(fd, count, at), size, log)
+
+
+def _add(candidates: Candidates, copy: int, images: Images) -> bytes:
+    """Put all rows in; the hash of the first event of the log, if it is there."""
+    beginning: list[bytes] = []
+
+    def seen() -> Iterator[Row]:
+        for row in rows(images):
+            if isinstance(row, EventRow) and (row.stream, row.version) == (1, 1) and row.rank == 0:
+                beginning.append(row.hash)
+            yield row
+
+    candidates.add_rows(copy, seen())
+    return candidates.first_hash(copy) or (beginning[0] if beginning else b"")
+
+
+def contents_of(sources: Sources) -> Iterator[Content]:
+    """The intact contents of files that backups hold."""
+    for path in sources.backup_files:
+        attached = read_attachment(path)
+        with path.open("rb") as file:
+            if attached is not None:
+                file.seek(attached.offset)
+                yield from exported(file)
+
+
+# Archives
+
+
+def archive_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of an archive, as far as it can be read. Raises nothing for one that is torn."""
+    expander = zlib.decompressobj(31)
+    rest = b""
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            for some in _expanded(expander, piece):
+                *lines, rest = (rest + some).split(b"\n")
+                yield from _parsed(lines)
+
+
+def _expanded(expander: Any, piece: bytes) -> Iterator[bytes]:
+    """The decompressed piece. One that is damaged is expanded byte by byte up to the damage."""
+    before = expander.copy()
+    try:
+        yield expander.decompress(piece)
+    except zlib.error:
+        for n in range(len(piece)):
+            try:
+                yield before.decompress(piece[n : n + 1])
+            except zlib.error:
+                return
+
+
+def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            fields = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if isinstance(fields, dict):
+            yield fields
+
+
+def add_archive(candidates: Candidates, copy: int, path: Path) -> None:
+    """Put in what can be read of an archive."""
+    stream = ""
+    for fields in archive_lines(path):
+        match fields:
+            case {"stream": str(stream)}:
+                pass
+            case {
+                "version": int(version),
+                "type": str(type),
+                "at": int(at),
+                "payload": str(payload),
+                "hash": str(hash),
+            }:
+                candidates.add_event(copy, stream, version, type, at, payload, _hex(hash))
+            case {"blob": str(blob), "data": str(data)}:
+                try:
+                    candidates.add_blob(blob, base64.b64decode(data))
+                except binascii.Error:
+                    continue
+            case _:
+                pass
+
+
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

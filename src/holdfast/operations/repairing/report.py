@@ -1,0 +1,124 @@
+"""The report of a repair: findings, actions, losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.ways import Way
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is not as it should be, and what `repair` does about it.
+
+    place   the file, or the stream
+    what    what is wrong, in words
+    action  what is done, or would be; empty if nothing can be
+    """
+
+    place: str
+    what: str
+    action: str = ""
+
+    JSON: ClassVar = {
+        "place": "the file or the stream",
+        "what": "what is wrong with it, in words",
+        "action": "what is done about it, or with `--dry-run` would be; empty if nothing is",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"place": self.place, "what": self.what, "action": self.action}
+
+
+class LostPart(msgspec.Struct, frozen=True):
+    """Versions `first` to `last` of a stream that no copy had. `once` are steps with that effect which may
+    have happened there."""
+
+    stream: str
+    first: int
+    last: int
+    what: str
+    once: tuple[str, ...] = ()
+
+    JSON: ClassVar = {
+        "stream": "the stream, such as the id of a run",
+        "first": "the first version that is lost",
+        "last": "the last version that is known to be lost",
+        "what": "what the stream is, in words",
+        "once": "`once` steps that may have happened in that part",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stream": self.stream,
+            "first": self.first,
+            "last": self.last,
+            "what": self.what,
+            "once": list(self.once),
+        }
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    """The result of `repair_store`.
+
+    findings   each thing that was found, with what is done about it
+    kept       the directory that keeps the files as they were; None if nothing was changed
+    events     how many events the store has now
+    taken      copy → how many events came from it, if the log was written anew
+    lost       what no copy had
+    values     large values (SHA-256) that no copy had
+    snapshots  snapshots of files whose contents are missing, in words
+    attention  run → why it needs attention now
+    ways       what to do next
+    """
+
+    home: Path
+    dry_run: bool = False
+    findings: tuple[Finding, ...] = ()
+    kept: Path | None = None
+    events: int = 0
+    taken: dict[str, int] = {}
+    lost: tuple[LostPart, ...] = ()
+    values: tuple[str, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    attention: dict[str, str] = {}
+    ways: tuple[Way, ...] = ()
+
+    JSON: ClassVar = {
+        "ok": "whether nothing was found, or what was found is mended and nothing is lost",
+        "home": "the store's directory",
+        "dry_run": "whether nothing was changed because of `--dry-run`",
+        "findings": "each thing that was found: `place`, `what`, `action`",
+        "kept": "the directory that keeps the files as they were; null if nothing was changed",
+        "events": "how many events the store has now; 0 with `--dry-run`",
+        "taken": "copy → how many events came from it, if the log was written anew",
+        "lost": "what no copy had: `stream`, `first`, `last`, `what`, `once`",
+        "values": "large values (SHA-256) that no copy had",
+        "snapshots": "snapshots of files whose contents are missing",
+        "attention": "run → why it needs attention now",
+        "ways": "what to do next: `action`, `run`, `arguments`, `effect`",
+    }
+
+    @property
+    def ok(self) -> bool:
+        if self.dry_run:
+            return not self.findings
+        return not (self.lost or self.values or self.snapshots)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "home": str(self.home),
+            "dry_run": self.dry_run,
+            "findings": [one.to_json() for one in self.findings],
+            "kept": str(self.kept) if self.kept else None,
+            "events": self.events,
+            "taken": dict(self.taken),
+            "lost": [one.to_json() for one in self.lost],
+            "values": list(self.values),
+            "snapshots": list(self.snapshots),
+            "attention": dict(self.attention),
+            "ways": [one.to_json() for one in self.ways],
+        }

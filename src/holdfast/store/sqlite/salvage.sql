@@ -1,0 +1,62 @@
+-- Everything that the copies of a log still hold, true or not: a scratch database of `repair`, never a store.
+-- `trust` of a copy: 0 the store's own files, 1 other copies of the same log, 2 those from before a
+-- repair, 3 copies of an earlier life of it.
+
+CREATE TABLE copies (
+    id    INTEGER PRIMARY KEY,
+    label TEXT    NOT NULL,
+    trust INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE found (
+    id       INTEGER PRIMARY KEY,
+    copy     INTEGER NOT NULL,
+    stream   INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    type     TEXT    NOT NULL,
+    time     INTEGER NOT NULL,
+    payload  TEXT    NOT NULL,
+    hash     BLOB    NOT NULL,
+    synced   INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    rank     INTEGER NOT NULL,
+    digest   BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX found_once ON found (copy, stream, version, digest);
+
+CREATE TABLE names (
+    copy   INTEGER NOT NULL,
+    stream INTEGER NOT NULL,
+    name   TEXT    NOT NULL,
+    PRIMARY KEY (name, copy, stream)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX names_by_stream ON names (stream, copy);
+
+CREATE TABLE heads (
+    copy    INTEGER NOT NULL,
+    stream  INTEGER NOT NULL,
+    name    TEXT    NOT NULL,
+    kind    TEXT    NOT NULL,
+    version INTEGER NOT NULL,
+    hash    BLOB    NOT NULL,
+    rank    INTEGER NOT NULL,
+    PRIMARY KEY (name, copy, stream, version, hash, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE places (
+    copy     INTEGER NOT NULL,
+    stream   INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    page     INTEGER NOT NULL,
+    PRIMARY KEY (copy, stream, version, page)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX places_by_page ON places (copy, page);
+
+CREATE TABLE blobs (
+    hash TEXT PRIMARY KEY,
+    data BLOB NOT NULL
+) STRICT;

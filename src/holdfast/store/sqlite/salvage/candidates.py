@@ -1,0 +1,257 @@
+"""Everything that the copies of a log still hold, in a scratch database, so that a large log need
+not fit into memory.
+
+Nothing in it is true because it is there. `operations/repairing` decides by the hashes what to take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from holdfast.kernel import events as e
+from holdfast.store.port import GENESIS, STORE_STREAM, chain
+from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.salvage.rows import BlobRow, EventRow, HeadRow, MetaRow, NameRow, PlaceRow, Row
+
+OWN, SAME, OLDER, EARLIER = 0, 1, 2, 3
+"""How much a copy is trusted: the store's own files, another copy of the same log, a copy from before a
+repair (its events count, but not what it says of the ends of streams), a copy of an earlier life of the
+store, which may have gone another way since."""
+_REACHED = (0, 2)
+_UNLIKELY = 1 << 40
+
+
+class Candidate(NamedTuple):
+    """A possible event of a stream."""
+
+    id: int
+    copy: int
+    trust: int
+    version: int
+    type: str
+    at: int
+    payload: str
+    hash: bytes
+    synced: int
+    position: int
+    rank: int
+
+    def chained(self, before: bytes, name: bytes) -> bytes:
+        """The hash that it has behind `before`."""
+        return chain(before, name, self.version, self.type, self.at, self.payload)
+
+
+class Head(NamedTuple):
+    """A row of `streams` as found."""
+
+    stream: int
+    kind: str
+    version: int
+    hash: bytes
+    trust: int
+    rank: int
+
+
+class _First(NamedTuple):
+    """A possible first event of a stream in a copy."""
+
+    copy: int
+    stream: int
+    type: str
+    at: int
+    payload: str
+    hash: bytes
+
+
+class Candidates:
+    """A scratch database in `path`. The caller removes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = apsw.Connection(str(path))
+        self._db.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE")
+        self._db.execute(sql.script("salvage.sql"))
+        self._named: dict[tuple[int, str], int] = {}
+        self.meta: dict[int, dict[str, str]] = {}
+        """Copy → what its table `meta` said."""
+
+    def close(self) -> None:
+        self._db.close(True)
+
+    # Putting in
+
+    def add_copy(self, label: str, trust: int) -> int:
+        self._db.execute("INSERT INTO copies (label, trust) VALUES (?, ?)", (label, trust))
+        copy = self._db.last_insert_rowid()
+        self.meta[copy] = {}
+        self._name(copy, 1, STORE_STREAM)
+        return copy
+
+    def trust(self, copy: int, trust: int) -> None:
+        self._db.execute("UPDATE copies SET trust = ? WHERE id = ?", (trust, copy))
+
+    def forget(self, copy: int) -> None:
+        """Take a copy out again that is of another log."""
+        for table in ("found", "names", "heads", "places"):
+            self._db.execute(f"DELETE FROM {table} WHERE copy = ?", (copy,))
+
+    def has_events(self, copy: int) -> bool:
+        return self._db.execute("SELECT 1 FROM found WHERE copy = ? LIMIT 1", (copy,)).get is not None
+
+    def earlier_incarnations(self) -> set[str]:
+        """Those that the store had before a repair, by the records in its own stream."""
+        rows = self._db.execute(sql.query("salvaged_incarnations"))
+        return {before for (before,) in rows if isinstance(before, str)}
+
+    def first_hash(self, copy: int) -> bytes:
+        """The hash of the first event of a copy's log, if that is proven; else empty."""
+        for first in self._firsts():
+            if first[:2] == (copy, 1) and _begins(STORE_STREAM, first):
+                return first[-1]
+        return b""
+
+    def _firsts(self) -> list[_First]:
+        return [_First(*row) for row in self._db.execute(sql.query("salvaged_first_events"))]
+
+    def add_rows(self, copy: int, rows: Iterable[Row]) -> int:
+        """Everything that was read from a database; how many events that may be."""
+        count = 0
+        with self._db:
+            for row in rows:
+                match row:
+                    case EventRow():
+                        count += 1
+                        self._add(copy, row)
+                    case HeadRow() if row.version < _UNLIKELY:
+                        self._db.execute(sql.query("salvage_head"), (copy, *row))
+                        self._name(copy, row.stream, row.name)
+                    case NameRow():
+                        self._name(copy, row.stream, row.name)
+                    case PlaceRow() if row.rank in _REACHED and row.version < _UNLIKELY:
+                        self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
+                    case BlobRow():
+                        self.add_blob(row.hash, row.data)
+                    case MetaRow():
+                        self.meta[copy].setdefault(row.key, row.value)
+                    case _:
+                        pass
+        return count
+
+    def add_event(
+        self, copy: int, name: str, version: int, type: str, at: int, payload: str, hash: bytes, rank: int = 0
+    ) -> None:
+        """An event from a file that names its stream."""
+        number = 1 if name == STORE_STREAM else self._named.setdefault((copy, name), -1 - len(self._named))
+        self._name(copy, number, name)
+        self._add(copy, EventRow(number, version, type, at, payload, hash, 1, 0, rank))
+
+    def add_blob(self, hash: str, data: bytes) -> None:
+        """A large value; ignored if it does not match its hash."""
+        if sha256(data).hexdigest() == hash:
+            self._db.execute(sql.query("put_blob"), (hash, data))
+
+    def _add(self, copy: int, row: EventRow) -> None:
+        digest = blake2b(repr((row.type, row.at, row.payload, row.hash)).encode(), digest_size=12).digest()
+        self._db.execute(
+            sql.query("salvage_found"),
+            (copy, *row[:6], row.synced, row.position, row.rank, digest),
+        )
+        if row.stream == 1 and row.type == "StreamCreated":
+            try:
+                created = msgspec.json.decode(row.payload, type=e.StreamCreated)
+            except msgspec.DecodeError:
+                return
+            self._name(copy, row.version + 1, created.stream)
+
+    def _name(self, copy: int, stream: int, name: str) -> None:
+        self._db.execute(sql.query("salvage_name"), (copy, stream, name))
+
+    def name_orphans(self) -> None:
+        """Drop what was read from other indexes than that of the events. Find the names of streams whose rows
+        are lost: other copies may number them alike, and the hash of a first event covers the name."""
+        self._db.execute(sql.query("salvage_no_other_index"))
+        self._db.execute(sql.query("salvage_names_alike"))
+        left = [
+            first
+            for first in self._firsts()
+            if not any(_begins(name, first) for name in self._names_in(first.copy, first.stream))
+        ]
+        known = self.names() if left else []
+        for first in left:
+            for name in known:
+                if _begins(name, first):
+                    self._name(first.copy, first.stream, name)
+                    break
+
+    def _names_in(self, copy: int, stream: int) -> list[str]:
+        rows = self._db.execute(sql.query("salvaged_names_in"), (copy, stream))
+        return [name for (name,) in rows]
+
+    # Reading
+
+    def names(self) -> list[str]:
+        return [name for (name,) in self._db.execute(sql.query("salvaged_names"))]
+
+    def of(self, name: str, after: int = 0) -> Iterator[Candidate]:
+        """The found events of a stream, by version, the most trusted first."""
+        for row in self._db.execute(sql.query("salvaged_events"), (name, after)):
+            yield Candidate(*row)
+
+    def event(self, id: int) -> tuple[str, int, str, bytes, int, int, int]:
+        """(type, at, payload, hash, synced, position, copy) of a candidate."""
+        row: tuple[str, int, str, bytes, int, int, int] = self._db.execute(
+            sql.query("salvaged_event"), (id,)
+        ).get
+        return row
+
+    def has_hash(self, name: str, version: int, hash: bytes) -> bool:
+        """Whether some copy has an event of that hash."""
+        return self._db.execute(sql.query("salvaged_hash"), (name, version, hash)).get is not None
+
+    def heads(self, name: str) -> list[Head]:
+        return [Head(*row) for row in self._db.execute(sql.query("salvaged_heads"), (name,))]
+
+    def places(self, name: str, after: int) -> list[int]:
+        """The versions that an index knows of the stream."""
+        return [version for (version,) in self._db.execute(sql.query("salvaged_places"), (name, after))]
+
+    def number(self, name: str) -> int:
+        """The number of a stream; 0 if no copy that numbers streams has it."""
+        for (number,) in self._db.execute(sql.query("salvaged_numbers"), (name,)):
+            return int(number)
+        return 0
+
+    def names_of(self, number: int) -> list[tuple[str, str]]:
+        """(name, kind) that copies have for the stream of this number."""
+        return [tuple(row) for row in self._db.execute(sql.query("salvaged_names_of"), (number,))]
+
+    def archived(self) -> list[tuple[str, int, bytes]]:
+        """The streams that the store's own file has as archived, with their heads."""
+        return [tuple(row) for row in self._db.execute(sql.query("salvaged_archived"))]
+
+    def archived_in(self, file: str) -> list[str]:
+        """The streams that a record of the store's own stream says are in this archive."""
+        rows = self._db.execute(sql.query("salvaged_archived_in"), (file,))
+        return [name for (name,) in rows]
+
+    def has_blob(self, hash: str) -> bool:
+        return self._db.execute(sql.query("salvaged_blob"), (hash,)).get is not None
+
+    def blob(self, hash: str) -> bytes | None:
+        data: bytes | None = self._db.execute(sql.query("blob"), (hash,)).get
+        return data
+
+    def labels(self) -> dict[int, str]:
+        labels: dict[int, str] = dict(self._db.execute(sql.query("salvaged_labels")))
+        return labels
+
+
+def _begins(name: str, first: _First) -> bool:
+    """Whether this is the first event of the stream of that name."""
+    return chain(GENESIS, name.encode(), 1, first.type, first.at, first.payload) == first.hash

@@ -1,0 +1,180 @@
+"""Records in a page, found by what their headers look like, whatever became of the page around them.
+
+A record says in its header of which types its columns are. The tables of the log have headers that hardly
+anything else has, so their rows are found in a page whose own header or cell pointers are damaged, in a page
+that was freed, and in one that is cut off. Hashes decide later what of it is true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from holdfast.store.sqlite.salvage.images import Image, Images
+
+_INTEGER: Final = rb"[\x01-\x06\x08\x09]"
+_LENGTH: Final = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
+_HASH: Final = rb"\x4c"
+
+EVENT: Final = re.compile(
+    rb"(?=([\x09-\x11]\x00" + _INTEGER * 2 + _LENGTH + _INTEGER + _LENGTH + _HASH + rb"[\x01\x08\x09]))",
+    re.DOTALL,
+)
+STREAM: Final = re.compile(
+    rb"(?=([\x08-\x0d]\x00" + _LENGTH * 2 + _INTEGER + _HASH + _INTEGER * 2 + rb"))", re.DOTALL
+)
+BLOB: Final = re.compile(rb"(?=([\x04-\x08]\x81\x0d" + _LENGTH + rb"))", re.DOTALL)
+_BYTES: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_MOST_BYTES: Final = 1 << 30
+
+Record = tuple[int, list[Any]]
+"""(rowid, columns); a rowid of 0 is not known."""
+
+
+def find(images: Images, image: Image, pattern: re.Pattern[bytes]) -> Iterator[Record]:
+    """The records of a page whose header matches. One that continues on other pages is given once for each
+    version of these that makes it whole."""
+    for match in pattern.finditer(image.data):
+        start, header = match.start(1), match[1]
+        types = list(_varints(header, 1))
+        if header[0] != len(header) or any(one in (10, 11) for one in types):
+            continue
+        total = len(header) + sum(map(_size, types))
+        if total > _MOST_BYTES:
+            continue
+        rowid = _rowid_before(image.data, start, total)
+        for body in _bodies(images, image.data, start, total):
+            columns = _columns(body, len(header), types)
+            if columns is not None:
+                yield rowid, columns
+
+
+def index_entries(image: Image) -> Iterator[list[Any]]:
+    """The entries of an index page, as far as its cell pointers lead to some."""
+    data = image.data
+    kind = data[:1]
+    if kind not in (b"\x02", b"\x0a"):
+        return
+    inner = kind == b"\x02"
+    pointers = 12 if inner else 8
+    for n in range(min(int.from_bytes(data[3:5], "big"), len(data) // 4)):
+        at = int.from_bytes(data[pointers + 2 * n : pointers + 2 * n + 2], "big") + (4 if inner else 0)
+        if not pointers < at < len(data):
+            continue
+        total, start = _varint(data, at)
+        header, body = _varint(data, start)
+        # A long name continues on another page; the table has it too.
+        if not 0 < header <= total or start + total > len(data) or total > len(data) // 4:
+            continue
+        columns = _columns(
+            data[start : start + total], header, list(_varints(data[start : start + header], body - start))
+        )
+        if columns is not None:
+            yield columns
+
+
+def _bodies(images: Images, data: bytes, start: int, total: int) -> Iterator[bytes]:
+    """The bytes of a record of a table, with what of it lies on other pages."""
+    usable = images.page_size
+    most = usable - 35
+    if total <= most:
+        if start + total <= len(data):
+            yield data[start : start + total]
+        return
+    least = (usable - 12) * 32 // 255 - 23
+    local = least + (total - least) % (usable - 4)
+    local = local if local <= most else least
+    if start + local + 4 > len(data):
+        return
+    head = data[start : start + local]
+    following = int.from_bytes(data[start + local : start + local + 4], "big")
+    seen: set[bytes] = set()
+    for choice in (0, 1, 2):  # as SQLite reads them, as the log has them last, as the file has them
+        rest = _overflow(images, following, total - local, choice)
+        if rest is not None and rest not in seen:
+            seen.add(rest)
+            yield head + rest
+
+
+def _overflow(images: Images, number: int, length: int, choice: int) -> bytes | None:
+    parts: list[bytes] = []
+    room = images.page_size - 4
+    seen: set[int] = set()
+    while length > 0:
+        if number <= 0 or number in seen or len(seen) > _MOST_BYTES // room:
+            return None
+        seen.add(number)
+        versions = list(images.versions(number))
+        page = versions[min(choice, len(versions) - 1)]
+        if len(page) < 4:
+            return None
+        parts.append(page[4 : 4 + min(length, room)])
+        length -= room
+        number = int.from_bytes(page[:4], "big")
+    return b"".join(parts)
+
+
+def _columns(body: bytes, header: int, types: list[int]) -> list[Any] | None:
+    columns: list[Any] = []
+    at = header
+    for kind in types:
+        size = _size(kind)
+        raw = body[at : at + size]
+        if len(raw) != size:
+            return None
+        at += size
+        if kind == 0:
+            columns.append(None)
+        elif kind in (8, 9):
+            columns.append(kind - 8)
+        elif kind < 7:
+            columns.append(int.from_bytes(raw, "big", signed=True))
+        elif kind == 7:
+            columns.append(None)
+        elif kind % 2:
+            try:
+                columns.append(raw.decode())
+            except UnicodeDecodeError:
+                return None
+        else:
+            columns.append(raw)
+    return columns
+
+
+def _rowid_before(data: bytes, start: int, total: int) -> int:
+    """A cell has the size of the record and the rowid before it, each of one to nine bytes; 0 if the bytes
+    there do not fit."""
+    for at in range(max(start - 2, 0), max(start - 19, -1), -1):
+        size, after = _varint(data, at)
+        if size != total:
+            continue
+        rowid, end = _varint(data, after)
+        if end == start and rowid > 0:
+            return rowid
+    return 0
+
+
+def _size(kind: int) -> int:
+    return _BYTES[kind] if kind < 10 else (kind - 12) // 2
+
+
+def _varints(data: bytes, at: int) -> Iterator[int]:
+    while at < len(data):
+        value, at = _varint(data, at)
+        yield value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number there, and where it ends."""
+    value = 0
+    for n in range(9):
+        if at + n >= len(data):
+            return value, len(data)
+        byte = data[at + n]
+        if n == 8:
+            return value << 8 | byte, at + 9
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + n + 1
+    return value, at + 9

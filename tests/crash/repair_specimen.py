@@ -1,0 +1,153 @@
+"""A store with everything that a repair can lose: runs of all kinds, large values, saved files, archives and
+backups; and the bytes of each as they were."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.crash.specimen import DATABASE, LOG, ROOT, cut_off, doubtful, failing, parent, plain
+
+from holdfast import Holdfast, step, workflow
+from holdfast.errors import NeedsAttention
+from holdfast.workspace import Contents
+
+
+@step(effect="workspace")
+def write_files(root: str, number: int) -> int:
+    for n in range(6):
+        Path(root, f"file-{number}-{n}.txt").write_text(f"{number} {n} " * (50 + 400 * n))
+    return number
+
+
+@workflow
+def writing(root: str, first: int) -> int:
+    return sum(write_files(root, first + n) for n in range(3))
+
+
+def write_history(home: Path, files: Path) -> None:
+    """Make the store, and end this process in the body of a step, as a crash would."""
+    files.mkdir()
+    hf = Holdfast(home, workspace=files, durability="process")
+    tasks = [hf.tasks.create(f"task {n}", body=f"what to do for {n}, in words") for n in range(5)]
+    hf.tasks.link(tasks[1].id, tasks[0].id)
+    hf.memory.remember("the tide table is in docs/tides.md")
+    for name in ("old-1", "old-2"):
+        hf.with_id(name).run(plain, 12)
+    hf.with_id("old-parent").run(parent)
+    hf.with_id("files-1").run(writing, str(files), 1)
+    hf.backup()
+    hf.archive(timedelta(0))
+    hf.with_id("plain").run(plain, 30)
+    hf.with_id("parent").run(parent)
+    hf.with_id("files-2").run(writing, str(files), 10)
+    for name in ("doubtful", "settled"):
+        try:
+            hf.with_id(name).run(doubtful, 3)
+        except NeedsAttention:
+            pass
+    hf.backup()
+    hf.settle("settled", "pay_slowly", done=3, by="somebody")
+    hf.with_id("settled").run(doubtful, 3)
+    try:
+        hf.with_id("failing").run(failing)
+    except ValueError:
+        pass
+    hf.tasks.complete(tasks[0].id)
+    hf.tasks.note(tasks[1].id, "low tide is at noon")
+    hf.tasks.create("a late task")
+    hf.memory.remember("kelp grows half a metre a day")
+    hf.with_id("late").run(plain, 20)
+    hf.rewind("late", "draw#1", rerun_once=True)
+    hf.with_id("files-3").run(writing, str(files), 20)
+    hf.mirror_rebuild()
+    hf.with_id("cut-off").run(cut_off)
+
+
+JOURNAL, CARD = "mirror/tasks/journal.jsonl", "mirror/mirror.json"
+
+
+class Event(NamedTuple):
+    position: int
+    stream: int
+    version: int
+    type: str
+    time: int
+    payload: str
+    hash: bytes
+    synced: int
+
+
+@dataclass(frozen=True, repr=False)
+class Truth:
+    """The files of the store, and what they say."""
+
+    files: dict[str, bytes]
+    """Path in the home → its bytes, of the database, its log, backups, archives and packs."""
+    lock: bytes
+    folded: bytes
+    """The database with everything checkpointed into it."""
+    names: dict[int, str]
+    heads: dict[str, tuple[str, int]]
+    """Stream → its kind and version; the kind of one that was archived is `archived`."""
+    events: dict[str, list[Event]]
+    """Also those of archived runs, from the backup that has them."""
+    blobs: dict[str, bytes]
+    contents: dict[str, bytes]
+
+
+def make(home: Path) -> Truth:
+    """Let another process write the history and crash; then read it, from a copy."""
+    code = "import sys; from pathlib import Path; from tests.crash import repair_specimen as s; "
+    code += "s.write_history(Path(sys.argv[1]), Path(sys.argv[2]))"
+    place = [str(home), str(home.with_name("files"))]
+    environment = os.environ | {"HOLDFAST_MIRROR_DIR": str(home / "mirror")}
+    subprocess.run([sys.executable, "-c", code, *place], cwd=ROOT, check=True, timeout=60, env=environment)
+    patterns = (
+        DATABASE,
+        LOG,
+        "backups/*",
+        "archive/*",
+        "workspace/packs/*",
+        "workspace/large/*/*",
+        "mirror/**/*",
+    )
+    files = {
+        str(path.relative_to(home)): path.read_bytes()
+        for one in patterns
+        for path in sorted(home.glob(one))
+        if path.is_file()
+    }
+    copy = home.with_name("copy")
+    copy.mkdir()
+    names: dict[int, str] = {}
+    events: dict[str, list[Event]] = {}
+    heads: dict[str, tuple[str, int]] = {}
+    blobs: dict[str, bytes] = {}
+    for source in (*sorted(name for name in files if name.startswith("backups/")), DATABASE):
+        path = copy / Path(source).name
+        path.write_bytes(files[source])
+        if source == DATABASE:
+            (copy / LOG).write_bytes(files[LOG])
+        with closing(sqlite3.connect(path)) as db:
+            rows = db.execute("SELECT id, name, kind, version FROM streams").fetchall()
+            names |= {id: name for id, name, _, _ in rows}
+            heads |= {name: (kind, version) for _, name, kind, version in rows}
+            for id, name, _, _ in rows:
+                query = "SELECT position, stream, version, type, time, payload, hash, synced FROM events"
+                found = [
+                    Event(*row) for row in db.execute(f"{query} WHERE stream = ? ORDER BY version", (id,))
+                ]
+                events[name] = found or events.get(name, [])
+            blobs |= dict(db.execute("SELECT hash, data FROM blobs").fetchall())
+    folded = (copy / DATABASE).read_bytes()
+    with closing(Contents(home / "workspace")) as contents:
+        kept = {ref.hex(): contents.read(ref) for ref in contents.refs()}
+    return Truth(files, (home / "write.lock").read_bytes(), folded, names, heads, events, blobs, kept)

@@ -1,0 +1,54 @@
+"""Damage and repair: a sample of `python -m tests.crash --only repairs`, and what a bad repair would look
+like."""
+
+from collections import Counter
+
+import pytest
+from tests.crash import repairs
+from tests.crash.repair_specimen import make
+
+from holdfast.operations.repairing import chains
+
+SEED = 1
+POINTS = 12
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("made") / "home")
+
+
+@pytest.fixture(autouse=True)
+def mirror(monkeypatch):
+    """Each point names a mirror of its own."""
+    monkeypatch.setenv("HOLDFAST_MIRROR_DIR", "/nowhere")
+
+
+def test_sample(truth, tmp_path):
+    """What one copy still has is there after a repair, and what is lost is named."""
+    print(f"seed {SEED}")
+    score = repairs.run_points(truth, tmp_path / "home", SEED, POINTS)
+    assert score.violations == []
+    assert score.notes["log written anew"] >= 3
+
+
+def test_a_repair_that_loses_events_is_seen(truth, tmp_path, monkeypatch):
+    """With a repair that drops the last event of each stream, the same damage is a violation."""
+    follow = chains.follow
+
+    def forgetful(candidates, name):
+        found = follow(candidates, name)
+        if name == "plain":
+            found.ids.pop()
+            found.sources = Counter(found.sources)
+        return found
+
+    monkeypatch.setattr("holdfast.operations.repairing.salvage.follow", forgetful)
+    base = {name: data for name, data in truth.files.items() if name != repairs.LOG}
+    damaged = bytearray(truth.folded)
+    damaged[0] ^= 1  # not a database any more, for SQLite
+    damage = repairs.Damage(
+        ["flip"], base | {repairs.DATABASE: truth.folded}, {repairs.DATABASE: bytes(damaged)}, truth.lock
+    )
+    wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), damage, tmp_path / "home")
+    assert any("plain has 40 events, and 41 were still there" in one for one in wrong)

@@ -1,0 +1,297 @@
+"""`repair_store`: refusals, crashes in the middle, what is lost, and where the rest comes from."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast, step, workflow
+from holdfast.errors import BadInput, InDoubt, NotFound, NotTrusted, StoreCorrupt, StoreHeld, StoreNewer
+from holdfast.operations.repairing.report import RepairReport
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.salvage import swap
+
+PAGE = 2048
+
+
+@step
+def work(n: int) -> str:
+    return f"piece {n} " * 20
+
+
+@step(effect="once")
+def pay(amount: int) -> int:
+    return amount
+
+
+@workflow
+def order(count: int) -> int:
+    for n in range(count):
+        work(n)
+    return pay(count)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a run, a backup of it, another run, two tasks, and a mirror with their journal."""
+    monkeypatch.setenv("HOLDFAST_MIRROR_DIR", str(tmp_path / "mirror"))
+    home = tmp_path / "home"
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("first").run(order, 20)
+        hf.backup()
+        hf.with_id("second").run(order, 20)
+        hf.tasks.create("find the tide table")
+        hf.tasks.create("count the kelp")
+        hf.mirror_rebuild()
+    return home
+
+
+def content(home: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The whole log, read by the standard library's SQLite."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        rows = db.execute(
+            "SELECT s.name, e.version, e.type, e.payload, e.hash FROM events AS e JOIN streams AS s "
+            "ON s.id = e.stream ORDER BY s.name, e.version"
+        ).fetchall()
+    return {name: [row[1:] for row in rows if row[0] == name] for name in {row[0] for row in rows}}
+
+
+def files(home: Path) -> dict[Path, bytes]:
+    """Every file but the locks."""
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and path.suffix != ".lock"}
+
+
+def damage_event(home: Path, run: str, version: int) -> None:
+    """Flip a bit in the payload of one event."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        (payload,) = db.execute(
+            "SELECT payload FROM events e JOIN streams s ON s.id = stream WHERE e.version = ? AND name = ?",
+            (version, run),
+        ).fetchone()
+    data = bytearray((home / "holdfast.db").read_bytes())
+    at = data.find(payload.encode()[:60])
+    while at >= 0:
+        data[at + 10] ^= 1
+        at = data.find(payload.encode()[:60])
+    (home / "holdfast.db").write_bytes(data)
+
+
+def verified(home: Path) -> dict[str, str]:
+    """The status of each run of a store that must verify."""
+    with closing(SqliteStore(home)) as store:
+        assert list(store.verify()) == []
+        return {row.id: row.status for row in store.runs()}
+
+
+def test_a_whole_store_is_left_alone(home: Path) -> None:
+    """Nothing is found, and no file changes."""
+    before = files(home)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.findings, report.kept) == (True, (), None)
+    assert files(home) == before
+
+
+def test_a_dry_run_changes_nothing(home: Path) -> None:
+    """What is damaged is named, with what would be done."""
+    damage_event(home, "second", 5)
+    before = files(home)
+    report = Holdfast.repair_store(home, dry_run=True)
+    assert (
+        not report.ok and report.findings[0].place == "second" and "written anew" in report.findings[0].action
+    )
+    assert files(home) == before
+
+
+def test_an_event_comes_back_from_a_backup(home: Path) -> None:
+    """The log is what it was, with its incarnation: nobody who follows it notices."""
+    whole = content(home)
+    with closing(SqliteStore(home)) as store:
+        cursor = store.tail()
+    damage_event(home, "first", 7)
+    report = Holdfast.repair_store(home)
+    assert report.ok and any("backup" in copy for copy in report.taken)
+    assert content(home) == whole
+    with closing(SqliteStore(home)) as store:
+        assert store.feed(cursor).entries == []
+    assert report.kept is not None and (report.kept / "holdfast.db").exists()
+
+
+def test_a_run_that_lost_its_tail_waits_for_a_person(home: Path) -> None:
+    """A completed run whose middle is lost is not completed any more; the `once` step behind the cut is
+    named."""
+    damage_event(home, "second", 9)
+    report = Holdfast.repair_store(home)
+    (lost,) = report.lost
+    assert (lost.stream, lost.first, lost.what, lost.once) == ("second", 9, "run order", ("pay#1",))
+    assert not report.ok and "pay#1" in report.attention["second"]
+    assert verified(home) == {"first": "completed", "second": "needs_attention"}
+    assert Holdfast.repair_store(home).findings == ()
+
+
+def test_a_once_step_whose_outcome_is_lost_is_in_doubt(home: Path) -> None:
+    """Its beginning is recorded, its end is not: nobody runs it again before a person has decided."""
+    (version,) = (row[0] for row in content(home)["second"] if row[1] == "StepCompleted")
+    damage_event(home, "second", version)
+    report = Holdfast.repair_store(home)
+    assert [(one.first, one.once) for one in report.lost] == [(version, ("pay#1",))]
+    assert "pay#1" in report.attention["second"]
+    with Holdfast(home) as hf:
+        assert hf.get("second").status == "needs_attention"
+        with pytest.raises(InDoubt, match="pay#1"):
+            hf.resume("second")
+        hf.settle("second", "pay#1", done=20)
+        assert hf.resume("second").result() == 20
+
+
+def test_a_deleted_database_comes_back_from_backup_and_journal(home: Path) -> None:
+    """Runs as the backup has them, tasks as the journal has them."""
+    tasks = {name: rows for name, rows in content(home).items() if name.startswith("@task/")}
+    (home / "holdfast.db").unlink()
+    with pytest.raises(StoreCorrupt, match="holdfast repair") as lost:
+        Holdfast(home, read_only=True)
+    assert [way.action for way in lost.value.ways] == ["repair"]
+    report = Holdfast.repair_store(home)
+    assert verified(home) == {"first": "completed"}
+    assert len(tasks) == 2 and tasks.items() <= content(home).items()
+    assert {copy.split()[1] for copy in report.taken} == {"backup", "journal"}
+
+
+def test_backups_count_after_a_repair_that_lost_something(home: Path) -> None:
+    """The store has another incarnation then; a backup from before is still a copy of its log."""
+    damage_event(home, "second", 9)
+    assert Holdfast.repair_store(home).lost
+    damage_event(home, "first", 2)
+    assert Holdfast.repair_store(home).ok
+    assert verified(home)["first"] == "completed"
+    (home / "holdfast.db").unlink()
+    Holdfast.repair_store(home)
+    assert verified(home)["first"] == "completed"
+
+
+def test_a_backup_of_another_store_is_refused(home: Path, tmp_path: Path) -> None:
+    """Named with `--from`, it is refused, and nothing changes."""
+    with Holdfast(tmp_path / "other", durability="process") as other:
+        other.with_id("foreign").run(order, 2)
+        backup = other.backup()
+    damage_event(home, "second", 9)
+    before = files(home)
+    with pytest.raises(BadInput, match="another store"):
+        Holdfast.repair_store(home, backup=backup)
+    assert files(home) == before
+
+
+def test_a_journal_of_another_store_is_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the project may be of another store: nothing of it is taken, and that is said."""
+    monkeypatch.setenv("HOLDFAST_MIRROR_DIR", str(tmp_path / "other-mirror"))
+    with Holdfast(tmp_path / "other", durability="process") as other:
+        other.tasks.create("a foreign task")
+        other.mirror_rebuild()
+    (home / "holdfast.db").unlink()
+    report = Holdfast.repair_store(home)
+    assert any("cannot be proven to be of this store" in one.what for one in report.findings)
+    assert not any(name.startswith("@task/") for name in content(home))
+
+
+def test_repair_does_not_make_a_foreign_store_trusted(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory from elsewhere, with a backup and no database, is repaired; its checks are not executed
+    before the user has trusted it."""
+    with Holdfast(home, durability="process") as hf:
+        task = hf.tasks.create("a trap", checks=["true"]).id
+        hf.backup()
+    shutil.copytree(home, tmp_path / "clone")
+    (tmp_path / "clone" / "holdfast.db").unlink()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another-user"))
+    report = Holdfast.repair_store(tmp_path / "clone")
+    assert report.ways[-1].action == "trust"
+    with Holdfast(tmp_path / "clone", durability="process") as clone:
+        with pytest.raises(NotTrusted):
+            clone.tasks.complete(task)
+        clone.trust(tmp_path / "clone")
+        assert clone.tasks.complete(task).status == "completed"
+
+
+def test_refused_while_the_store_is_open(home: Path) -> None:
+    """In this process, and in another one that only reads."""
+    with Holdfast(home, read_only=True), pytest.raises(StoreHeld):
+        Holdfast.repair_store(home)
+    code = "import sys; from holdfast import Holdfast\n"
+    code += (
+        "with Holdfast(sys.argv[1], read_only=True) as hf: print(len(hf.page().runs), flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+        assert reader.stdout is not None and reader.stdout.readline() == b"2\n"
+        with pytest.raises(StoreHeld, match=str(reader.pid)):
+            Holdfast.repair_store(home)
+        reader.communicate(b"\n")
+    assert Holdfast.repair_store(home).ok
+
+
+def test_a_newer_store_is_refused(home: Path) -> None:
+    """One with a table that this version does not know; a schema number alone may be damage."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA user_version=999")
+    report = Holdfast.repair_store(home)
+    assert report.ok and "schema" in report.findings[0].what
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("CREATE TABLE of_the_future (id INTEGER)")
+        db.execute("PRAGMA user_version=999")
+    with pytest.raises(StoreNewer):
+        Holdfast.repair_store(home)
+
+
+def test_killed_anywhere_in_the_swap(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between any two changes of the directory, the next repair ends as the first one would have."""
+    damage_event(home, "first", 7)
+    steps = 0
+    while True:
+        copy = tmp_path / f"killed-{steps}"
+        shutil.copytree(home, copy)
+        done = _repair_killed_at(copy, steps, monkeypatch)
+        again = done or Holdfast.repair_store(copy)
+        assert again.ok and verified(copy) == {"first": "completed", "second": "completed"}
+        assert not list(copy.glob(".repairing-*")) and not list(copy.glob("before-repair-*/unfinished"))
+        if done:
+            break
+        steps += 1
+    assert steps >= 5
+
+
+def _repair_killed_at(home: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> RepairReport | None:
+    """A repair in which the change of a directory of that number raises; None if it did."""
+    calls = 0
+
+    def counted(real):
+        def change(*args, **kwargs):
+            nonlocal calls
+            calls += 1
+            if calls > at:
+                raise KeyboardInterrupt
+            return real(*args, **kwargs)
+
+        return change
+
+    with monkeypatch.context() as patched:
+        patched.setattr(swap, "sync_directory", counted(swap.sync_directory))
+        patched.setattr(swap, "replace_file", counted(swap.replace_file))
+        patched.setattr(swap, "move", counted(swap.move))
+        try:
+            return Holdfast.repair_store(home)
+        except KeyboardInterrupt:
+            return None
+
+
+def test_nothing_to_repair(tmp_path: Path) -> None:
+    """A directory that never had a store."""
+    (tmp_path / "empty").mkdir(mode=0o700)
+    with pytest.raises(NotFound):
+        Holdfast.repair_store(tmp_path / "empty")
