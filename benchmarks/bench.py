@@ -23,10 +23,13 @@ from figures import Figures
 from peers.comparison import Comparison
 from peers.contest import compare
 from peers.roster import survey
+from plan_steps import PlanSteps
 from raw import Raw
 from results import Results, machine, today
 from row import Row, Spread, number
+from searching import Searching
 from steering import Steering
+from tracking import Tracking
 from turns import RawTurns, Turn, nobody
 
 Rate = Callable[[Turn], float]
@@ -70,7 +73,16 @@ def value(
     return Row(what, Spread.of([measure() for _ in range(rounds)]), unit, limit, at_most=not at_least)
 
 
-def figures(make: Figures, steer: Steering, raw: Raw, rounds: int, only: str) -> list[Row]:
+def figures(
+    make: Figures,
+    steer: Steering,
+    look: Searching,
+    track: Tracking,
+    planned: PlanSteps,
+    raw: Raw,
+    rounds: int,
+    only: str,
+) -> list[Row]:
     """holdfast beside raw SQLite and by itself: every figure whose name holds `only`."""
     few, many = max(1, rounds // 3), rounds * 2
     table: list[tuple[str, Callable[[str], Row]]] = [
@@ -87,14 +99,28 @@ def figures(make: Figures, steer: Steering, raw: Raw, rounds: int, only: str) ->
         ("disk per step, 200 B result", lambda w: value(w, make.disk_per_step, few, 1.2, "KB")),
         ("four processes: worst wait for a commit", lambda w: value(w, make.worst_wait, few, 100, "ms")),
         ("four processes: largest share / smallest", lambda w: value(w, make.share, few, 1.2, "×")),
-        ("`holdfast list` on 10,000 runs, cold process", lambda w: value(w, make.list_command, rounds, 120, "ms")),
+        ("`holdfast list` on 10,000 runs, cold process", lambda w: value(w, make.list_command, rounds, 100, "ms")),
         ("kill → the next process runs the step again", lambda w: value(w, make.kill_to_rerun, rounds, 200, "ms")),
         ("loop lag, fsync delayed by 50 ms, 1,000 async steps", lambda w: value(w, make.loop_lag, few, 10, "ms")),
         ("approve in one process → the next step in a follower", lambda w: value(w, steer.approve_to_step, rounds, 100, "ms")),
         ("signal to one of 10,000 parked runs → its next step", lambda w: value(w, steer.signal_among_parked, rounds, 100, "ms")),
         ("memory of a follower of 10,000 parked runs", lambda w: value(w, steer.follower_memory, few, 100, "MB")),
         ("`holdfast show` of a 10,000-step run, cold process", lambda w: value(w, steer.show_command, rounds, 300, "ms")),
+        ("a Python step of a plan / one of `gather`", lambda w: value(w, planned.python_step, rounds, 1.5, "×")),
+        ("a command of a plan / one of `parallel`", lambda w: value(w, planned.command_step, rounds, 1.1, "×")),
         ("`holdfast list --resumable` on 100,000 runs, cold", lambda w: value(w, steer.list_resumable, rounds, 150, "ms")),
+        ("100,000 tasks, 200,000 links: `hf.tasks.ready`", lambda w: value(w, track.ready, few, 50, "ms")),
+        ("100,000 tasks: `hf.tasks.create` with a link, on the disk", lambda w: value(w, track.create, few, 5, "ms")),
+        ("100,000 tasks: `hf.tasks.claim` without an id", lambda w: value(w, track.claim_next, few, 50, "ms")),
+        ("100,000 tasks: `hf.tasks.link`", lambda w: value(w, track.link, few, 50, "ms")),
+        ("100,000 tasks: `hf.search`, the slowest of four queries", lambda w: value(w, track.search, few, 50, "ms")),
+        ("100,000 tasks: memory of the largest of ten commands", lambda w: value(w, track.memory, 1, 150, "MB")),
+        ("completion of a task that 10,000 others need", lambda w: value(w, track.complete, few, 200, "ms")),
+        ("`holdfast list` with 1,000,000 events / with 10,000, cold", lambda w: value(w, track.list_growth, few, 2, "×")),
+        ("`holdfast show` with 1,000,000 events / with 10,000, cold", lambda w: value(w, track.show_growth, few, 2, "×")),
+        ("`hf.search` with 1,000,000 events / with 10,000", lambda w: value(w, look.growth, few, 2, "×")),
+        ("1,000 tasks in a burst: replaced files of the mirror", lambda w: value(w, track.burst, few, 20, "files")),
+        ("a step with the mirror / without", lambda w: value(w, track.mirror_cost, few, 1.05, "×")),
     ]  # fmt: skip
     found = []
     for what, measure in table:
@@ -115,16 +141,18 @@ def beside_peers(directory: Path, make: Figures, raw: Raw, rounds: int, only: st
 
 def run(options: argparse.Namespace, directory: Path) -> Results:
     """Everything that is not left out."""
-    make, raw = Figures(directory), Raw(directory / "raw")
+    make, raw, planned = Figures(directory), Raw(directory / "raw"), PlanSteps(directory)
     rows: list[Row] = []
     comparison = None
     try:
         if options.figures:
-            rows = figures(make, Steering(directory), raw, options.rounds, options.only)
+            steer, look, track = Steering(directory), Searching(directory), Tracking(directory)
+            rows = figures(make, steer, look, track, planned, raw, options.rounds, options.only)
         if options.peers:
             rounds = max(1, options.rounds // 2)
             comparison = beside_peers(directory, make, raw, rounds, options.only)
     finally:
+        planned.close()
         make.close()
         raw.close()
     saved = files.measure(directory, max(1, options.rounds // 3), options.only) if options.files else []

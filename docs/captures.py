@@ -29,6 +29,30 @@ DAY = datetime(2026, 1, 31, 12, 0, 0)
 REPORT = ("run", "--id", "report-1", "flow.py:report", '["kelp", "rock", "tide"]')
 
 
+PLAN = """\
+name: harvest
+input: {place: null}
+steps:
+  - id: list
+    run: ["printf", "kelp\\nwrack\\ndulse\\n"]
+  - id: weigh
+    foreach: list.stdout.lines
+    effect: idempotent
+    run: ["echo", "${item}: 3 kg from ${input.place}"]
+  - id: weather
+    run: ["echo", "calm"]
+    effect: idempotent
+  - id: ok
+    needs: [weather]
+    approve: "Ship from ${input.place}?"
+    show: weigh
+  - id: ship
+    needs: [ok]
+    run: ["echo", "shipped", "${len(weigh)}"]
+    milestone: shipped
+"""
+
+
 class Desk:
     """A person's home directory with the project ~/kelp in it, and a terminal."""
 
@@ -201,6 +225,30 @@ def stats(desk: Desk) -> None:
     desk.type("stats")
 
 
+def plan(desk: Desk) -> None:
+    """A plan with a fault; the graph, before and while a person is asked."""
+    (desk.project / "harvest.yaml").write_text(PLAN.replace("list.stdout", "lst.stdout"))
+    desk.type("plan", "check", "harvest.yaml")
+    (desk.project / "harvest.yaml").write_text(PLAN)
+    desk.type("plan", "show", "harvest.yaml")
+    desk.quietly("run", "--id", "h1", "harvest.yaml", "--input", "place=Rock 7")
+    desk.type("plan", "show", "h1")
+    desk.type("approve", "h1", "--resume")
+
+
+def tasks(desk: Desk) -> None:
+    """A board: what is ready, what is claimed, what a new session reads."""
+    desk.quietly("task", "create", "Draft the report", "--check", "test -s flow.py", "--priority", "1")
+    desk.quietly("task", "create", "Review it", "--needs", "1", "--label", "docs")
+    desk.quietly("task", "create", "Weigh the kelp", "--parent", "1")
+    desk.quietly("remember", "Reports are in British English", "--kind", "decision")
+    desk.type("task", "start", "1")
+    desk.type("task", "list")
+    desk.type("task", "complete", "1", "--summary", "two pages")
+    desk.type("prime")
+    desk.type("search", "report*")
+
+
 def doctor(desk: Desk) -> None:
     _many(desk)
     desk.quietly("backup", "create")
@@ -281,6 +329,8 @@ SCENES: dict[str, tuple[Callable[[Desk], None], int]] = {
     "rewind": (rewinding, COLUMNS),
     "files": (files, COLUMNS),
     "stats": (stats, COLUMNS),
+    "plan": (plan, COLUMNS),
+    "tasks": (tasks, COLUMNS),
     "doctor": (doctor, COLUMNS),
     "help": (helping, COLUMNS),
     "errors": (errors, COLUMNS),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
+import msgspec
 
 from holdfast import errors, settings
 from holdfast.cli.app import SECTIONS
@@ -215,6 +219,11 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "has left.",
         ["StepDetail", "Attempt", "Settlement"],
     ),
+    (
+        "`search --json`",
+        "A page of hits, the best first; `--after` with its `after` prints the next one.",
+        ["SearchPage", "SearchHit"],
+    ),
     ("`gates --json`", "A list of gates as above, each with its `run`.", []),
     (
         "`approve --json`, `reject --json`, `signal --json`, `pause --json`, `cancel --json`",
@@ -235,10 +244,53 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "A list of pieces of output; with `--follow` one on each line, as it comes.",
         ["LogLine"],
     ),
-    ("`rewind --json`", "", ["Rewind", "FilesBack", "GitBack"]),
-    ("`undo --json`, `redo --json`", "`files` and `git` as above.", ["Undo"]),
+    ("`delete --json`", "", ["Deletion"]),
+    (
+        "`rewind --json`",
+        "`tasks` and `memory` are a `PartBack` each.",
+        ["Rewind", "FilesBack", "GitBack", "PartBack"],
+    ),
+    ("`undo --json`, `redo --json`", "`files`, `git`, `tasks` and `memory` as above.", ["Undo"]),
+    (
+        "`task list --json`, `task ready --json`",
+        "A list of tasks. `task create`, `claim`, `renew`, `release`, `complete`, `fail`, `reopen`, `edit`, `note`, `block`, "
+        "`unblock` and `archive` print one such object; `claim` and `ready --claim` null if no task is ready.",
+        ["Task", "TaskClaim"],
+    ),
+    (
+        "`task show --json`, `task start --json`, `task resume --json`",
+        "A task as above, and what follows; so does `ready --claim`.",
+        ["TaskDetail", "TaskLink", "TaskNote"],
+    ),
+    ("`task show --events --json`", "A list, in order.", ["TaskEvent"]),
+    (
+        "`task tree --json`",
+        "A list of tasks as above, each before its parts, and what follows.",
+        ["TaskNode"],
+    ),
+    (
+        "`task link --json`, `task unlink --json`, `task export --json`, `task import --json`",
+        "`link` and `unlink`: `task`, `on`, `kind`, and `changed`: false if it was linked so already. `export`: `file`, `lines`. "
+        "`import`: how many tasks were `created`, `extended`, `kept` as they were, how many `links` added, and how many `checks` came along.",
+        [],
+    ),
+    ("`session list --json`", "A list, the newest first; `show` also has `tasks`.", ["WorkSession"]),
     ("`op log --json`", "A list, the newest first.", ["OperationInfo"]),
+    ("`recall --json`", "A list, the newest first.", ["Memory"]),
+    ("`remember --json`, `forget --json`", "The memory, as above.", []),
+    ("`prime --json`", "`text` is what `prime` prints.", []),
     ("`fork --json`", "", ["Fork", "ForkedFiles"]),
+    (
+        "`plan analyze --json`, `plan new --json`",
+        "`new` has `file` (null if it was only printed), `plan`, the text of the plan, and `analysis`, an object of this kind.",
+        ["Analysis", "NamedFile", "Candidate"],
+    ),
+    (
+        "`plan check --json`, `plan show --json`",
+        "`check`: `plan`, `ok`, and `faults`, a list. `show`: `plan`, the plan as data, and `status`, the status of each "
+        "step by id, null for a file. `plan run --json` is the run as `show --json` prints it.",
+        ["Fault", "Plan"],
+    ),
     ("`checkpoints --json`", "A list, in order.", ["CheckpointInfo"]),
     ("`diff --json`", "A list, a path each.", ["FileDiff"]),
     ("`replay --json`", "A list.", ["Replay"]),
@@ -250,6 +302,12 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         ["Statistics"],
     ),
     (
+        "`stats RUN --json`",
+        "Everything counts that the log has, also what a rewind has left. An attempt that was cut off counts as one, and its "
+        "time, which is not known, as nothing.",
+        ["RunStatistics", "Used", "StepUsed", "ChildUsed"],
+    ),
+    (
         "`backup create --json`, `backup list --json`",
         "`list` prints a list of these, the newest first.",
         ["Backup"],
@@ -257,10 +315,17 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
     ("`backup restore --json`", "", ["RestoredBackup"]),
     ("`archive --json`", "", ["Archive"]),
     ("`audit verify --json`", "", ["Audit"]),
-    ("`repair --json`", "", ["Repaired"]),
+    (
+        "`repair --json`",
+        "`findings` is a list of `Finding`, `lost` one of `LostPart`. With `--rebuild`: `Repaired`.",
+        ["RepairReport", "Finding", "LostPart", "Repaired"],
+    ),
     ("`doctor --json`", "`ok`, and `checks`: a list of these.", ["Check"]),
     ("`du --json`", "", ["Usage"]),
     ("`gc --json`", "", ["Collected"]),
+    ("`mirror status --json`", "", ["MirrorStatus", "MirrorFault"]),
+    ("`mirror rebuild --json`", "", ["MirrorRebuilt"]),
+    ("`mirror import --json`", "", ["MirrorImport", "ImportChange"]),
     ("`workspace status --json`", "", ["Coverage"]),
     ("`workspace verify --json`", "", ["FilesVerified"]),
     ("`workspace restore --json`", "`files` as in `rewind --json`.", ["Restored"]),
@@ -320,7 +385,24 @@ def _view(cls: type, seen: set[str]) -> list[str]:
     return ["", f"`{cls.__name__}`:", "", "| field | |", "|---|---|", *rows]
 
 
-INHERITED = {"RunDetail": "RunInfo", "StepDetail": "StepInfo"}
+def schema_page(module: str, name: str) -> str:
+    """The JSON Schema of a file of the mirror."""
+    made = msgspec.json.schema(getattr(importlib.import_module(f"holdfast.{module}"), name))
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+    return json.dumps(schema, indent=2) + "\n"
+
+
+SCHEMAS = {
+    "current": ("mirror.session_file", "SessionFile"),
+    "memory": ("mirror.memory_file", "MemoryFile"),
+    "run": ("mirror.run_file", "RunFile"),
+    "mirror": ("mirror.card", "Card"),
+    "journal": ("tracker.journal", "JournalLine"),
+    "history": ("mirror.history", "EndedTask"),
+}
+"""The schemas of the mirror's files: of `journal` and `history`, that of one line."""
+
+INHERITED = {"StepUsed": "Used", "ChildUsed": "Used", "RunDetail": "RunInfo", "StepDetail": "StepInfo"}
 """Views that have the fields of another one, too."""
 
 PAGES = {
@@ -329,8 +411,10 @@ PAGES = {
     "cli.md": cli_page,
     "states.md": states_page,
     "json.md": json_page,
+    **{f"schemas/{name}.schema.json": partial(schema_page, *place) for name, place in SCHEMAS.items()},
 }
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
+        (HERE / page).parent.mkdir(exist_ok=True)
         (HERE / page).write_text(make())

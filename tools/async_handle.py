@@ -1,8 +1,8 @@
 """Writes `src/holdfast/async_handle.py` from the façade: `python tools/async_handle.py`.
 
-Each public method of `Holdfast` that carries `@blocking` becomes a coroutine with the same signature. The
-signatures are read from the source, so that defaults and annotations stay as they are written. A test fails
-when the file is stale.
+Each public method of `Holdfast` that carries `@blocking` becomes a coroutine with the same signature, and
+so do those of its namespaces (`hf.tasks` becomes `hf.aio.tasks`). The signatures are read from the source,
+so that defaults and annotations stay as they are written. A test fails when the file is stale.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from holdfast.coroutines import Coroutines
+from holdfast.facade.namespace import Namespace
 from holdfast.handle import Holdfast
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "async_handle.py"
@@ -32,25 +34,54 @@ from __future__ import annotations
 if TYPE_CHECKING:
 {typing_imports}
 
-
+'''
+HOLDFAST = '''
 class AsyncHoldfast(Coroutines):
     """Coroutines, each of which calls the method of the same name in a thread."""
 
 '''
+NAMESPACE = '''
+class {own}(AsyncNamespace):
+    """`hf.aio.{name}`: the methods of `hf.{name}` as coroutines."""
+
+'''
+PROPERTY = '''
+    @property
+    def {name}(self) -> {own}:
+        """The methods of `hf.{name}` as coroutines."""
+        return {own}(self._holdfast.{name})
+'''
 
 
 class Method(NamedTuple):
-    """A blocking method: its definition, and the module it is in."""
+    """A blocking method: its definition, the module it is in, and its overloads."""
 
     module: ModuleType
     node: ast.FunctionDef
+    overloads: tuple[ast.FunctionDef, ...] = ()
 
 
-def methods() -> Iterator[Method]:
-    """Every public method of `Holdfast` that carries `@blocking`, in the order of the source; not those that
-    `Coroutines` has already."""
-    own = vars(Coroutines)
+def namespaces() -> dict[str, type]:
+    """The namespaces of `Holdfast`: its cached properties, by name, with the class that each returns."""
+    found: dict[str, type] = {}
     for cls in Holdfast.__mro__:
+        module = inspect.getmodule(cls)
+        for name, one in vars(cls).items():
+            if name.startswith("_") or not isinstance(one, cached_property) or module is None:
+                continue
+            hint = one.func.__annotations__["return"]
+            imported: dict[str, type] = {}
+            exec(import_of(module, hint), imported)
+            if issubclass(imported[hint], Namespace):
+                found[name] = imported[hint]
+    return found
+
+
+def methods(of: type = Holdfast) -> Iterator[Method]:
+    """Every public method of `Holdfast`, or of a namespace, that carries `@blocking`, in the order of the
+    source; not those that `Coroutines` has already."""
+    own = vars(Coroutines) if of is Holdfast else {}
+    for cls in of.__mro__:
         module = inspect.getmodule(cls)
         if module is None or not module.__name__.startswith("holdfast."):
             continue
@@ -58,23 +89,30 @@ def methods() -> Iterator[Method]:
             function = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
             if name.startswith("_") or name in own or not getattr(function, "__blocking__", False):
                 continue
-            yield Method(module, _definition(module, cls.__name__, name))
+            *overloads, last = _definitions(module, cls.__name__, name)
+            yield Method(module, last, tuple(overloads))
 
 
-def _definition(module: ModuleType, cls: str, name: str) -> ast.FunctionDef:
+def _definitions(module: ModuleType, cls: str, name: str) -> list[ast.FunctionDef]:
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.ClassDef) and node.name == cls:
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef) and inner.name == name:
-                    return inner
+            found = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == name]
+            if found:
+                return found
     raise LookupError(f"{module.__name__} defines no {cls}.{name}")
 
 
-def coroutine(node: ast.FunctionDef) -> str:
-    """The source of the coroutine."""
+def overload_of(node: ast.FunctionDef) -> str:
+    """The source of one overload of a coroutine."""
+    returns = ast.unparse(node.returns) if node.returns else "None"
+    return f"    @overload\n    async def {node.name}({ast.unparse(node.args)}) -> {returns}: ...\n"
+
+
+def coroutine(node: ast.FunctionDef, target: str) -> str:
+    """The source of the coroutine that calls the method of `self.TARGET`."""
     taken = node.args
     positional = [one.arg for one in (*taken.posonlyargs, *taken.args)][1:]
-    passed = [f"self._holdfast.{node.name}", *positional]
+    passed = [f"self.{target}.{node.name}", *positional]
     passed += [f"*{taken.vararg.arg}"] if taken.vararg else []
     passed += [f"{one.arg}={one.arg}" for one in taken.kwonlyargs]
     passed += [f"**{taken.kwarg.arg}"] if taken.kwarg else []
@@ -126,18 +164,32 @@ def import_of(module: ModuleType, name: str) -> str:
 
 def source() -> str:
     """The whole file, formatted."""
-    found = list(methods())
-    at_run_time, for_hints, bodies = set(), set(), []
-    for module, node in found:
-        needed, hinted = names(node)
-        at_run_time |= {import_of(module, name) for name in needed}
-        for_hints |= {import_of(module, name) for name in hinted}
-        bodies.append(coroutine(node))
-    always = {"from holdfast.coroutines import Coroutines", "from typing import TYPE_CHECKING"}
+    at_run_time, for_hints = set(), set()
+
+    def bodies(of: type, target: str) -> str:
+        made = []
+        for module, node, overloads in methods(of):
+            needed, hinted = names(node)
+            at_run_time.update(import_of(module, name) for name in needed)
+            for_hints.update(import_of(module, name) for name in hinted)
+            at_run_time.update({"from typing import overload"} if overloads else ())
+            made += [*map(overload_of, overloads), coroutine(node, target)]
+        return "\n".join(made)
+
+    text, properties = "", ""
+    for name, cls in namespaces().items():
+        own = f"Async{cls.__name__}"
+        text += NAMESPACE.format(own=own, name=name) + bodies(cls, "_namespace") + "\n"
+        properties += PROPERTY.format(own=own, name=name)
+    text += HOLDFAST + bodies(Holdfast, "_holdfast") + properties
+    always = {
+        "from holdfast.coroutines import AsyncNamespace, Coroutines",
+        "from typing import TYPE_CHECKING",
+    }
     imports = sorted((at_run_time | always) - {""})
     hints = sorted(for_hints - at_run_time - {""})
     head = HEAD.format(imports="\n".join(imports), typing_imports="\n".join(f"    {one}" for one in hints))
-    return _formatted(head + "\n".join(bodies))
+    return _formatted(head + text)
 
 
 def _formatted(text: str) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
         ArgumentChanged,
+        CheckFailed,
+        ClaimLost,
         CommandFailed,
         CrashLoop,
         DetachedStep,
@@ -38,51 +40,67 @@ if TYPE_CHECKING:
         GateError,
         HoldfastError,
         InDoubt,
+        LinkCycle,
         NeedsAttention,
         NotStorable,
         OnceAgain,
         PlanChanged,
         RunArchived,
         RunCancelled,
+        RunDeleted,
         RunExists,
         RunHeld,
         RunInterrupted,
         RunNotFound,
         RunPaused,
         RunWaiting,
+        SessionNotFound,
         StepError,
         StepTimeout,
         StoreError,
         StoreVanished,
+        TaskHeld,
+        TaskNotFound,
         WorkspaceConflict,
         WorkspaceError,
     )
+    from holdfast.facade.claim import Claim
     from holdfast.handle import Holdfast
     from holdfast.kernel.measures import Measured
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.deleting import Deletion
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_files import FilesBack
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.quota import Collected
+    from holdfast.operations.repairing.report import RepairReport
     from holdfast.operations.replaying import Replay
     from holdfast.operations.repositories import GitBack
     from holdfast.operations.restoring import Restored
+    from holdfast.operations.reversal import PartBack
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
     from holdfast.redaction import Secret
     from holdfast.serving.served import Served, Taken
     from holdfast.store.sqlite.backup import Backup
+    from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.memory import Memory
+    from holdfast.views.mirror import ImportChange, MirrorFault, MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, StepInfo
     from holdfast.views.restored_backup import RestoredBackup
     from holdfast.views.run_detail import RunDetail
+    from holdfast.views.run_statistics import RunStatistics
+    from holdfast.views.search_hit import SearchHit, SearchPage
+    from holdfast.views.session import WorkSession
     from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
+    from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskLink, TaskNode, TaskNote
     from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.ways import Way
     from holdfast.workspace.snapshots.file_diff import FileDiff
@@ -107,6 +125,8 @@ _HOMES = {
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
+        "CheckFailed",
+        "ClaimLost",
         "CommandFailed",
         "CrashLoop",
         "DetachedStep",
@@ -114,22 +134,27 @@ _HOMES = {
         "GateError",
         "HoldfastError",
         "InDoubt",
+        "LinkCycle",
         "NeedsAttention",
         "NotStorable",
         "OnceAgain",
         "PlanChanged",
         "RunArchived",
         "RunCancelled",
+        "RunDeleted",
         "RunExists",
         "RunHeld",
         "RunInterrupted",
         "RunNotFound",
         "RunPaused",
         "RunWaiting",
+        "SessionNotFound",
         "StepError",
         "StepTimeout",
         "StoreError",
         "StoreVanished",
+        "TaskHeld",
+        "TaskNotFound",
         "WorkspaceConflict",
         "WorkspaceError",
     ),
@@ -139,25 +164,50 @@ _HOMES = {
     "holdfast.operations.forking": ("Fork",),
     "holdfast.operations.operation_log": ("OperationInfo",),
     "holdfast.operations.replaying": ("Replay",),
+    "holdfast.operations.reversal": ("PartBack",),
     "holdfast.operations.rewinding": ("Rewind",),
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.gate": ("Gate",),
+    "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
+    "holdfast.views.search_hit": ("SearchHit", "SearchPage"),
     "holdfast.views.step_detail": ("StepDetail",),
     "holdfast.operations.archiving": ("Archive",),
+    "holdfast.operations.deleting": ("Deletion",),
     "holdfast.operations.disk_usage": ("Coverage", "FilesVerified", "Usage"),
     "holdfast.operations.quota": ("Collected",),
     "holdfast.operations.repositories": ("GitBack",),
     "holdfast.operations.restoring": ("Restored",),
     "holdfast.store.sqlite.backup": ("Backup",),
+    "holdfast.operations.repairing.report": ("RepairReport",),
     "holdfast.views.audit": ("Audit", "Repaired"),
     "holdfast.views.check": ("Check",),
+    "holdfast.views.mirror": (
+        "ImportChange",
+        "MirrorFault",
+        "MirrorImport",
+        "MirrorRebuilt",
+        "MirrorStatus",
+    ),
     "holdfast.views.restored_backup": ("RestoredBackup",),
+    "holdfast.views.run_statistics": ("RunStatistics",),
+    "holdfast.facade.claim": ("Claim",),
+    "holdfast.tracker.exchange": ("Imported",),
+    "holdfast.views.session": ("WorkSession",),
     "holdfast.views.statistics": ("Statistics",),
+    "holdfast.views.task": (
+        "Task",
+        "TaskClaim",
+        "TaskDetail",
+        "TaskEvent",
+        "TaskLink",
+        "TaskNode",
+        "TaskNote",
+    ),
     "holdfast.views.trusted": ("Granted", "TrustRecord"),
     "holdfast.ways": ("Way",),
     "holdfast.workspace.snapshots.file_diff": ("FileDiff",),
@@ -171,13 +221,17 @@ __all__ = [
     "Audit",
     "Backup",
     "Check",
+    "CheckFailed",
     "CheckpointInfo",
+    "Claim",
+    "ClaimLost",
     "Collected",
     "CommandFailed",
     "CommandResult",
     "Coverage",
     "CrashLoop",
     "Decision",
+    "Deletion",
     "DetachedStep",
     "DivergenceError",
     "FeedEvent",
@@ -192,15 +246,25 @@ __all__ = [
     "Granted",
     "Holdfast",
     "HoldfastError",
+    "ImportChange",
+    "Imported",
     "InDoubt",
+    "LinkCycle",
     "LogEvent",
     "LogLine",
     "Measured",
+    "Memory",
+    "MirrorFault",
+    "MirrorImport",
+    "MirrorRebuilt",
+    "MirrorStatus",
     "NeedsAttention",
     "NotStorable",
     "OnceAgain",
     "OperationInfo",
+    "PartBack",
     "PlanChanged",
+    "RepairReport",
     "Repaired",
     "Replay",
     "Restored",
@@ -210,6 +274,7 @@ __all__ = [
     "Run",
     "RunArchived",
     "RunCancelled",
+    "RunDeleted",
     "RunDetail",
     "RunExists",
     "RunHeld",
@@ -217,9 +282,13 @@ __all__ = [
     "RunInterrupted",
     "RunNotFound",
     "RunPaused",
+    "RunStatistics",
     "RunWaiting",
+    "SearchHit",
+    "SearchPage",
     "Secret",
     "Served",
+    "SessionNotFound",
     "Statistics",
     "StepDetail",
     "StepError",
@@ -228,10 +297,20 @@ __all__ = [
     "StoreError",
     "StoreVanished",
     "Taken",
+    "Task",
+    "TaskClaim",
+    "TaskDetail",
+    "TaskEvent",
+    "TaskHeld",
+    "TaskLink",
+    "TaskNode",
+    "TaskNotFound",
+    "TaskNote",
     "TrustRecord",
     "Undo",
     "Usage",
     "Way",
+    "WorkSession",
     "WorkspaceConflict",
     "WorkspaceError",
     "__version__",

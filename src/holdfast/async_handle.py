@@ -3,13 +3,15 @@ the façade, and write it again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from holdfast.coroutines import Coroutines
+from holdfast.coroutines import AsyncNamespace, Coroutines
 from holdfast.facade.keeping import ARCHIVE_AFTER
 from holdfast.facade.steering import PATIENCE_S, UNSET
+from holdfast.facade.tasks import DAY_S, LEASE_S
 
 if TYPE_CHECKING:
+    import builtins
     import os
     import threading
     from collections.abc import Callable, Sequence
@@ -18,32 +20,315 @@ if TYPE_CHECKING:
 
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
+    from holdfast.facade.claim import Claim
     from holdfast.facade.serving import OnReplayed, OnServed
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
+    from holdfast.operations.deleting import Deletion
     from holdfast.operations.disk_usage import Coverage, FilesVerified, Usage
     from holdfast.operations.forking import Fork
     from holdfast.operations.operation_log import OperationInfo
     from holdfast.operations.quota import Collected
+    from holdfast.operations.repairing.report import RepairReport
     from holdfast.operations.replaying import Replay
     from holdfast.operations.restoring import Restored
     from holdfast.operations.rewinding import Rewind
     from holdfast.operations.undoing import Undo
+    from holdfast.plans.analyzer import Analysis
+    from holdfast.plans.model import Plan
     from holdfast.serving.resumption import Resumption
     from holdfast.serving.served import Served, Taken
     from holdfast.store.port import OwnerRow
     from holdfast.store.sqlite.backup import Backup, Progress
+    from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
     from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.memory import Memory
+    from holdfast.views.mirror import MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
     from holdfast.views.restored_backup import RestoredBackup
-    from holdfast.views.run_detail import RunDetail
+    from holdfast.views.run_statistics import RunStatistics
+    from holdfast.views.search_hit import SearchPage
+    from holdfast.views.session import WorkSession
     from holdfast.views.statistics import Statistics
     from holdfast.views.step_detail import StepDetail
+    from holdfast.views.task import Task, TaskDetail, TaskEvent, TaskNode
     from holdfast.views.trusted import Granted, TrustRecord
     from holdfast.workspace.snapshots.file_diff import FileDiff
+
+
+class AsyncTasks(AsyncNamespace):
+    """`hf.aio.tasks`: the methods of `hf.tasks` as coroutines."""
+
+    async def get(self, id: str, *, at: int | datetime | str | None = None) -> Task:
+        """A task by its id; with `at`, as it was at a version or a time. Raises `TaskNotFound`."""
+        return await self._call(self._namespace.get, id, at=at)
+
+    async def find(self, text: str) -> str:
+        """The id that a person means: a whole id, or its beginning of at least four characters. `#42` is the
+        task with that short number; so is `42`, if no id begins so. Raises `TaskNotFound`, and `BadInput`
+        if several begin so."""
+        return await self._call(self._namespace.find, text)
+
+    async def list(
+        self,
+        status: str | Sequence[str] | None = None,
+        label: str | None = None,
+        assignee: str | None = None,
+        session: str | None = None,
+        limit: int | None = None,
+        archived: bool = False,
+    ) -> builtins.list[Task]:
+        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are."""
+        return await self._call(self._namespace.list, status, label, assignee, session, limit, archived)
+
+    async def ready(self, limit: int | None = 50) -> builtins.list[Task]:
+        """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
+        that they need; and those whose claim is dead."""
+        return await self._call(self._namespace.ready, limit)
+
+    async def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
+        """A task with its links and notes; with `at`, as it was at a version or a time (without an offset,
+        the time here). Raises `TaskNotFound`, and `NotFound` if the task has no such moment."""
+        return await self._call(self._namespace.show, id, at=at)
+
+    async def events(self, id: str) -> builtins.list[TaskEvent]:
+        """The history of a task, event by event. Raises `TaskNotFound`."""
+        return await self._call(self._namespace.events, id)
+
+    async def tree(self, id: str) -> builtins.list[TaskNode]:
+        """A task and all that are parts of it, each before its own parts. Raises `TaskNotFound`."""
+        return await self._call(self._namespace.tree, id)
+
+    async def current(self) -> Task | None:
+        """The task that was claimed last in the session of this process, or else in the session in which a
+        task was claimed last: what `resume` continues. None if no task is in progress."""
+        return await self._call(self._namespace.current)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        body: str = "",
+        needs: Sequence[str] = (),
+        parent: str | None = None,
+        discovered_from: str | None = None,
+        priority: int = 2,
+        labels: Sequence[str] = (),
+        assignee: str = "",
+        due: datetime | None = None,
+        checks: Sequence[str] = (),
+        meta: dict[str, Any] | None = None,
+    ) -> Task:
+        """Create a task with its links, in one commit."""
+        return await self._call(
+            self._namespace.create,
+            name,
+            body=body,
+            needs=needs,
+            parent=parent,
+            discovered_from=discovered_from,
+            priority=priority,
+            labels=labels,
+            assignee=assignee,
+            due=due,
+            checks=checks,
+            meta=meta,
+        )
+
+    async def edit(
+        self,
+        id: str,
+        *,
+        name: str | None = None,
+        body: str | None = None,
+        priority: int | None = None,
+        labels: Sequence[str] | None = None,
+        assignee: str | None = None,
+        due: datetime | None = None,
+        checks: Sequence[str] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Task:
+        """Change fields of a task; what they were is recorded. Those that are None stay as they are."""
+        return await self._call(
+            self._namespace.edit,
+            id,
+            name=name,
+            body=body,
+            priority=priority,
+            labels=labels,
+            assignee=assignee,
+            due=due,
+            checks=checks,
+            meta=meta,
+        )
+
+    async def claim(
+        self, id: str | None = None, *, lease: float = LEASE_S, holder: int | None = None
+    ) -> Claim | None:
+        """Claim a task, or without an id the most urgent one that is ready; None if none is."""
+        return await self._call(self._namespace.claim, id, lease=lease, holder=holder)
+
+    async def start(self, id: str, *, lease: float = DAY_S) -> TaskDetail:
+        """Claim a task for a person, in their open session or a new one; returns it with links and notes."""
+        return await self._call(self._namespace.start, id, lease=lease)
+
+    async def resume(self, id: str | None = None, *, lease: float = DAY_S) -> TaskDetail:
+        """Continue the task that was in progress, or the one that is named, in a new process: its claim is
+        renewed, or made again if it has ended. Raises `NotFound` if no task is in progress."""
+        return await self._call(self._namespace.resume, id, lease=lease)
+
+    async def renew(self, id: str, number: int | None = None, *, lease: float = LEASE_S) -> Task:
+        """Let the lease of a claim end so many seconds from now. Without `number`, that of the caller's own
+        claim. Raises `ClaimLost` if the task was claimed again since."""
+        return await self._call(self._namespace.renew, id, number, lease=lease)
+
+    async def release(self, id: str, number: int | None = None, *, reason: str = "") -> Task:
+        """Give a claim up: the task is pending again. Without `number`, the caller's own claim."""
+        return await self._call(self._namespace.release, id, number, reason=reason)
+
+    async def complete(
+        self,
+        id: str,
+        number: int | None = None,
+        *,
+        summary: str = "",
+        evidence: Any = None,
+        unchecked: str | None = None,
+    ) -> Task:
+        """Complete a task, after its checks have succeeded. Without `number`, under the caller's own claim,
+        or none. `unchecked` leaves the checks out, and says why."""
+        return await self._call(
+            self._namespace.complete, id, number, summary=summary, evidence=evidence, unchecked=unchecked
+        )
+
+    async def fail(self, id: str, why: str, number: int | None = None) -> Task:
+        """Give a task up, and say why. It still holds up what needs it."""
+        return await self._call(self._namespace.fail, id, why, number)
+
+    async def block(self, id: str, reason: str) -> Task:
+        """Say why a task cannot be worked on now: it is not ready until `unblock`."""
+        return await self._call(self._namespace.block, id, reason)
+
+    async def unblock(self, id: str) -> Task:
+        """Remove the reason that blocks a task."""
+        return await self._call(self._namespace.unblock, id)
+
+    async def reopen(self, id: str, reason: str = "") -> Task:
+        """Let a task that is completed, failed or archived be pending again."""
+        return await self._call(self._namespace.reopen, id, reason)
+
+    async def note(self, id: str, text: str, kind: str = "note") -> Task:
+        """Write something down about a task. `kind` is `note`, `decision`, `scope`, `file`, `plan`,
+        `review`, `verification` or `log`."""
+        return await self._call(self._namespace.note, id, text, kind)
+
+    async def archive(self, id: str, reason: str = "") -> Task:
+        """Take a task out of the lists. It no longer holds up what needs it; `reopen` brings it back."""
+        return await self._call(self._namespace.archive, id, reason)
+
+    async def link(self, id: str, on: str, kind: str = "blocks") -> bool:
+        """Link a task to another: with `blocks` it needs `on`, with `parent` it is a part of it; also
+        `discovered-from` and `related`. Returns False if it is linked so already. Raises `LinkCycle`,
+        which names the cycle."""
+        return await self._call(self._namespace.link, id, on, kind)
+
+    async def unlink(self, id: str, on: str, kind: str = "blocks") -> None:
+        """Remove a link. Raises `NotFound` if there is none."""
+        return await self._call(self._namespace.unlink, id, on, kind)
+
+    async def export(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
+        """Write all tasks with their histories and links to a file, a JSON object on each line; returns how
+        many lines. The file is replaced as a whole or not at all."""
+        return await self._call(self._namespace.export, path)
+
+    async def import_(self, path: str | os.PathLike[str]) -> Imported:
+        """Read tasks in from a file that `export` wrote, or with an object like `{"name": "..."}` on each
+        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is read in."""
+        return await self._call(self._namespace.import_, path)
+
+
+class AsyncSessions(AsyncNamespace):
+    """`hf.aio.sessions`: the methods of `hf.sessions` as coroutines."""
+
+    async def start(self, actor: str | None = None) -> WorkSession:
+        """Begin a session of `actor`, or of the user."""
+        return await self._call(self._namespace.start, actor)
+
+    async def end(self, id: str | None = None, summary: str = "") -> WorkSession:
+        """End a session, or the one that this process works in. Raises `SessionNotFound`, and `Refused` if
+        it has ended."""
+        return await self._call(self._namespace.end, id, summary)
+
+    async def get(self, id: str) -> WorkSession:
+        """A session by its id. Raises `SessionNotFound`."""
+        return await self._call(self._namespace.get, id)
+
+    async def find(self, text: str) -> str:
+        """The id that a person means: a whole id, or its beginning of at least four characters."""
+        return await self._call(self._namespace.find, text)
+
+    async def list(self, limit: int | None = None) -> list[WorkSession]:
+        """Sessions, the newest first."""
+        return await self._call(self._namespace.list, limit)
+
+
+class AsyncMemoryNamespace(AsyncNamespace):
+    """`hf.aio.memory`: the methods of `hf.memory` as coroutines."""
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        scope: str = "project",
+        source: str = "",
+        cites: Sequence[str] = (),
+        supersedes: str | None = None,
+    ) -> Memory:
+        """Keep a decision, a pattern or a fact for later sessions. Its text is redacted when recorded."""
+        return await self._call(
+            self._namespace.remember,
+            text,
+            kind=kind,
+            scope=scope,
+            source=source,
+            cites=cites,
+            supersedes=supersedes,
+        )
+
+    async def withdraw(self, id: str, why: str = "") -> Memory:
+        """A memory, named by its id or the beginning of it, no longer counts. It is kept, and `recall` shows
+        it only with `every`. `undo` restores it."""
+        return await self._call(self._namespace.withdraw, id, why)
+
+    async def recall(
+        self,
+        query: str = "",
+        *,
+        kind: str | None = None,
+        scope: str | None = None,
+        at: str | datetime | None = None,
+        every: bool = False,
+        limit: int | None = 20,
+    ) -> builtins.list[Memory]:
+        """The memories that have every word of `query`, the newest first."""
+        return await self._call(
+            self._namespace.recall, query, kind=kind, scope=scope, at=at, every=every, limit=limit
+        )
+
+    async def list(
+        self, *, kind: str | None = None, scope: str | None = None, every: bool = False
+    ) -> builtins.list[Memory]:
+        """All memories of that kind and scope, the newest first; `every` one, also those that are superseded
+        or withdrawn."""
+        return await self._call(self._namespace.list, kind=kind, scope=scope, every=every)
+
+    async def get(self, id: str) -> Memory:
+        """One memory, by its id or the beginning of it. Raises `NotFound` with the nearest ids."""
+        return await self._call(self._namespace.get, id)
 
 
 class AsyncHoldfast(Coroutines):
@@ -106,7 +391,7 @@ class AsyncHoldfast(Coroutines):
         passed_on: bool = False,
         on_note: Callable[[str], None] | None = None,
     ) -> Resumption:
-        """What a process must be to resume this run alone: its interpreter and its working directory.
+        """The process that can resume this run alone: its interpreter and its working directory.
         `passed_on`: this process was started for this run, and is not replaced. Raises `CodeNotFound` if
         that directory is gone, `NotFound` if `python` cannot be used."""
         return await self._call(
@@ -255,10 +540,11 @@ class AsyncHoldfast(Coroutines):
     async def fork(
         self,
         run_id: str,
-        at: str,
+        at: str | None = None,
         into: str | None = None,
         *,
         directory: str | os.PathLike[str] | None = None,
+        plan_file: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
         plan: str | None = None,
         by: str | None = None,
@@ -266,7 +552,15 @@ class AsyncHoldfast(Coroutines):
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
         to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` starts it."""
         return await self._call(
-            self._holdfast.fork, run_id, at, into, directory=directory, dry_run=dry_run, plan=plan, by=by
+            self._holdfast.fork,
+            run_id,
+            at,
+            into,
+            directory=directory,
+            plan_file=plan_file,
+            dry_run=dry_run,
+            plan=plan,
+            by=by,
         )
 
     async def restore(
@@ -284,9 +578,19 @@ class AsyncHoldfast(Coroutines):
             self._holdfast.restore, snapshot, only=only, partial=partial, dry_run=dry_run, by=by
         )
 
+    async def delete(
+        self, *ids: str, with_task: bool = False, dry_run: bool = False, by: str | None = None
+    ) -> Deletion:
+        """Delete runs and tasks by their ids. A run goes with its child runs, its output and what is saved
+        of its files, a task with its links: no method and no command finds them any more. All of them go
+        or none. The log keeps a record of who deleted what, without its contents. `undo` brings
+        everything back until `gc` makes the deletion final; the ids are not given again."""
+        return await self._call(self._holdfast.delete, *ids, with_task=with_task, dry_run=dry_run, by=by)
+
     async def find(self, text: str) -> str:
-        """The id that `text` is, or is the only possible beginning of. Raises `RunNotFound` with the nearest
-        ids, `RunArchived`, `AmbiguousRunId`."""
+        """The id that `text` is, or is the only possible beginning of. `#42` is the run with that short
+        number; so is `42`, if no id begins so. Raises `RunNotFound` with the nearest ids, `RunArchived`,
+        `AmbiguousRunId`."""
         return await self._call(self._holdfast.find, text)
 
     async def ids(self, beginning: str, limit: int = 100) -> list[str]:
@@ -297,10 +601,14 @@ class AsyncHoldfast(Coroutines):
         """Whether there is a run with this id."""
         return await self._call(self._holdfast.has, run_id)
 
-    async def get(self, run_id: str) -> RunDetail:
-        """A run: its status, input, title and times; its steps, gates, result and error, which are read from
-        its history when they are first used. Raises `RunNotFound`."""
-        return await self._call(self._holdfast.get, run_id)
+    async def plan(self, run_id: str) -> Plan | None:
+        """The plan that a run executes, redacted; None if it is no run of a plan."""
+        return await self._call(self._holdfast.plan, run_id)
+
+    async def plan_changes(self, run_id: str) -> list[str]:
+        """The differences between a run's plan and its file, one line for each step. The run continues with
+        the plan that it was started with. Empty if the file is the same, or gone."""
+        return await self._call(self._holdfast.plan_changes, run_id)
 
     async def runs(
         self,
@@ -358,7 +666,7 @@ class AsyncHoldfast(Coroutines):
         return await self._call(self._holdfast.events, run_id, after)
 
     async def logs(self, run_id: str, step: str | None = None, after: int = 0) -> list[LogLine]:
-        """What the commands and steps of a run printed, redacted; what came after the version `after`."""
+        """The output of the commands and steps of a run after the version `after`, redacted."""
         return await self._call(self._holdfast.logs, run_id, step, after)
 
     async def owners(self) -> list[OwnerRow]:
@@ -374,14 +682,60 @@ class AsyncHoldfast(Coroutines):
         """Operations on runs, which can be undone, the newest first."""
         return await self._call(self._holdfast.operations, run_id, limit)
 
-    async def stats(self, since: datetime | None = None) -> Statistics:
-        """Counts of runs, durations, steps and attempts, of runs that changed since then."""
-        return await self._call(self._holdfast.stats, since)
+    @overload
+    async def stats(self, /, since: datetime | None = None, *, run_id: None = None) -> Statistics: ...
+
+    @overload
+    async def stats(self, /, since: None = None, *, run_id: str) -> RunStatistics: ...
+
+    @overload
+    async def stats(
+        self, /, since: datetime | None = None, *, run_id: str | None = None
+    ) -> Statistics | RunStatistics: ...
+
+    async def stats(
+        self, since: datetime | None = None, *, run_id: str | None = None
+    ) -> Statistics | RunStatistics:
+        """Counts of runs, durations, steps and attempts, of runs that changed since then; with `run_id`,
+        what that run has used: time, attempts, tokens, money, bytes and files, by step and in all."""
+        return await self._call(self._holdfast.stats, since, run_id=run_id)
 
     async def diff(self, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
-        """What changed in the files from `a` to `b`, or to what is on the disk. Each is a checkpoint, a step
+        """The changes of the files from `a` to `b`, or to the files on disk. Each is a checkpoint, a step
         (as it left the files), `before:STEP`, or `disk`."""
         return await self._call(self._holdfast.diff, run_id, a, b)
+
+    async def analyze(self, text: str, limit: int = 10) -> Analysis:
+        """Analyze the text of a task, without a model: its keywords, the files it names, patterns to search
+        for, and the `limit` files that are most likely to matter."""
+        return await self._call(self._holdfast.analyze, text, limit)
+
+    async def search(
+        self,
+        query: str = "",
+        *,
+        within: str | Sequence[str] = ("tasks", "runs", "memory", "events"),
+        status: str | Sequence[str] | None = None,
+        kind: str | Sequence[str] | None = None,
+        since: datetime | None = None,
+        withdrawn: bool = False,
+        limit: int = 20,
+        after: str = "",
+        on_progress: Progress | None = None,
+    ) -> SearchPage:
+        """Find the items that have all words of the query, the best first; without a query, the newest."""
+        return await self._call(
+            self._holdfast.search,
+            query,
+            within=within,
+            status=status,
+            kind=kind,
+            since=since,
+            withdrawn=withdrawn,
+            limit=limit,
+            after=after,
+            on_progress=on_progress,
+        )
 
     async def feed(
         self, after: str = "", limit: int = 1000, types: Sequence[str] | None = None, wait_s: float = 0.0
@@ -447,14 +801,15 @@ class AsyncHoldfast(Coroutines):
         return await self._call(self._holdfast.du)
 
     async def gc(self, quota: float | None = None, *, dry_run: bool = False) -> Collected:
-        """Remove what is saved of files and no snapshot in the log needs any more. Beyond the quota (in MB;
-        the setting `workspace_quota_mb` if it is not given), the snapshots of ended runs go too, the
-        oldest first: those runs can no longer be rewound with their files. Waits until no process saves
-        files. With `dry_run` nothing is removed; returns what would be."""
+        """Make deletions final, so that `undo` no longer brings back what they deleted, and remove what is
+        saved of files and no snapshot in the log needs any more. Beyond the quota (in MB; the setting
+        `workspace_quota_mb` if it is not given), the snapshots of ended runs go too, the oldest first:
+        those runs can no longer be rewound with their files. Waits until no process saves files. With
+        `dry_run` nothing is removed; returns what would be."""
         return await self._call(self._holdfast.gc, quota, dry_run=dry_run)
 
     async def coverage(self) -> Coverage:
-        """What a snapshot of the workspace holds, and what it does not, with the reason."""
+        """The coverage of a snapshot of the workspace: what it holds, what it leaves out, and why."""
         return await self._call(self._holdfast.coverage)
 
     async def verify_files(self) -> FilesVerified:
@@ -464,6 +819,30 @@ class AsyncHoldfast(Coroutines):
     async def doctor(self) -> list[Check]:
         """Check the store and the machine under it."""
         return await self._call(self._holdfast.doctor)
+
+    async def mirror_status(self) -> MirrorStatus:
+        """Whether the mirror shows all of the log, and which of its files were edited, are torn or missing,
+        or were kept aside. Changes nothing."""
+        return await self._call(self._holdfast.mirror_status)
+
+    async def mirror_rebuild(self) -> MirrorRebuilt:
+        """Make all files of the mirror again from the log. Files that are not as holdfast wrote them are
+        kept aside. Raises `Refused` if there is no mirror, `StoreError` if it cannot be written."""
+        return await self._call(self._holdfast.mirror_rebuild)
+
+    async def mirror_import(self, file: str | os.PathLike[str], *, apply: bool = False) -> MirrorImport:
+        """The changes in an edited `current.json`, session file or `memory.json` that the store does not
+        have: names, texts and statuses of tasks, decisions, files, memories. With `apply` it is recorded,
+        one change after the other; one that is refused, as it would be by hand, is named in `left`.
+        Nothing is removed because a file leaves it out. Raises `NotFound`, `BadInput`."""
+        return await self._call(self._holdfast.mirror_import, file, apply=apply)
+
+    async def prime(self, limit: int = 4000) -> str:
+        """The state of the project for the start of a session, in at most `limit` characters: the project's
+        type, tasks in progress and ready, runs that wait or stopped and how to continue them, the latest
+        decisions and patterns, open sessions. Equal state gives equal text; what does not fit is counted.
+        In workflow code it is a recorded step: a resumed run gets the same text."""
+        return await self._call(self._holdfast.prime, limit)
 
     async def restore_backup(
         self,
@@ -475,6 +854,22 @@ class AsyncHoldfast(Coroutines):
         """Verify a backup and make it the store in `home` (None: the project's own); the store that is there
         is kept aside. `file` is a path, or the name of one that `backups` gives."""
         return await self._call(self._holdfast.restore_backup, file, home, on_progress=on_progress)
+
+    async def repair_store(
+        self,
+        home: str | os.PathLike[str] | None,
+        *,
+        dry_run: bool = False,
+        backup: str | os.PathLike[str] | None = None,
+        on_progress: Progress | None = None,
+    ) -> RepairReport:
+        """Examine the store in `home` (None: the project's own), which need not open any more, and mend it
+        from what the database, its write-ahead log, backups and archives still hold. What is changed is
+        kept in a directory that the report names. With `dry_run`, only examine it. `backup` is one more
+        copy, as `restore_backup` takes it."""
+        return await self._call(
+            self._holdfast.repair_store, home, dry_run=dry_run, backup=backup, on_progress=on_progress
+        )
 
     async def trust(self, directory: str | os.PathLike[str] | None = None) -> Granted:
         """Allow the settings of a project, or a store, that came from somewhere else: `directory`, or the
@@ -490,3 +885,18 @@ class AsyncHoldfast(Coroutines):
     async def trusted(self) -> list[TrustRecord]:
         """Every project and store that the user trusts, and whether each is still what was trusted."""
         return await self._call(self._holdfast.trusted)
+
+    @property
+    def tasks(self) -> AsyncTasks:
+        """The methods of `hf.tasks` as coroutines."""
+        return AsyncTasks(self._holdfast.tasks)
+
+    @property
+    def sessions(self) -> AsyncSessions:
+        """The methods of `hf.sessions` as coroutines."""
+        return AsyncSessions(self._holdfast.sessions)
+
+    @property
+    def memory(self) -> AsyncMemoryNamespace:
+        """The methods of `hf.memory` as coroutines."""
+        return AsyncMemoryNamespace(self._holdfast.memory)

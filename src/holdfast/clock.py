@@ -71,5 +71,5 @@ def ago(then: datetime, now: datetime) -> str:
 
 
 def microseconds(at: datetime) -> int:
-    """The inverse of `instant`."""
-    return (at - EPOCH) // timedelta(microseconds=1)
+    """The inverse of `instant`; a time without a zone is one of this machine's."""
+    return (at.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.facade.namespace import Namespace
     from holdfast.handle import Holdfast
+    from holdfast.views.run_detail import RunDetail
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +28,15 @@ class Coroutines:
         self._holdfast = holdfast
 
     async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a blocking method in a thread, and wait for it."""
+        """Call a blocking method in a thread, and wait for it. A service is a step in the code of a run."""
+        from holdfast.facade.namespace import in_run
+
+        if hasattr(method, "__service__") and in_run():
+            from holdfast.engine.primitives.service_call import await_service
+
+            plain = method.__wrapped__.__get__(self._holdfast)  # type: ignore[attr-defined]
+            result: R = await await_service(method.__name__, plain, args, dict(kwargs))
+            return result
         import asyncio
 
         return await asyncio.to_thread(method, *args, **kwargs)
@@ -42,9 +54,17 @@ class Coroutines:
         awaited."""
         return self._holdfast.start(workflow, *args, **kwargs)
 
-    def with_id(self, run_id: str) -> AsyncWithId:
+    def with_id(self, run_id: str, *, task: str | None = None) -> AsyncWithId:
         """`await hf.aio.with_id("kelp-1").run(...)`: the same under an id, as `hf.with_id` has it."""
-        return AsyncWithId(self._holdfast, run_id)
+        return AsyncWithId(self._holdfast, run_id, task)
+
+    def with_task(self, task: str) -> AsyncWithId:
+        """`await hf.aio.with_task(ID).run(...)`: the same for a task, as `hf.with_task` has it."""
+        return AsyncWithId(self._holdfast, None, task)
+
+    async def get(self, run_id: str, *, at: int | datetime | str | None = None) -> RunDetail:
+        """A run, as `hf.get` has it. Its history is read before this returns, not later in the loop."""
+        return await self._call(_whole, self._holdfast, run_id, at)
 
     async def resume(
         self,
@@ -59,18 +79,69 @@ class Coroutines:
         return self._holdfast.resume(known, take_over, keep_files, root)
 
 
-class AsyncWithId:
-    """A Holdfast that starts its next run under a given id."""
+class AsyncNamespace:
+    """`hf.aio.NAMESPACE`: the methods of a namespace as coroutines; in the code of a workflow, as steps."""
 
-    def __init__(self, holdfast: Holdfast, run_id: str) -> None:
-        self._with_id = holdfast.with_id(run_id)
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace: Any = namespace
+
+    async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a blocking method in a thread, and wait for it."""
+        from holdfast.facade.namespace import in_run
+
+        if not in_run():
+            import asyncio
+
+            return await asyncio.to_thread(method, *args, **kwargs)
+        from holdfast.engine.primitives.service_call import await_service
+
+        name = method.__name__
+        service, made_of = self._namespace._service(name)
+        named = f"{self._namespace.NAMESPACE}.{name}"
+        result: R = made_of(await await_service(named, service, args, dict(kwargs)))
+        return result
+
+
+def _whole(holdfast: Holdfast, run_id: str, at: int | datetime | str | None) -> RunDetail:
+    """A run with what it would read later."""
+    detail = holdfast.get(run_id, at=at)
+    _ = detail.state, detail.whole_input, detail.result
+    return detail
+
+
+class AsyncWithId:
+    """A Holdfast that starts its next run under a given id, or for a task."""
+
+    def __init__(self, holdfast: Holdfast, run_id: str | None, task: str | None = None) -> None:
+        from holdfast.kernel.identity import check_run_id
+
+        self._holdfast = holdfast
+        self._run_id = None if run_id is None else check_run_id(run_id)
+        self._task = task
+
+    def with_id(self, run_id: str) -> AsyncWithId:
+        """The same under an id."""
+        return AsyncWithId(self._holdfast, run_id, self._task)
+
+    def with_task(self, task: str) -> AsyncWithId:
+        """The same for a task."""
+        return AsyncWithId(self._holdfast, self._run_id, task)
 
     async def run(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        return await self._with_id.start(workflow, *args, **kwargs)
+        result: R = await (await self._start(workflow, args, kwargs))
+        return result
 
     async def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> Run[R]:
-        return self._with_id.start(workflow, *args, **kwargs)
+        return await self._start(workflow, args, kwargs)
+
+    async def _start(self, workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run[Any]:
+        engine, run_id = self._holdfast._to_write(), self._run_id
+        if self._task is not None:
+            import asyncio
+
+            run_id = await asyncio.to_thread(self._holdfast._claimed_for, run_id, self._task)
+        return engine.start(workflow, args, kwargs, run_id, task=self._task or "")

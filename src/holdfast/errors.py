@@ -8,7 +8,11 @@ HoldfastError
 │   ├── Refused             a command that does not fit the run's state
 │   │   ├── OnceAgain       `once` steps that were done would run again
 │   │   ├── PlanChanged     what would be done now is not what was previewed
+│   │   ├── LinkCycle       a link between tasks would close a cycle
+│   │   ├── CheckFailed     a check of a task failed, so it is not completed
 │   │   └── EndedElsewhere  the worker process of a run could not be started, or ended in the middle
+│   ├── PlanFaults          a plan file with faults
+│   ├── BadExpression       an expression of a plan that cannot be read, or has no value
 │   ├── SettingsError       a setting that is unknown or has a wrong value
 │   ├── NotTrusted          settings, a store or code from somewhere else, or that others can change
 │   ├── Pushed              going back would drop commits that a remote has
@@ -19,11 +23,17 @@ HoldfastError
 │   ├── StepNotFound        the run has no such step
 │   ├── CodeNotFound        the workflow of a run cannot be imported
 │   │   └── CodeClash       its modules would mix with those of other code in this process
+│   ├── TaskNotFound        no task has that id
+│   │   └── TaskDeleted     the id was that of a task that was deleted
+│   ├── SessionNotFound     no session has that id
 │   ├── SnapshotNotFound    no snapshot has that id
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
+│   └── RunDeleted          the id was that of a run that was deleted
 ├── RunHeld                 another live process executes the run
+├── TaskHeld                another has claimed the task
+├── ClaimLost               the claim has ended, or the task was claimed again since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
 ├── RunCancelled            the run was cancelled
@@ -35,10 +45,12 @@ HoldfastError
 │   └── CrashLoop           taken over again and again without progress
 ├── StepError               a step failed; stands in for a class that cannot be rebuilt
 ├── CommandFailed           a command ended with a code other than 0
+├── NotApproved             an approval of a plan was rejected, or not answered in time
 ├── StepTimeout             a step took longer than its limit
+├── ToolFailed              a tool could not do what it was asked for
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
-│   ├── WorkspaceConflict   a step in a copy and somebody else changed the same files
+│   ├── WorkspaceConflict   a step in a copy and others changed the same files
 │   ├── GitError            the git repository cannot be moved
 │   │   ├── GitFailed       git ended with an error
 │   │   ├── GitBusy         another process is at work in the repository
@@ -70,6 +82,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from holdfast.ways import VALUE, Way, quoted
@@ -92,7 +105,7 @@ class HoldfastError(Exception):
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """What a person can do about it, as data; the message names the same as command lines."""
+        """The ways to continue, as data; the message names the same as command lines."""
         return ()
 
 
@@ -137,7 +150,7 @@ class EndedElsewhere(Refused):
 
 
 class OnceAgain(Refused):
-    """What is asked for would let `once` steps run again that were done, or may have been."""
+    """The operation would repeat `once` steps that were done, or may have been."""
 
     code = "once_again"
 
@@ -169,12 +182,63 @@ class PlanChanged(Refused):
         )
 
 
+class LinkCycle(Refused):
+    """The link would let a task wait for itself. `path` is the way around: it begins and ends with the
+    task."""
+
+    code = "link_cycle"
+
+    def __init__(self, kind: str, path: Sequence[str], names: Mapping[str, str]) -> None:
+        shown = " → ".join(f"{one[:8]} ({names.get(one, '')})" for one in path)
+        verb = "needs" if kind == "blocks" else "is a part of"
+        super().__init__(
+            f"that closes a cycle, in which each {verb} the next: {shown}; remove one of the links first"
+        )
+        self.kind = kind
+        self.path = list(path)
+
+
+class CheckFailed(Refused):
+    """A check of a task failed: the task is not completed. `output` is the end of what the command
+    printed."""
+
+    code = "check_failed"
+
+    def __init__(self, task: str, command: str, how: str, output: str) -> None:
+        text = f":\n{output}" if output else "; it printed nothing"
+        super().__init__(
+            f"task {task[:8]} is not completed: its check `{command}` {how}; repair that, or pass "
+            f"--unchecked REASON to leave the checks out{text}"
+        )
+        self.task = task
+        self.command = command
+        self.output = output
+
+
+class PlanFaults(BadInput):
+    """A plan file cannot run. `faults` has all that is wrong with it, in the order of its lines."""
+
+    code = "plan_faults"
+
+    def __init__(self, plan: str, faults: Sequence[Any]) -> None:
+        self.plan = plan
+        self.faults = tuple(faults)
+        count = f"{len(self.faults)} faults" if len(self.faults) != 1 else "a fault"
+        super().__init__(f"{plan} has {count}: {'; '.join(map(str, self.faults[:20]))}")
+
+
+class BadExpression(BadInput):
+    """An expression of a plan that cannot be read, or has no value."""
+
+    code = "bad_expression"
+
+
 class SettingsError(BadInput):
     code = "bad_setting"
 
 
 class NotTrusted(BadInput):
-    """What would be used came from somewhere else, or others can change it."""
+    """A file or store came from somewhere else, or others can change it."""
 
     code = "not_trusted"
     exit_code = 9
@@ -261,6 +325,39 @@ class CodeClash(CodeNotFound):
     code = "code_clash"
 
 
+class TaskNotFound(NotFound, LookupError):
+    code = "task_not_found"
+
+    def __init__(self, task: str) -> None:
+        super().__init__(f"there is no task {task!r}; `holdfast task list` shows them")
+        self.task = task
+
+
+class TaskDeleted(TaskNotFound):
+    """`operation` deleted it. `final`: `gc` has freed its contents, so it cannot be brought back."""
+
+    code = "task_deleted"
+
+    def __init__(self, task: str, operation: str = "", *, final: bool = False) -> None:
+        way = (
+            "`holdfast gc` has made that final"
+            if final
+            else f"`holdfast undo {operation}` brings it back, until `holdfast gc` makes that final"
+        )
+        NotFound.__init__(self, f"task {task} was deleted; {way}")
+        self.task = task
+        self.operation = operation
+        self.final = final
+
+
+class SessionNotFound(NotFound, LookupError):
+    code = "session_not_found"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"there is no session {session!r}; `holdfast session list` shows them")
+        self.session = session
+
+
 class SnapshotNotFound(NotFound, LookupError):
     code = "snapshot_not_found"
 
@@ -305,8 +402,30 @@ class RunArchived(HoldfastError):
     def __init__(self, run_id: str, file: str = "") -> None:
         self.run_id = run_id
         self.file = file
-        where = f" in {file}, which has its history" if file else ""
-        super().__init__(f"run {run_id} has ended and was archived{where}; for a new run choose another id")
+        what = f"run {run_id} has ended and was archived"
+        if file.startswith("before-repair-"):
+            what = f"the history of run {run_id} was lost, and {file} keeps the damaged store"
+        elif file:
+            what += f" in {file}, which has its history"
+        super().__init__(f"{what}; for a new run choose another id")
+
+
+class RunDeleted(RunArchived):
+    """`operation` deleted it. `final`: `gc` has freed its contents, so it cannot be brought back."""
+
+    code = "run_deleted"
+
+    def __init__(self, run_id: str, operation: str = "", *, final: bool = False) -> None:
+        self.run_id = run_id
+        self.file = ""
+        self.operation = operation
+        self.final = final
+        way = (
+            "`holdfast gc` has made that final"
+            if final
+            else f"`holdfast undo {operation}` brings it back, until `holdfast gc` makes that final"
+        )
+        HoldfastError.__init__(self, f"run {run_id} was deleted; {way}; for a new run choose another id")
 
 
 class RunHeld(HoldfastError):
@@ -323,6 +442,50 @@ class RunHeld(HoldfastError):
     @property
     def ways(self) -> tuple[Way, ...]:
         return (Way("resume", self.run_id, {"take_over": True}, "takes it from a process that hangs"),)
+
+
+class TaskHeld(HoldfastError):
+    """The task is claimed: by `actor`, or the run `run`. `until` is when the lease ends, in
+    microseconds; 0 for a run, which has the task until it ends."""
+
+    code = "task_held"
+    exit_code = 4
+
+    def __init__(self, task: str, actor: str, number: int, until: int, run: str = "") -> None:
+        if run:
+            how = f"claimed by run {run} until that ends; `holdfast show {run}` shows it"
+        else:
+            moment = datetime.fromtimestamp(until / 1e6, UTC).astimezone()
+            how = (
+                f"claimed by {actor or 'nobody'} until {moment:%Y-%m-%d %H:%M:%S} (claim {number}); choose "
+                f"another task, or end that claim with `holdfast task release {task[:8]} --number {number}`"
+            )
+        super().__init__(f"task {task[:8]} is {how}")
+        self.task = task
+        self.actor = actor
+        self.number = number
+        self.until = until
+        self.run = run
+
+
+class ClaimLost(HoldfastError):
+    """The claim `number` has ended. `actor` has the task now, with the claim `last`; empty if none has
+    it. `status` is that of the task."""
+
+    code = "claim_lost"
+    exit_code = 4
+
+    def __init__(self, task: str, number: int, last: int, actor: str, status: str) -> None:
+        now = f"{actor} has it with claim {last}" if actor else f"nobody has it, and it is {status}"
+        super().__init__(
+            f"claim {number} of task {task[:8]} has ended, and what was done under it does not count: {now}; "
+            f"`holdfast task show {task[:8]}` shows the task"
+        )
+        self.task = task
+        self.number = number
+        self.last = last
+        self.actor = actor
+        self.status = status
 
 
 class RunWaiting(HoldfastError):
@@ -483,6 +646,27 @@ class CommandFailed(HoldfastError):
         return f"{self.program} {how}" + (f": {last[0]}" if last else "")
 
 
+class NotApproved(HoldfastError):
+    """An approval of a plan was rejected, or not answered in time. `key` is that of its gate: a rewind to
+    it asks again."""
+
+    code = "not_approved"
+    exit_code = 1
+
+    def __init__(self, run_id: str, key: str, why: str) -> None:
+        self.run_id = run_id
+        self.key = key
+        self.why = why
+        super().__init__(run_id, key, why)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("rewind", self.run_id, {"to": f"before:{self.key}"}, "asks again"),)
+
+    def __str__(self) -> str:
+        return f"{self.why}; {quoted(self.ways[0])} asks again"
+
+
 class StepTimeout(HoldfastError, TimeoutError):
     code = "step_timeout"
     exit_code = 1
@@ -495,6 +679,15 @@ class StepTimeout(HoldfastError, TimeoutError):
 
     def __str__(self) -> str:
         return f"step {self.step}: the {self.scope} took longer than {self.seconds:g} s"
+
+
+class ToolFailed(HoldfastError):
+    """A tool could not do what it was asked for, and has changed nothing. The message is written for the
+    model or
+    person that called it: it names the fault and what to call instead."""
+
+    code = "tool_failed"
+    exit_code = 1
 
 
 class WorkspaceError(HoldfastError):
@@ -645,6 +838,10 @@ class StoreHeld(StoreError):
 
 class StoreCorrupt(StoreError):
     code = "store_corrupt"
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("repair", "", {"dry_run": True}, "says what is damaged, and what can be saved"),)
 
 
 class StoreForeign(StoreError):

@@ -25,7 +25,7 @@ def lock(fd: int, *, shared: bool = False) -> None:
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Take the lock if nobody holds it; never waits."""
+    """Take the lock if no process holds it; never waits."""
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -54,7 +54,7 @@ def held(path: StrPath, *, shared: bool = False) -> AbstractContextManager[None]
 
 @contextmanager
 def tried(path: StrPath, *, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock of that file if nobody else does; whether it is held."""
+    """Hold the lock of that file if no other process does; whether it is held."""
     fd = open_lock(path)
     try:
         yield try_lock(fd, shared=shared)

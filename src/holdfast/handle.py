@@ -13,14 +13,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
+from holdfast.facade.deleting import Deleting
 from holdfast.facade.executing import Executing
 from holdfast.facade.following import Following
 from holdfast.facade.keeping import Keeping
+from holdfast.facade.mirroring import Mirroring
 from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
+from holdfast.facade.searching import Searching
 from holdfast.facade.serving import Serving
 from holdfast.facade.steering import Steering
 from holdfast.facade.storeless import Storeless
+from holdfast.facade.tracking import Tracking
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,10 +34,24 @@ if TYPE_CHECKING:
     from holdfast.facade.opened import OnEvent, OnOutput, OnScan
 
 
-class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keeping, Storeless):
+class Holdfast(
+    Executing,
+    Serving,
+    Steering,
+    Rewinding,
+    Deleting,
+    Reading,
+    Searching,
+    Following,
+    Keeping,
+    Mirroring,
+    Tracking,
+    Storeless,
+):
     """An open store with its engine; a context manager, sync and async.
 
-    home        the store's directory (default: the project's, as the CLI finds it)
+    home        the store's directory (default: the project's, as the CLI finds it; in the code of a run, that
+                of the run)
     workspace   the directory whose files runs work on, saved and restored with them (default: the project's
                 root, or none where `home` is given and no setting names one)
     durability  "full": what is acknowledged survives a power cut; "process": it survives kill -9
@@ -69,7 +87,12 @@ class Holdfast(Executing, Serving, Steering, Rewinding, Reading, Following, Keep
             "workspace": None if workspace is None else os.fspath(workspace),
             "durability": durability,
         }
-        place = wiring.find_place(flags, create=create and not read_only, project_files=home is None)
+        around = wiring.place_of_run() if home is None else None
+        if around is not None and workspace is None and durability is None:
+            place = around
+        else:
+            flags["home"] = flags["home"] if around is None else str(around.home)
+            place = wiring.find_place(flags, create=create and not read_only, project_files=home is None)
         if not read_only:
             wiring.tell_of_other_store(place)
         super().__init__(

@@ -55,7 +55,7 @@ class Project(msgspec.Struct, frozen=True):
 
 
 class _Card(msgspec.Struct, frozen=True):
-    """What a project.json says, the pointer or the record."""
+    """The contents of a project.json, the pointer or the record."""
 
     id: str
     name: str
@@ -64,7 +64,7 @@ class _Card(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """What is known of a root, before anything is written."""
+    """The known facts about a root, before anything is written."""
 
     project: Project | None
     pointer: State

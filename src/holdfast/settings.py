@@ -51,7 +51,7 @@ _PATH: dict[str, Any] = {"path": True}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set. `extra` of a field: `check` is called with the converted value and raises
+    """The settings. `extra` of a field: `check` is called with the converted value and raises
     ValueError; `path` marks a path, so that a relative one in a file counts from that file."""
 
     home: Annotated[_Text | None, Meta(description="The store's directory.", extra=_PATH)] = None
@@ -93,6 +93,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     capture_output: Annotated[
         bool, Meta(description="Whether what Python steps print and log is kept, for `holdfast logs`.")
     ] = True
+    actor: Annotated[
+        _Text | None,
+        Meta(description="The name under which this process works on tasks; without one, the user's."),
+    ] = None
+    session: Annotated[
+        _Text | None, Meta(description="The session that this process's work on tasks belongs to.")
+    ] = None
     recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
     flush_after_ms: Annotated[
         float, Meta(ge=0, le=60_000, description="When a running step's intent is committed.")
@@ -114,6 +121,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     backup_dir: Annotated[
         _Text | None,
         Meta(description="Where backups go (none: `backups` in the store's directory).", extra=_PATH),
+    ] = None
+    mirror: Annotated[
+        bool,
+        Meta(description="Whether tasks, memory and runs are mirrored as JSON files in the project."),
+    ] = True
+    mirror_dir: Annotated[
+        _Text | None,
+        Meta(
+            description="Where the mirror is written (none: `.holdfast` in the project's root, and nowhere "
+            "with an explicit `home`).",
+            extra=_PATH,
+        ),
     ] = None
 
 
@@ -148,7 +167,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What all files of the project say of holdfast, for trust to be bound to."""
+        """The contents of all settings files of the project, to which trust is bound."""
         said = "\n".join(f"{source.name} {source.digest}" for source in self.sources)
         return _hash(said.encode())
 
@@ -228,7 +247,7 @@ def _entries(
     faults: list[str],
     sources: list[Source],
 ) -> Iterator[_Entry]:
-    """What each source says, the weakest first, so that a later entry overrides an earlier one."""
+    """The entries of each source, the weakest first: a later entry overrides an earlier one."""
     yield from _from_toml(root / "pyproject.toml", ("tool", "holdfast"), "pyproject", faults, sources)
     yield from _from_toml(root / SETTINGS_FILE, (), "file", faults, sources)
     yield from _from_dotenv(root / ".env", faults, sources)
@@ -391,7 +410,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _meta(field: msgspec.structs.FieldInfo, name: str) -> Any:
-    """What the field's Meta says: its description, or an entry of its `extra`."""
+    """An entry of the field's Meta: its description, or a key of its `extra`."""
     for meta in getattr(field.type, "__metadata__", ()):
         if name == "description":
             return meta.description

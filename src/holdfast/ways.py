@@ -1,4 +1,4 @@
-"""What a person can do next, as data, and as a command line.
+"""The next actions of a person, as data and as command lines.
 
     Way("resume", "kelp-1", {"take_over": True}).shell() == "holdfast resume kelp-1 --take-over"
 
@@ -21,6 +21,7 @@ _POSITIONAL = {
     "settle": ("step",),
     "signal": ("name", "value"),
     "backup restore": ("file",),
+    "mirror import": ("file",),
     "trust": ("directory",),
     "undo": ("operation",),
     "workspace restore": ("snapshot",),

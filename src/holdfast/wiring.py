@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -25,13 +27,21 @@ from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.execution import Execution
     from holdfast.engine.files.workspaces import Files
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.code_location import Location
+    from holdfast.kernel.author import Author
+    from holdfast.kernel.state import RunState
+    from holdfast.mirror.draining import Mirror
+    from holdfast.operations.repairing.report import RepairReport
     from holdfast.redaction import Redactor
+    from holdfast.store.port import Companion, NewEvent, Store
     from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.attachment import Attachment
     from holdfast.store.sqlite.backup import Backup, Progress
+    from holdfast.tracker.tracker import Tracker
+    from holdfast.views.reader import Reader
     from holdfast.views.restored_backup import RestoredBackup
 
 
@@ -93,7 +103,7 @@ def find_place(
             advice=_ELSEWHERE if names_run else _MAKE_ONE,
         ).home
     _refuse_shared(home)
-    if not create and needs_store and not may_have_store(home):
+    if not create and needs_store and not had_store(home):
         advice = _MAKE_ONE if not names_run else _ELSEWHERE if chosen is None else _ANOTHER_HOME
         raise NotFound(f"there is no store in {chosen or home} yet; {advice}")
     if chosen is not None and (create or needs_store):
@@ -103,7 +113,7 @@ def find_place(
 
 
 def untrusted(root: Path, resolved: Resolved) -> list[str]:
-    """What of the project's settings files needs trust and has none, each in words."""
+    """Settings of the project's files that need trust and have none, each in words."""
     doubts = [
         f"{resolved.origins[key].place} sets {key} to {getattr(resolved.settings, key)}"
         for key in resolved.moved
@@ -161,8 +171,9 @@ def _refuse_shared(home: Path) -> None:
         return  # opening it raises the error
     except OSError:
         pass
-    obstacle = "" if is_own(home) else trust.way_out(home)
-    if obstacle:
+    # The look for an obstacle first: whether the store is the user's own is read from its database.
+    obstacle = trust.way_out(home)
+    if obstacle and not is_own(home):
         raise NotTrusted(f"the store in {home} comes from somewhere else, and {obstacle}")
 
 
@@ -254,7 +265,7 @@ def _prove(home: Path) -> None:
 
 
 def refuse_foreign_code(home: Path) -> None:
-    """Raise NotTrusted if the code that the store's runs name may be somebody else's."""
+    """Raise NotTrusted if the code that the store's runs name may belong to others."""
     if not is_own(home):
         raise NotTrusted(
             f"the store in {home} was not made by you here, and its runs name the code to execute; if you "
@@ -275,7 +286,7 @@ def _check_text(home: Path) -> None:
 
 
 def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
-    """What the settings name, else `root`."""
+    """The workspace that the settings name, else `root`."""
     if not resolved.settings.save_files:
         return None
     chosen = resolved.settings.workspace
@@ -315,6 +326,14 @@ def may_have_store(home: Path) -> bool:
         return True
 
 
+def had_store(home: Path) -> bool:
+    """Whether a store is there, or was: its lock says so when the database is lost."""
+    try:
+        return may_have_store(home) or (home / "write.lock").stat().st_size > 0
+    except OSError:
+        return False
+
+
 def open_store(place: Place) -> SqliteStore:
     """Open the store; one that is made here, by this user, is known as such from then on."""
     from holdfast.store.sqlite import SqliteStore
@@ -337,6 +356,68 @@ def open_redactor(place: Place) -> Redactor:
     from holdfast.redaction import Redactor
 
     return Redactor(place.resolved.settings.redact)
+
+
+def open_tracker(
+    place: Place, store: SqliteStore, redactor: Callable[[], Redactor], clock: Clock | None = None
+) -> Tracker:
+    """Tasks and sessions of the store, as this process writes them."""
+    from holdfast.tracker.tracker import Tracker
+
+    return Tracker(
+        store,
+        clock or SystemClock(),
+        partial(author, place, store),
+        redactor,
+        place.root,
+        partial(refuse_foreign_code, place.home),
+        asked,
+    )
+
+
+_asked: WeakKeyDictionary[Execution, Counter[tuple[str, int, str]]] = WeakKeyDictionary()
+
+
+def asked(text: str) -> int:
+    """How often the attempt of the step around has asked with this text before; 0 outside of steps."""
+    inside = _around()
+    if inside is None or not hasattr(inside, "key"):
+        return 0
+    counts = _asked.setdefault(inside.execution, Counter())
+    counts[inside.key, inside.attempt, text] += 1
+    return counts[inside.key, inside.attempt, text] - 1
+
+
+def _around() -> Any:
+    """The run, or the step of a run, whose code is executing here. No engine is imported to find out."""
+    scopes = sys.modules.get("holdfast.engine.execution.scope")
+    return None if scopes is None else scopes.current.get()
+
+
+def author(place: Place, store: Store) -> Author:
+    """Who writes to the tracker now: the user, or the name that the settings give; in the session that they
+    name, or the last one of that name that is open; inside a run, from which run and step."""
+    from holdfast.kernel.author import Author
+    from holdfast.tracker.sessions import open_session
+
+    settings = place.resolved.settings
+    by = settings.actor or user()
+    session = settings.session or open_session(store, by)
+    inside = _around()
+    if inside is None or inside.execution.engine.home != place.home:
+        return Author(by, session)
+    run = inside.execution
+    step = getattr(inside, "key", "")
+    return Author(by, session, run.id, run.state.generation, step, run.state.version)
+
+
+_places: WeakKeyDictionary[Engine, Place] = WeakKeyDictionary()
+
+
+def place_of_run() -> Place | None:
+    """The place of the run whose code is executing here; None outside of runs."""
+    inside = _around()
+    return None if inside is None else _places.get(inside.execution.engine)
 
 
 def open_engine(
@@ -380,12 +461,29 @@ def open_engine(
         find_location(place, root, only_missing=only_missing),
         _finish_operation,
         partial(keep_to_quota, place),
+        partial(_companions, place),
     )
+    _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():
         from holdfast.operations.cut_off import recover
 
         recover(engine)
     return engine
+
+
+def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEvent]) -> Sequence[Companion]:
+    """The effect of a run's end on the task that it was started for."""
+    from holdfast.tracker.run_end import companions
+
+    settings = place.resolved.settings
+
+    def writer() -> Author:
+        from holdfast.kernel.author import Author
+
+        by, session = settings.actor or user(), settings.session or ""
+        return Author(by, session, run, state.generation, "", state.version)
+
+    return companions(run, state.task, events, writer)
 
 
 def find_location(place: Place, given: Path | None = None, *, only_missing: bool = False) -> Location:
@@ -423,7 +521,7 @@ def keep_to_quota(place: Place, engine: Engine) -> None:
 
 
 def quota_of(place: Place) -> int:
-    """What saved files may take, in bytes; 0 for no limit."""
+    """The quota of saved files, in bytes; 0 for no limit."""
     return int(place.resolved.settings.workspace_quota_mb * 1024 * 1024)
 
 
@@ -485,6 +583,64 @@ def back_up_changes(place: Place, store: SqliteStore, clock: Clock | None = None
         back_up(place, store, clock=clock)
 
 
+def mirror_directory(place: Place) -> Path | None:
+    """Where the mirror is written; None if a setting turns it off, or the store has no project."""
+    settings = place.resolved.settings
+    if not settings.mirror:
+        return None
+    if settings.mirror_dir is not None:
+        return project.expand(settings.mirror_dir, environ=os.environ, cwd=Path.cwd())
+    return None if settings.home is not None else place.root / project.POINTER_DIRECTORY
+
+
+def why_no_mirror(place: Place) -> str:
+    """Why there is no mirror, and what to do for one."""
+    if not place.resolved.settings.mirror:
+        return "the setting `mirror` turns it off; set it to true to have one"
+    return "a store with a home of its own has no project; name a directory for it with HOLDFAST_MIRROR_DIR"
+
+
+def open_mirror(
+    place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None
+) -> Mirror | None:
+    """The mirror of the store; None if there is to be none."""
+    directory = mirror_directory(place)
+    if directory is None:
+        return None
+    from holdfast.mirror.draining import Mirror
+
+    return Mirror(
+        store,
+        reader,
+        place.home,
+        directory,
+        clock or SystemClock(),
+        named=place.resolved.settings.mirror_dir is not None,
+        project_type=partial(_project_type, place),
+        files_of=partial(_files_of, place, store),
+    )
+
+
+def _files_of(place: Place, store: SqliteStore, run_id: str) -> list[str]:
+    from holdfast.mirror.changed_files import changed_files
+
+    return changed_files(store, partial(open_files, place), run_id)
+
+
+def drain_mirror(place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None) -> None:
+    """Bring the mirror up to date. Whatever goes wrong is a warning: the mirror is never a reason for a
+    command to fail."""
+    from holdfast.mirror.reporting import drained
+
+    drained(lambda: open_mirror(place, store, reader, clock))
+
+
+def _project_type(place: Place) -> str:
+    from holdfast.project_type import project_type
+
+    return project_type(place.root)
+
+
 def saved_files(place: Place) -> Path:
     """Where the files that runs have saved are."""
     return place.home / "workspace"
@@ -519,6 +675,44 @@ def restore_backup(
     name = source.parent.name if source.name == project.DATABASE else source.name
     note_without_files(saved_files(place), "" if has_files else name)
     return RestoredBackup(source, place.home, done.events, done.kept, has_files, tuple(damaged))
+
+
+def repair_store(
+    place: Place, backup: Path | None, at: int, *, dry_run: bool, progress: Progress
+) -> RepairReport:
+    """Examine the store of a place and mend it. A database that was missing is not taken for the user's own:
+    the copies that it was made from may have come with the directory."""
+    from holdfast.operations.repairing.copies import Sources
+    from holdfast.operations.repairing.mending import repair
+
+    is_new = not may_have_store(place.home)
+    mirror = mirror_directory(place)
+    sources = Sources(place.home, backup_directory(place), backup, mirror, _mirrored(mirror))
+    report = repair(sources, at, dry_run=dry_run, progress=progress)
+    if is_new and report.kept is not None and not is_own(place.home):
+        import msgspec
+
+        trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")
+        report = msgspec.structs.replace(report, ways=(*report.ways, trusts))
+    return report
+
+
+def _mirrored(mirror: Path | None) -> str:
+    """The incarnation of the store that a mirror says it is of; empty if it does not say."""
+    import base64
+    import binascii
+
+    from holdfast.mirror import card
+    from holdfast.mirror.mirror_directory import MirrorDirectory
+
+    if mirror is None or not mirror.is_dir():
+        return ""
+    try:
+        with MirrorDirectory.opened(mirror, "") as top:
+            found = card.read(top)
+        return "" if found is None else base64.urlsafe_b64decode(found.cursor).decode().partition(".")[0]
+    except (OSError, binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 @contextmanager

@@ -222,6 +222,22 @@ def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PAT
         time.sleep(0.005)
 
 
+def send_signal(pid: int, number: int) -> None:
+    """Send a signal and wait until it is delivered: what the process does next, it does knowing of it."""
+    os.kill(pid, number)
+    wait_until(lambda: not _is_pending(pid, number), "the delivery of the signal")
+
+
+def _is_pending(pid: int, number: int) -> bool:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    waiting = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
+    return bool(waiting >> (number - 1) & 1)
+
+
 @pytest.fixture(scope="session")
 def make_cli() -> Iterator[Callable[[Path], Cli]]:
     made: list[Cli] = []

@@ -277,9 +277,9 @@ def test_a_full_disk(ready, tmp_path):
     point = tmp_path / "small"
     point.mkdir()
     script = f"""
-        mount -t tmpfs -o size=64k small {point} || exit 99
+        mount -t tmpfs -o size=256k small {point} || exit 99
         HOLDFAST backup create {point} || exit 98
-        dd if=/dev/zero of={point}/filler bs=1k count=60 2>/dev/null
+        dd if=/dev/zero of={point}/filler bs=1k count=250 2>/dev/null
         HOLDFAST backup create {point}; echo "code $?"
         ls -A {point} | wc -l
         HOLDFAST run --id b true && HOLDFAST audit verify

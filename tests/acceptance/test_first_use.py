@@ -10,11 +10,11 @@ from textwrap import dedent
 
 import pytest
 
-from holdfast.cli.shell_syntax import shell_syntax
+from holdfast.shell_syntax import shell_syntax
 
 RUN_FIELDS = {
     "id", "workflow", "status", "interrupted", "reason", "parent", "owner_pid", "created_at", "updated_at",
-    "completed_at", "title", "input", "stage",
+    "completed_at", "title", "input", "stage", "number", "duration_seconds",
 }  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def test_list_in_a_pipe_and_on_a_terminal(cli):
     """A pipe gets plain columns and whole times; a terminal gets colours and how long ago it was."""
     cli("run", "--id", "kelp", "true")
     piped = cli("list").out.splitlines()
-    assert piped[0].split() == ["ID", "STATUS", "CREATED", "UPDATED", "WORKFLOW"]
+    assert piped[0].split() == ["ID", "STATUS", "CREATED", "UPDATED", "TOOK", "NUMBER", "WORKFLOW"]
     assert piped[1].split()[:2] == ["kelp", "completed"]
     assert "\x1b" not in "".join(piped)
     code, screen = cli.on_a_terminal("list")

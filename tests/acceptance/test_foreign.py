@@ -27,9 +27,12 @@ NOBODY = 65534
 
 CHANGES = {
     *("run", "resume", "approve", "reject", "signal", "pause", "cancel", "settle", "rewind", "undo", "redo"),
+    "delete",
     *(
         "fork",
         "repair",
+        "mirror rebuild",
+        "mirror import",
         "workspace restore",
         "gc",
         "backup create",
@@ -39,9 +42,29 @@ CHANGES = {
         "untrust",
     ),
     "demo",
+    "plan run",
+    *(
+        f"task {name}"
+        for name in (
+            *("create", "edit", "note", "block", "unblock", "link", "unlink", "archive", "export", "import"),
+            *("start", "resume", "claim", "renew", "release", "complete", "fail", "reopen"),
+        )
+    ),
+    *("session start", "session end"),
+    *("remember", "forget"),
 }
 """The commands that change something. All others only look: a new command does, until it is put here."""
-VALUES = {"run": "r", "a": "cp", "b": "disk", "shell": "bash"}
+VALUES = {
+    "run": "r",
+    "plan": "plan.yaml",
+    "text": "add login",
+    "a": "cp",
+    "b": "disk",
+    "shell": "bash",
+    "task": "beef",
+    "session": "beef",
+    "query": "evil",
+}
 """What the arguments of commands are given."""
 OPTIONS = {"replay": ["--all"], "workspace status": ["--all"], "trust": ["--list"]}
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 EXTRAS = {
-    "fastapi", "genai_prices", "mcp", "opentelemetry", "psycopg", "pydantic", "pydantic_ai", "uvicorn",
+    "fastapi", "genai_prices", "holdfast.plans", "mcp", "opentelemetry", "psycopg", "pydantic", "pydantic_ai",
+    "ruamel.yaml", "uvicorn",
 }  # fmt: skip
 EXECUTING = {
     "holdfast.engine.engine",

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.acceptance.test_foreign import CHANGES, COMMANDS
 
-from holdfast import Holdfast, approval, checkpoint, command, emit, step, workflow
+from holdfast import Holdfast, approval, checkpoint, command, emit, inert, step, workflow
 from holdfast.cli import app
-from holdfast.cli.drawing import inert
 from holdfast.cli.drawing.progress import Progress
 from holdfast.errors import HoldfastError
 
@@ -228,7 +227,29 @@ LOOKS = [
     ),
     *(["trust", "--list"], ["completion", "bash"], ["list", "--json"], ["show", "no\x1b]0;x\x07such"]),
     ["rewind", "r", "--to", "cp", "--dry-run"],
+    *(["recall", "--all"], ["recall", "--json"], ["prime"], ["prime", "--json"]),
+    *(
+        ["task", "list"],
+        ["task", "ready"],
+        ["task", "show", "1"],
+        ["task", "show", "1", "--events"],
+        ["task", "tree"],
+    ),
+    *(
+        ["session", "list"],
+        ["session", "show", "@"],
+        ["search", "a"],
+        ["search", "--json"],
+        ["mirror", "status"],
+    ),
+    *(
+        ["plan", "check", "p.yaml"],
+        ["plan", "show", "p.yaml"],
+        ["plan", "analyze", "@"],
+        ["plan", "new", "@"],
+    ),
 ]
+"""The words of each command; `@` stands for a hostile text, or the session."""
 
 
 def test_every_command_that_looks_is_tried() -> None:
@@ -249,6 +270,10 @@ def test_no_command_lets_a_run_speak_to_the_terminal(
     (root / "ws").mkdir()
     monkeypatch.chdir(root / "ws")
     with Holdfast(root / "home", workspace=root / "ws") as hf:
+        session = hf.sessions.start(f"a{text}")
+        task = hf.tasks.create(f"a{text}".splitlines()[0], body=text, labels=["l"])
+        hf.tasks.note(task.id, f"a{text}")
+        hf.memory.remember(f"a{text}", kind="decision", source=text, cites=[text])
         run = hf.with_id("r").start(hostile)
         wait_until(lambda: run.status == "waiting", "the approval")
         waiting = [
@@ -262,7 +287,12 @@ def test_no_command_lets_a_run_speak_to_the_terminal(
             pass
     pages = {"waiting": "".join(waiting)}
     monkeypatch.chdir(root / "ws")
+    Path("p.yaml").write_text(
+        json.dumps({"name": "p", "steps": [{"id": "a", "run": ["echo", text], "x": text}]})
+    )
     for words in LOOKS:
+        hostile_word = session.id if words[0] == "session" else f"a{text}".replace("\0", "")
+        words = [hostile_word if word == "@" else word for word in words]
         pages[" ".join(words)] = screen_of(["--home", str(root / "home"), *words], monkeypatch)
         monkeypatch.chdir(root / "ws")
     bad = {words: obeyed(OURS.sub("", page), "\n\t") for words, page in pages.items()}

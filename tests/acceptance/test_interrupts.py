@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.acceptance.conftest import send_signal
 
 SLOW = """
     @step
@@ -18,7 +19,7 @@ SLOW = """
     @step
     def slow():
         note("slow")
-        time.sleep(0.5)
+        while not Path("go").exists(): time.sleep(0.01)
         return 2
     @step
     def last(): note("last"); return 3
@@ -59,7 +60,8 @@ def test_stops_at_a_step_boundary(cli, number):
     cli.script(SLOW)
     process = cli.start("run", "--id", "s", "flow.py:main")
     cli.wait_for_note("slow")
-    process.send_signal(number)
+    send_signal(process.pid, number)
+    (cli.directory / "go").touch()
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
     assert "`holdfast resume s` continues" in err
@@ -79,7 +81,8 @@ def test_a_script_that_is_stopped_says_how_to_go_on(cli, call):
         [sys.executable, script], cwd=cli.directory, env=cli.env, stderr=subprocess.PIPE, text=True
     )
     cli.wait_for_note("slow")
-    process.send_signal(signal.SIGINT)
+    send_signal(process.pid, signal.SIGINT)
+    (cli.directory / "go").touch()
     _, err = process.communicate(timeout=20)
     assert process.returncode == -signal.SIGINT
     assert err.splitlines()[-2:] == [

@@ -726,7 +726,7 @@ def test_bash_completes_with_the_script(library, tmp_path):
 
 def test_commands_options_and_statuses_are_completed(library):
     """Without a look at the store."""
-    assert complete(library, "holdfast s") == ["show", "stats", "signal", "settle"]
+    assert complete(library, "holdfast s") == ["show", "search", "stats", "signal", "settle", "session"]
     assert "--resumable" in complete(library, "holdfast list --res")
     assert complete(library, "holdfast list --status f") == ["failed"]
     assert complete(library, "holdfast list --status failed,ru") == ["failed,running"]
@@ -799,3 +799,26 @@ def test_what_steps_used_is_shown_and_added_up(cli):
     assert re.search(r"\$0\.3\s+small, 3,000 tokens in, 60 out", told)
     assert re.search(r"used\s+3 pages", told)
     assert {"measured"} <= set(re.findall(r"`(\w+)`", DOCUMENTED))
+
+
+def test_search_finds_what_it_prints_the_ids_of(cli):
+    """A table in a pipe, JSON with marks, pages by cursor; a sentence for what cannot be searched."""
+    cli("run", "--id", "tides", "printf", "%s", "harbour tables")
+    cli("run", "--id", "nets", "printf", "%s", "harbour nets")
+    listed = cli("search", "harbour", "nets").out.splitlines()
+    assert listed[0].split() == ["FAMILY", "ID", "KIND", "STATUS", "CHANGED", "TEXT"]
+    assert listed[1].split()[:4] == ["runs", "nets", "run", "completed"]
+    assert "nets" in cli("show", listed[1].split()[1]).out
+    first = json.loads(cli("search", "harbour", "--in", "run", "--limit", "1", "--json").out)
+    (hit,) = first["hits"]
+    assert [hit["title"][start:end] for start, end in hit["title_marks"]] == ["harbour"]
+    second = cli("search", "harbour", "--in", "run", "--limit", "1", "--after", first["after"], "--json").out
+    assert {hit["id"], json.loads(second)["hits"][0]["id"]} == {"tides", "nets"}
+    assert json.loads(second)["after"] == ""
+    assert "no hits" in cli("search", "--", "harbour", "-harbour").err
+    for words, sentence in (
+        (("--in", "files"), "there are tasks, runs, memory, events"),
+        (("--status", "finished"), "no status 'finished'"),
+        (("--after", "x"), "no cursor of a search"),
+    ):
+        assert sentence in cli("search", "harbour", *words, code=2).err

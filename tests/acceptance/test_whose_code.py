@@ -11,6 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.acceptance.conftest import send_signal
 
 from holdfast import errors
 from holdfast.cli.commands import serving
@@ -395,7 +396,7 @@ def test_a_worker_that_is_ended_is_replaced(cli, wait_until, following, number):
     wait_until((project / "slow-began").exists, "the step")
     (worker,) = children(following.pid)
     (project / "slow-began").unlink()
-    os.kill(worker, number)
+    send_signal(worker, number)
     if number == signal.SIGTERM:
         (project / "go").touch()  # it stops at the next step boundary
         wait_until(lambda: not Path(f"/proc/{worker}").exists(), "its end")

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, OwnershipLost
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -89,7 +90,7 @@ BATCHES = st.builds(
     st.booleans(),
     st.sampled_from([0, 0, 0, 1]),
 )
-STEPS = st.lists(BATCHES | st.sampled_from(["rebuild", "reopen", "verify"]), min_size=8, max_size=16)
+STEPS = st.lists(BATCHES | st.sampled_from(["rebuild", "reopen", "verify", "aside"]), min_size=8, max_size=16)
 
 
 class Twins:
@@ -193,6 +194,21 @@ class Twins:
         for hash, data in self.oracle.blobs.items():
             assert store.blob(hash) == data
 
+    def set_aside(self) -> None:
+        """Delete a run with its owner at work, and restore it."""
+        row = self.oracle.run("s")
+        version, epoch = row.version, row.epoch
+        for one in (self.oracle, self.stores[1]):
+            assert one.delete({"s": version}, "op", 1)
+        self.compare()
+        self.verify()
+        for store in self.stores:
+            with pytest.raises(OwnershipLost):  # also if it remembers the head
+                store.append(Append("s", epoch, [new_event(e.StepRan("late#1", "late", 1), 1)]))
+        self.stores[1].rebuild()
+        for one in (self.oracle, self.stores[1]):
+            assert one.restore(["s"], "op", 1)
+
     def verify(self) -> None:
         assert list(self.stores[1].verify()) == list(self.oracle.verify()) == []
 
@@ -231,8 +247,8 @@ def _outcome(submission: Append | Command):
 @given(STEPS)
 def test_sqlite_and_the_oracle_agree(steps):
     """Random commands, alone and in batches, of owners and of others, hot and plain, stale and good,
-    through two stores on the same files, with rebuilds and reopenings between: the same outcomes, and
-    the same rows, events, feeds and blobs after each."""
+    through two stores on the same files, with rebuilds, reopenings and deletions between: the same outcomes,
+    and the same rows, events, feeds and blobs after each."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as home:
         twins = Twins(Path(home))
         try:
@@ -242,6 +258,8 @@ def test_sqlite_and_the_oracle_agree(steps):
                 elif step == "reopen":
                     twins.stores[1].close()
                     twins.stores[1] = SqliteStore(Path(home))
+                elif step == "aside":
+                    twins.set_aside()
                 elif step == "verify":
                     twins.verify()
                 else:

@@ -3,10 +3,12 @@
 import fcntl
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import apsw
 import pytest
@@ -188,3 +190,18 @@ def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypa
     mine.close()
     while any(thread.name == "holdfast-gate" for thread in threading.enumerate()):
         time.sleep(0.01)
+
+
+def test_a_new_database_is_private_from_its_first_moment(tmp_path, monkeypatch):
+    """Another process that opens it at once makes the files beside it with the mode that it sees."""
+    modes = []
+    real = apsw.Connection
+
+    def opened(path, *args, **options):
+        db = real(path, *args, **options)
+        modes.append(stat.S_IMODE(Path(path).stat().st_mode))
+        return db
+
+    monkeypatch.setattr("holdfast.store.sqlite.connection.apsw.Connection", opened)
+    SqliteStore(tmp_path).close()
+    assert modes and set(modes) == {0o600}

@@ -975,7 +975,7 @@ def test_an_error_while_the_file_is_made_is_the_store_s(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Path, "chmod", fail)
+        broken.setattr(os, "fchmod", fail)
         with pytest.raises(StoreError, match="Input/output error"):
             SqliteStore(tmp_path / "home").run("x")
     SqliteStore(tmp_path / "home").close()
@@ -1086,3 +1086,62 @@ def test_a_commit_that_fails_is_not_folded(tmp_path, monkeypatch):
     assert (folded.state, folded.version) == (1, 1)
     assert folded.command(lambda _: noted) == 2
     store.close()
+
+
+LOCKS_THE_FILE = """
+import fcntl, os, signal, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, 512, 1 << 30)  # the bytes that SQLite locks
+print("locked", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which process holds a lock")
+def test_a_stopped_process_that_locks_the_file_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped with SQLite's lock on the whole file keeps everybody out: the error names it
+    and how to continue it. Once it continues, the store opens."""
+    SqliteStore(home).close()
+    monkeypatch.setattr("holdfast.store.sqlite.connection.BUSY_MS", 1)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", LOCKS_THE_FILE, str(home / "holdfast.db")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        os.waitpid(holder.pid, os.WUNTRACED)
+        with pytest.raises(
+            StoreError, match=rf"process {holder.pid}, which is stopped .*`kill -CONT {holder.pid}"
+        ):
+            SqliteStore(home)
+    finally:
+        os.kill(holder.pid, signal.SIGCONT)
+        holder.communicate()
+    SqliteStore(home).close()
+
+
+RENAMED_COLUMN = (
+    "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = replace(sql, 'ended_at', 'end\xe5d_at')"
+)
+
+
+@pytest.mark.parametrize("damage", [RENAMED_COLUMN, "DROP INDEX steps_by_child"])
+def test_a_damaged_schema_is_found(store, home, damage):
+    """Every row is as it was, but a query that names the column fails, or scans without its index."""
+    store.append(step_append("r", "a#1"))
+    store.close()
+    with closing(apsw.Connection(str(home / "holdfast.db"))) as db:
+        db.execute(damage)
+    with closing(SqliteStore(home)) as opened:
+        assert any("the schema is damaged" in fault.what for fault in opened.verify())
+
+
+def test_a_mark_that_cannot_be_read_hinders_nobody(store, home, monkeypatch):
+    """The mark in the lock file is a second copy: a store whose mark is unreadable opens."""
+    store.close()
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("holdfast.store.sqlite.write_lock.os.pread", fails)
+    SqliteStore(home).close()

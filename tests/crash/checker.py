@@ -39,6 +39,7 @@ from tests.crash.history import (
     task_of,
 )
 from tests.crash.lives import Lives, Plan, RunPlan, said_of, whole_lines
+from tests.crash.tracker import TrackerHistory, check_tracker
 
 __all__ = [
     "GENESIS",
@@ -71,6 +72,7 @@ STEP_COLUMNS = (
 GENERATION_COLUMNS = "status reason cause attention_step ended_at".split()
 OPERATION_COLUMNS = "kind run person target undoes left_generation opened_generation status begun_at".split()
 _ARCHIVED = "archived"
+_DELETED = "deleted"
 
 
 @contextmanager
@@ -115,7 +117,7 @@ def _check_database(db: sqlite3.Connection, archive: Path) -> History:
     blobs = _check_blobs(db)
     log = _check_log(db)
     _check_large(log, blobs, _check_archives(log.archived, archive))
-    history = History(schema=schema, archived=frozenset(log.archived))
+    history = History(schema=schema, archived=frozenset(log.archived), deleted=frozenset(log.deleted))
     for name, events in log.streams.items():
         history.last_synced = max([history.last_synced, *(one.position for one in events if one.synced)])
         if log.kinds[name] == "run":
@@ -127,6 +129,10 @@ def _check_database(db: sqlite3.Connection, archive: Path) -> History:
     _check_forks(history)
     _check_companions(history, log)
     _check_tables(db, history, log.ids)
+    if "authored" in tables:
+        kept = {**log.streams, **log.deleted}
+        history.tracker = TrackerHistory(kept, history.deleted, history.archived)
+        check_tracker(db, history.tracker, history.runs, log.ids)
     if log.streams:
         require(
             db.execute("SELECT count(*) FROM meta WHERE key = 'incarnation'").fetchone()[0] == 1,
@@ -152,6 +158,8 @@ class _Log:
     streams: dict[str, list[Event]] = field(default_factory=dict)
     archived: dict[str, Event] = field(default_factory=dict)
     """Stream → the record that is left of it."""
+    deleted: dict[str, list[Event]] = field(default_factory=dict)
+    """Streams that were set aside, with their events."""
 
 
 def _check_log(db: sqlite3.Connection) -> _Log:
@@ -164,9 +172,10 @@ def _check_log(db: sqlite3.Connection) -> _Log:
     }
     log = _Log({id: head[0] for id, head in heads.items()}, {head[0]: head[1] for head in heads.values()})
     streams = log.streams
-    streams.update({head[0]: [] for head in heads.values() if head[1] != _ARCHIVED})
+    streams.update({head[0]: [] for head in heads.values() if head[1] not in (_ARCHIVED, _DELETED)})
+    log.deleted.update({head[0]: [] for head in heads.values() if head[1] == _DELETED})
     ends = dict.fromkeys(heads, GENESIS)
-    gone = sum(version for _, kind, version, _, _ in heads.values() if kind == _ARCHIVED)
+    gone = sum(version for _, kind, version, _, _ in heads.values() if kind in (_ARCHIVED, _DELETED))
     expected = 1
     for position, id, version, type, time, payload, hash, synced in db.execute(
         "SELECT position, stream, version, type, time, payload, hash, synced FROM events ORDER BY position"
@@ -188,11 +197,14 @@ def _check_log(db: sqlite3.Connection) -> _Log:
         ends[id] = hash
         streams[name].append(Event(position, version, type, time, json.loads(payload), hash, synced))
     require(not gone, f"{gone} events fewer are missing than were archived")
+    if log.deleted:
+        _read_deleted(db, log, ends)
     for id, (name, kind, version, hash, time) in heads.items():
         if kind == _ARCHIVED:
             continue
-        last = streams[name][-1] if streams[name] else None
-        found = (len(streams[name]), ends[id], last.time if last else 0)
+        events = log.deleted[name] if kind == _DELETED else streams[name]
+        last = events[-1] if events else None
+        found = (len(events), ends[id], last.time if last else 0)
         require(
             (version, hash, time) == found, f"{name}: the head is at version {version}, the log at {found[0]}"
         )
@@ -204,9 +216,23 @@ def _check_log(db: sqlite3.Connection) -> _Log:
     return log
 
 
+def _read_deleted(db: sqlite3.Connection, log: _Log, ends: dict[int, bytes]) -> None:
+    """The events of deleted streams are where they were set aside, chained as before."""
+    for position, id, version, type, time, payload, hash, synced in db.execute(
+        "SELECT position, stream, version, type, time, payload, hash, synced FROM deleted_events "
+        "ORDER BY stream, version"
+    ):
+        name = log.ids[id]
+        require(name in log.deleted, f"events of {name} are set aside, and it is not deleted")
+        require(hash == chain(ends[id], name, version, type, time, payload), f"deleted {name}: wrong hash")
+        ends[id] = hash
+        log.deleted[name].append(Event(position, version, type, time, json.loads(payload), hash, synced))
+
+
 def _check_creations(log: _Log) -> None:
-    """Every stream has a record of its creation, and each that was archived one of that."""
+    """Every stream has a record of its creation, and each that was archived or deleted one of that."""
     created: dict[str, Event] = {}
+    deleted: set[str] = set()
     for event in log.streams.get(LOG_OF_STREAMS, ()):
         name = event.payload["stream"]
         if event.type == "StreamArchived":
@@ -215,11 +241,20 @@ def _check_creations(log: _Log) -> None:
             require(log.kinds.get(name) == _ARCHIVED, f"stream {name} was archived, and is there")
             log.archived[name] = event
             continue
+        if event.type in ("StreamDeleted", "StreamRestored"):
+            is_deletion = event.type == "StreamDeleted"
+            require(name in created, f"stream {name} was deleted and never created")
+            require((name in deleted) != is_deletion, f"stream {name}: {event.type} twice")
+            deleted ^= {name}
+            continue
         require(event.type == "StreamCreated", f"{event.type} in the store's own stream")
         require(name not in created, f"stream {name} was created twice")
         found = log.kinds.get(name)
-        require(found in (event.payload["kind"], _ARCHIVED), f"stream {name} is gone, or of another kind")
+        kinds = (event.payload["kind"], _ARCHIVED, _DELETED)
+        require(found in kinds, f"stream {name} is gone, or of another kind")
         created[name] = event
+    found_deleted = {name for name in deleted if name not in log.archived}
+    require(found_deleted == log.deleted.keys(), f"records say that {found_deleted} are deleted")
     for name, kind in log.kinds.items():
         if name == LOG_OF_STREAMS:
             continue
@@ -227,7 +262,7 @@ def _check_creations(log: _Log) -> None:
         if kind == _ARCHIVED:
             require(name in log.archived, f"stream {name} is archived, and no record says so")
             continue
-        events = log.streams[name]
+        events = log.deleted[name] if kind == _DELETED else log.streams[name]
         require(events, f"stream {name} has no events")
         require(created[name].position < events[0].position, f"stream {name} was created after its events")
 
@@ -235,11 +270,12 @@ def _check_creations(log: _Log) -> None:
 def _check_archives(archived: dict[str, Event], directory: Path) -> set[str]:
     """Every run that was archived is in the file that its record names; gives their large values."""
     large: set[str] = set()
-    for file in sorted({record.payload["file"] for record in archived.values()}):
+    files = {record.payload["file"] for record in archived.values() if record.payload.get("file")}
+    for file in sorted(files):
         require((directory / file).exists(), f"the archive {file} is missing")
         found = read_archive(directory / file)
         for name, record in archived.items():
-            if record.payload["file"] == file:
+            if record.payload.get("file") == file:
                 told = (record.payload["version"], record.payload["hash"])
                 require(found.heads.get(name) == told, f"the archive {file} does not have {name} to its end")
         large |= found.blobs
@@ -248,7 +284,8 @@ def _check_archives(archived: dict[str, Event], directory: Path) -> set[str]:
 
 def _check_large(log: _Log, blobs: dict[str, str], archived: set[str]) -> None:
     """All large values of the log are there, and no others; those of an archive may be swept later."""
-    wanted = {blob for events in log.streams.values() for one in events if (blob := one.payload.get("blob"))}
+    kept = (*log.streams.values(), *log.deleted.values())
+    wanted = {blob for events in kept for one in events if (blob := one.payload.get("blob"))}
     require(wanted <= blobs.keys(), f"large values are missing: {sorted(wanted - blobs.keys())}")
     more = blobs.keys() - wanted - archived
     require(not more, f"large values of no event: {sorted(more)}")
@@ -266,7 +303,10 @@ def _check_operations(history: History) -> None:
                 done[operation] = (run.id, live, opened)
                 live = opened
     for stream, operation in history.operations.items():
-        if operation.run in history.archived:
+        if operation.run in history.archived | history.deleted:
+            continue
+        if operation.left_generation < 0:
+            require(operation.id not in done, f"{stream} moved a run, and does not say so")
             continue
         told = (operation.run, operation.left_generation, operation.opened_generation)
         found = done.pop(operation.id, None)
@@ -433,5 +473,8 @@ def check_rebuilt(home: Path) -> None:
 
 def _dump(home: Path) -> dict[str, list[Any]]:
     with closing(sqlite3.connect(home / "holdfast.db")) as db:
-        tables = ("runs", "step_rows", "steps", "generations", "stages", "operations", "events", "streams")
+        tables = (
+            *("runs", "step_rows", "steps", "generations", "stages", "operations", "events", "streams"),
+            *("deleted_events", "tasks", "task_readiness", "links", "sessions", "memories", "authored"),
+        )
         return {table: sorted(db.execute(f"SELECT * FROM {table}")) for table in tables}

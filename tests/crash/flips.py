@@ -152,7 +152,7 @@ def flip_column(path: Path, table: str, column: str, chance: random.Random) -> s
         types = {row[1].decode(): row[2] for row in info}
         keys = [row[1].decode() for row in info if row[5]]
         rows = db.execute(f"SELECT {column}, {', '.join(keys)} FROM {table} ORDER BY 1, 2").fetchall()
-        rows = [row for row in rows if row[0] != b""]
+        rows = [row for row in rows if row[0] not in (b"", None)]
         where = " AND ".join(f"{key} = {_bound(types[key])}" for key in keys)
         change = f"UPDATE {table} SET {column} = {_bound(types[column])} WHERE {where}"
         while rows:
@@ -216,7 +216,7 @@ def _note_harmless(score: Score, flip: str, home: Path, truth: Specimen) -> None
     """A flip that was not found has changed nothing that matters."""
     try:
         content = content_of(home / DATABASE)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         score.violations.append(f"{flip}: not found, and another SQLite cannot read it: {error}")
         return
     differing = [table for table in COVERED if _hashed(content, table) != _hashed(truth.content, table)]
@@ -230,7 +230,7 @@ def _note_harmless(score: Score, flip: str, home: Path, truth: Specimen) -> None
 
 def _hashed(content: Content, table: str) -> list[Any]:
     """The rows without what no hash covers."""
-    return [row[:-1] if table == "events" and row[-1] in (0, 1) else row for row in content[table]]
+    return [row[:-1] if table.endswith("events") and row[-1] in (0, 1) else row for row in content[table]]
 
 
 def regions_of(database: bytes) -> dict[str, list[tuple[int, int]]]:

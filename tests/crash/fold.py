@@ -511,12 +511,17 @@ _NEITHER = ["OperationBegun", "OperationDone"]
 _DROPPED = ["OperationBegun", "FilesPlanned", "OperationDropped"]
 _STAGES = {"rewind": (_STATE, _BOTH, _DROPPED), "undo": (_STATE, _FILES, _BOTH, _NEITHER, _DROPPED)}
 _STAGES["restore"] = (_FILES, _NEITHER, _DROPPED)
+_STAGES["edit"] = (_NEITHER,)
+_STAGES["delete"] = (["OperationBegun", "ItemsDeleted", "OperationDone"],)
+_STAGES["undo"] += (*_STAGES["delete"], ["OperationBegun", "ItemsRestored", "OperationDone"])
+_PARTS = ("Git", "TasksApplied", "LinksApplied", "MemoryApplied")
+"""Stages that any operation may have; `tests.crash.tracker` looks at them."""
 
 
 def fold_operation(stream: str, events: list[Event]) -> OperationHistory:
     """An operation has all its stages when everybody has ended: those on the state alone are one transaction,
     and what was cut off was finished or dropped by whoever came next."""
-    found = [event.type for event in events if not event.type.startswith("Git")]
+    found = [event.type for event in events if not event.type.startswith(_PARTS)]
     begun = events[0].payload
     kind = begun.get("kind", "")
     require(kind in _STAGES, f"operation {stream}: of the kind {kind!r}")
@@ -524,7 +529,7 @@ def fold_operation(stream: str, events: list[Event]) -> OperationHistory:
     applied = next((event.payload for event in events if event.type == "StateApplied"), {})
     return OperationHistory(
         kind=kind,
-        run=begun["run"],
+        run=begun.get("run", ""),
         person=begun.get("by", ""),
         target=begun.get("to", ""),
         undoes=begun.get("undoes", ""),

@@ -34,14 +34,14 @@ from tests.crash.workloads import WORKLOADS, Way
 PATIENCE_S = 30.0
 
 
-def prepare() -> None:
-    """Live once through every workload here: so all that a life imports is there, and every fork begins
-    warm. Leaves no thread."""
+def prepare(names: Sequence[str]) -> None:
+    """Live once through each of these workloads here: so all that a life imports is there, and every fork
+    begins warm. Leaves no thread."""
     # Programs that a life starts need no shim.
     os.environ.pop("LD_PRELOAD", None)
-    for name, workload in WORKLOADS.items():
+    for name in names:
         with tempfile.TemporaryDirectory() as directory:
-            workload.prepare(Path(directory))
+            WORKLOADS[name].prepare(Path(directory))
             workloads.live(name, Path(directory), Side(None))
     _wait_for_threads()
     gc.collect()

@@ -173,7 +173,11 @@ class History:
     operations: dict[str, OperationHistory] = field(default_factory=dict)
     """By the names of their streams."""
     archived: frozenset[str] = frozenset()
-    """Runs of which only a record is left."""
+    """Streams of which only a record is left."""
+    deleted: frozenset[str] = frozenset()
+    """Streams that are set aside."""
+    tracker: Any = None
+    """A `tests.crash.tracker.TrackerHistory`; None in a store that is older than tasks."""
     schema: int = 0
     last_synced: int = 0
     """The position of the last event whose commit waited for the disk."""

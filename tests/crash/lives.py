@@ -34,7 +34,7 @@ class RunPlan:
     """Waits that the code gives up, perhaps before they have begun; not among the steps."""
     marks: tuple[str, ...] = ()
     """Recorded values, emissions and patches."""
-    status: Literal["completed", "cancelled", "archived"] = "completed"
+    status: Literal["completed", "cancelled", "archived", "deleted"] = "completed"
     """How it ends. What is cancelled has done some of its steps."""
 
 
@@ -104,6 +104,8 @@ class Lives:
         told RUN KEY DIGEST     the workflow has the step's value (`digest` of its JSON; `-`: not compared)
         value RUN KEY DIGEST    the workflow has a recorded value
         result RUN DIGEST       the caller has the run's result
+        wrote STREAM TYPE FIELD=VALUE ...
+                                whoever changed a task, a link or a memory was told that it is done
         decided RUN KEY OUTCOME, sent RUN NAME DIGEST, stopped-at RUN STATUS
                                 who steers it was told that this is done
     """
@@ -131,7 +133,12 @@ class Lives:
         `survives` is what the log must still have of its past: all of it, or, after a power cut, what was
         synced."""
         before, self.last = self.last, after
+        lines = list(lines)
         said = Said.of(lines)
+        for line in lines:
+            if line.startswith("wrote "):
+                position = after.tracker.position(line) if after.tracker else 0
+                self._require_kept(position != 0, f"{line!r} was said, and the log has nothing of it")
         self._check_past(before, after, survives)
         self._check_acknowledged(said, after)
         self._check_steered(said, after)
@@ -166,14 +173,23 @@ class Lives:
                 kept = [event for event in kept if event.position <= before.last_synced]
             if run_id in after.archived and run_id not in before.archived:
                 continue  # the file has it: the checker has read it
+            if run_id in after.deleted:
+                continue  # so has the table of what was set aside
             now = after.runs[run_id].events if run_id in after.runs else []
             if now[: len(kept)] != kept:
                 self.lost += 1
                 raise Violation(f"run {run_id}: what was in the log before this life is not there after it")
 
+        kept_streams = before.tracker.streams if before.tracker and survives == "all" else {}
+        for stream, events in kept_streams.items():
+            gone = stream in after.archived or after.tracker is None
+            if stream.startswith("@") and not gone:
+                now = after.tracker.streams.get(stream, [])
+                self._require_kept(now[: len(events)] == events, f"{stream}: the log has lost something")
+
     def _check_acknowledged(self, said: Said, after: History) -> None:
         for (run_id, key), told in said.told.items():
-            if run_id in after.archived:
+            if run_id in after.archived | after.deleted:
                 continue
             step = _step(after, run_id, key)
             if step is None or step.status not in ("completed", "failed"):
@@ -282,7 +298,9 @@ class Lives:
             require(run_id in self.last.archived, f"run {run_id} is not archived")
             return
         run = self.last.runs.get(run_id)
-        status = run.status if run else "not there"
+        status = run.status if run else "deleted" if run_id in self.last.deleted else "not there"
+        if status == plan.status == "deleted":
+            return
         require(status == plan.status, f"run {run_id} is {status}, not {plan.status}")
         keys = {step.key for step in run.live_steps()} if run else set()
         require(keys <= set(plan.steps), f"run {run_id}: other steps than planned: {keys - set(plan.steps)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,15 @@ def save_crash(scores: list[Score], seeds: list[int], seconds: float) -> None:
             "scores": [_as_saved(score) for score in scores],
         },
     )
+
+
+def save_kind(scores: list[Score], seed: int) -> None:
+    """The scores of one kind that was tried alone, in the place of its former ones; those of others stay."""
+    data = json.loads(DATA.read_text())
+    mine = {(score.kind, score.what) for score in scores}
+    kept = [one for one in data["crash"]["scores"] if (one["kind"], one["what"]) not in mine]
+    told = [_as_saved(replace(score, notes={**score.notes, "seed": seed})) for score in scores]
+    _save("crash", {**data["crash"], "scores": [*kept, *told]})
 
 
 def _as_saved(score: Score) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tests.crash import shim, traced
 from tests.crash.score import Budget, Score
 from tests.crash.shim import CHANGES, Fault, Kind, Mode
 from tests.crash.stories import AIMS, READY, Aim, Point
-from tests.crash.workloads import WORKLOADS
+from tests.crash.workloads import UNTRACKED
 
 ROOT = Path(__file__).parents[2]
 TELLERS = max(2, min(8, os.cpu_count() or 2))
@@ -116,33 +116,48 @@ def run(budget: Budget) -> list[Score]:
     except shim.Unavailable as reason:
         ways = [Score(way.kind, way.what, skipped=str(reason)) for way in WAYS]
         return [*ways, Score("aimed kill", _AIMED, skipped=str(reason)), *traced.run(budget)]
-    with _tellers() as ask:
-        operations = {name: ask({"tell": "measure", "workload": name}) for name in WORKLOADS}
-        reads = {name: ask({"tell": "measure", "workload": name, "reads": True}) for name in WORKLOADS}
-        undisturbed = Score("no fault", "every workload, undisturbed", points=2 * len(WORKLOADS))
-        for name, found in [*operations.items(), *reads.items()]:
-            if isinstance(found, str):
-                undisturbed.violations.append(f"{name}, undisturbed: {found}")
-        if undisturbed.violations:
-            return [undisturbed]
-        scores = [undisturbed]
-        for way in WAYS:
-            chance = random.Random(f"{budget.seed} {way.kind}")
-            score = Score(way.kind, way.what)
-            for _ in range(ROUNDS):
-                missing = budget.of(way.points) - score.points
-                points = choose(way, missing, reads if way.counts == Kind.READ else operations, chance)
-                _try(score, points, ask)
-            scores.append(score)
+    with _tellers(UNTRACKED) as ask:
+        scores = _strike(budget, UNTRACKED, ask)
+        if scores[0].violations:
+            return scores
         scores.append(_classify(budget.seed, budget.of(20), ask))
     return [*scores, *traced.run(budget)]
+
+
+def strike(budget: Budget, workloads: Sequence[str]) -> list[Score]:
+    """Every kind of fault in these workloads; the first score is of lives without any. Raises
+    `shim.Unavailable`."""
+    shim.library()
+    with _tellers(workloads) as ask:
+        return _strike(budget, workloads, ask)
+
+
+def _strike(budget: Budget, workloads: Sequence[str], ask: Ask) -> list[Score]:
+    operations = {name: ask({"tell": "measure", "workload": name}) for name in workloads}
+    reads = {name: ask({"tell": "measure", "workload": name, "reads": True}) for name in workloads}
+    undisturbed = Score("no fault", "every workload, undisturbed", points=2 * len(workloads))
+    for name, found in [*operations.items(), *reads.items()]:
+        if isinstance(found, str):
+            undisturbed.violations.append(f"{name}, undisturbed: {found}")
+    if undisturbed.violations:
+        return [undisturbed]
+    scores = [undisturbed]
+    for way in WAYS:
+        chance = random.Random(f"{budget.seed} {way.kind}")
+        score = Score(way.kind, way.what)
+        for _ in range(ROUNDS):
+            missing = budget.of(way.points) - score.points
+            points = choose(way, missing, reads if way.counts == Kind.READ else operations, chance)
+            _try(score, points, ask)
+        scores.append(score)
+    return scores
 
 
 def kill(workload: str, count: int, seed: int) -> Score:
     """So many kills in one workload, half of them before a file operation, half after one."""
     score = Score("kill", f"SIGKILL around a file operation of {workload}")
     chance = random.Random(seed)
-    with _tellers() as ask:
+    with _tellers([workload]) as ask:
         operations = {workload: ask({"tell": "measure", "workload": workload})}
         for way in WAYS[:2]:
             _try(score, choose(way, count // 2, operations, chance), ask)
@@ -206,12 +221,13 @@ def _spread(count: int, places: dict[str, list[int]]) -> dict[str, int]:
 class _Teller:
     """A process that tells stories; a new one if it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, workloads: Sequence[str]) -> None:
+        self._workloads = workloads
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
         environment = {**shim.environment(), "HOLDFAST_FLUSH_AFTER_MS": str(FLUSH_AFTER_MS)}
-        command = [sys.executable, "-m", "tests.crash.stories"]
+        command = [sys.executable, "-m", "tests.crash.stories", *self._workloads]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)
         assert process.stdout is not None
@@ -238,9 +254,9 @@ class _Teller:
 
 
 @contextmanager
-def _tellers() -> Iterator[Ask]:
-    """`ask`, which any thread may call: one of the processes that tell stories answers."""
-    all_of_them = [_Teller() for _ in range(TELLERS)]
+def _tellers(workloads: Sequence[str]) -> Iterator[Ask]:
+    """`ask`, which any thread may call: one of the processes that tell stories of these workloads answers."""
+    all_of_them = [_Teller(workloads) for _ in range(TELLERS)]
     free: SimpleQueue[_Teller] = SimpleQueue()
     for teller in all_of_them:
         free.put(teller)
@@ -292,7 +308,7 @@ def classify(seed: int, each: int = 20) -> Score:
         shim.library()
     except shim.Unavailable as reason:
         return Score("aimed kill", _AIMED, skipped=str(reason))
-    with _tellers() as ask:
+    with _tellers(["sequential"]) as ask:
         return _classify(seed, each, ask)
 
 
@@ -315,9 +331,10 @@ def _classify(seed: int, each: int, ask: Ask) -> Score:
 
 
 def main() -> None:
-    with _tellers() as ask:
-        for question in sys.argv[1:]:
-            print(json.dumps(ask(json.loads(question)), indent=2))
+    questions = [json.loads(text) for text in sys.argv[1:]]
+    with _tellers([question.get("workload", "sequential") for question in questions]) as ask:
+        for question in questions:
+            print(json.dumps(ask(question), indent=2))
 
 
 if __name__ == "__main__":

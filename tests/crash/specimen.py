@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from holdfast.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 DATABASE, LOG = "holdfast.db", "holdfast.db-wal"
-COVERED = ("events", "streams", "blobs", "runs", "step_rows", "operations", "generations", "stages")
+COVERED = (
+    "events", "streams", "blobs", "runs", "step_rows", "operations", "generations", "stages", "tasks",
+    "task_readiness", "links", "sessions", "memories", "authored", "deleted_events",
+)  # fmt: skip
 """Tables that the log's hashes speak of, or that are made of the log."""
 UNCOVERED = ("owners", "meta")
 TABLES = COVERED + UNCOVERED
@@ -124,9 +128,47 @@ def cut_off() -> None:
     vanish()
 
 
+@workflow
+def tracked() -> str:
+    made = hf.tasks.create("found by a run", discovered_from=TASKS[0])
+    hf.memory.remember("runs find tasks", kind="pattern", cites=["specimen"])
+    return made.id
+
+
+TASKS: list[str] = []
+
+
+def write_board(hf: Holdfast) -> None:
+    """Tasks in every state, sessions, memories, a deleted run and a deleted task."""
+    session = hf.sessions.start()
+    make = hf.tasks.create
+    whole = make("whole", body="a body", labels=["a"], assignee="bob", due=datetime(2030, 1, 1, tzinfo=UTC),
+                 checks=["true"], meta={"k": 1})  # fmt: skip
+    TASKS.append(whole.id)
+    needs = make("needs it", needs=[whole.id], priority=0)
+    make("a part", parent=needs.id)
+    hf.tasks.block(needs.id, "waits for paint")
+    claim = hf.tasks.claim(whole.id)
+    assert claim is not None
+    claim.complete("done", evidence={"tests": 3}, unchecked="no time")
+    failed, held, gone = make("failed"), make("held"), make("gone")
+    hf.tasks.fail(failed.id, "it broke")
+    hf.tasks.archive(failed.id)
+    hf.tasks.claim(held.id, lease=9_999)
+    hf.with_id("tracked").run(tracked)
+    old = hf.memory.remember("the old way", kind="decision", source="a talk", scope=f"task:{held.id}")
+    new = hf.memory.remember("the new way", kind="decision", supersedes=old.id)
+    hf.memory.withdraw(new.id, "it was wrong")
+    hf.sessions.end(session.id, "a summary")
+    hf.with_id("deleted").run(child, 4)
+    hf.delete("deleted", gone.id)
+
+
 def write_history(home: Path) -> None:
     """Make the store. Ends this process in the body of a step, as a crash would."""
+    global hf
     hf = Holdfast(home)
+    write_board(hf)
     hf.with_id("plain").run(plain, 60)
     hf.with_id("retried").run(retried, str(home / "knocks"))
     hf.with_id("parent").run(parent)

@@ -1,6 +1,7 @@
 """One point's story: a life with a fault, a look, the lives that continue, and a look after each.
 
-`python -m tests.crash.stories`, started with the shim, tells stories: a JSON object per line in, one out.
+`python -m tests.crash.stories WORKLOAD ...`, started with the shim, tells stories: a JSON object per line in,
+one out.
 """
 
 from __future__ import annotations
@@ -342,7 +343,7 @@ def _measure(workload: str, reads: bool) -> list[list[Any]]:
 
 
 def main() -> None:
-    forks.prepare()
+    forks.prepare(sys.argv[1:])
     nursery = _nursery()
     sys.stdout.write(READY)
     sys.stdout.flush()
@@ -358,7 +359,7 @@ def main() -> None:
             answer = asdict(tell_point(Point.of(asked)))
         print(json.dumps(answer), flush=True)
     nursery.close()
-    for name in WORKLOADS:
+    for name in sys.argv[1:]:
         if (directory := _prepared(name)[0]) is not None:
             shutil.rmtree(directory)
 

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.crash import steered
+from tests.crash import chores, steered
 from tests.crash.checker import (
     APPLICATION_ID,
     GENESIS,
@@ -450,8 +450,19 @@ WORKLOADS: dict[str, Workload] = {
                 ),
             )
         ),
+        *(
+            Workload(name, flow, plan, prepare, None, play, chores.enter, in_line=False)
+            for name, flow, plan, prepare, play in (
+                ("chores", chores.chores, chores.CHORES, _new_store, chores.do_chores),
+                ("errand", chores.errand, chores.ERRAND, chores.begin_errand, chores.run_errand),
+                ("riddance", chores.riddance, chores.RIDDANCE, chores.begin_riddance, chores.get_rid),
+            )
+        ),
     )
 }
+TRACKED = ("chores", "errand", "riddance")
+"""Those on tasks and memory, which are a kind of their own (`tests.crash.tasks`)."""
+UNTRACKED = tuple(name for name in WORKLOADS if name not in TRACKED)
 
 
 # A life
@@ -536,7 +547,7 @@ def _go(
     run_id = workload.run_id
     if settle is not None:
         _settle(hf, run_id, *settle)
-    if workload.steer is None:
+    if workload.steer is None and workload.play is None:
         result = _result(hf, workload, way)
     else:
         steer = workload.steer if steered_here else None

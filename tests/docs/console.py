@@ -75,10 +75,10 @@ def _commands(body: str) -> list[Command]:
 
 
 def saved_as(page: str, name: str) -> list[str]:
-    """The Python blocks of a page that it says to save as `name`, in the paragraph before them."""
+    """The blocks of Python or YAML of a page that it says to save as `name`, in the paragraph before them."""
     path = ROOT / page if page == "README.md" else ROOT / "docs" / page
     text = path.read_text()
-    fences = re.finditer(r"^```python[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    fences = re.finditer(r"^```(?:python|yaml)[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     before = [(text[: found.start()].rstrip().rpartition("\n\n")[2], found[1]) for found in fences]
     blocks = [code for paragraph, code in before if f"`{name}`" in paragraph]
     assert blocks, f"{page} does not say what to save as {name}"
@@ -179,5 +179,8 @@ class Console:
 
 
 def _like(line: str) -> str:
-    """A pattern for a line that the page shows: ids, times and numbers may be others."""
-    return _VARIES.sub(lambda found: ".*" if found[0].startswith("\\") else r"[\w.,]+", re.escape(line))
+    """A pattern for a line that the page shows: ids, times and numbers may be others. The second file of one
+    second has a number after its time."""
+    return _VARIES.sub(
+        lambda found: ".*" if found[0].startswith("\\") else r"[\w.,]+(?:-\d+)?", re.escape(line)
+    )

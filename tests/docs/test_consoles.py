@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -193,6 +194,27 @@ def play_command_line(console: Console) -> None:
     console.next("holdfast audit verify", r"^\d+ streams, \d+ events: all of them hold$")
 
 
+@plays("README.md: Work that outlives a session 1")
+def play_board(console: Console) -> None:
+    console.next("mkdir /tmp/reef", then=lambda: console.directory.name == "reef")
+    for _ in range(2):
+        console.next("holdfast task create", r"^[0-9a-f-]{36}$")
+    console.next("holdfast task start 1", "in progress", "needed by .* Review it")
+    console.next("holdfast remember", "remembered: Reports")
+    console.next("echo", then=lambda: (console.directory / "report.md").exists())
+    console.next("holdfast task complete 1", "completed: Draft the report")
+    console.next("holdfast prime", "^Tasks that are ready: 1$", '"Review it"', "British English")
+    console.next("holdfast search 'report*'", "Draft the report", "British English")
+
+
+@plays("README.md: A plan is a workflow as data 1")
+def play_plan(console: Console) -> None:
+    console.saves("harvest.yaml")
+    console.next("holdfast plan check", "harvest: 4 steps")
+    console.next("holdfast run --id h1 harvest.yaml", "kelp: 3 kg from Rock 7", "Ship from Rock 7", code=5)
+    console.next("holdfast approve h1 --resume", "shipped 2")
+
+
 @plays("README.md: A person in the loop 1")
 def play_person(console: Console) -> None:
     _, reviewed = saved_as("README.md", "flow.py")
@@ -254,6 +276,51 @@ def play_pausing(console: Console) -> None:
         "holdfast cancel letter-2",
         then=lambda: '"cancelled"' in console.shell("holdfast show letter-2 --json"),
     )
+
+
+# Search
+
+
+@plays("guide-search.md: Guide: search 1")
+def play_search(console: Console) -> None:
+    console.next("holdfast run --id tides-1", "tide tables for the harbour")
+    console.next("holdfast remember", r"[0-9a-f]{8}")
+    console.next("holdfast search tide tables", "runs +tides-1", "memory", "printed on Mondays")
+    console.next('holdfast search \'"tide tables"', "runs +tides-1")
+    console.next("holdfast search tide --in memory", '"family": "memory"', '"kind": "decision"')
+
+
+# Plans
+
+
+@plays("guide-plans.md: Check, draw, run 1")
+def play_plans(console: Console) -> None:
+    console.saves("harvest.yaml")
+    console.next("holdfast plan check", "harvest: 4 steps")
+    console.next("holdfast plan show", "weigh", "for each of list.stdout.lines", "shipped")
+    console.next("holdfast plan run", "dulse: 3 kg from Rock 7", "Ship from Rock 7?", code=5)
+    console.next("holdfast plan show h1", "approve Ship from")
+    console.next("holdfast approve h1", "shipped 3")
+    console.next("holdfast run harvest.yaml", "kelp: 3 kg from Rock 8", "completed")
+
+
+@plays("guide-plans.md: A plan from a description 1")
+def play_plan_new(console: Console) -> None:
+    console.next("holdfast plan analyze", "harvest.yml → harvest.yaml", "named in the task")
+    console.next("holdfast plan new", "written", then=lambda: "harvest.yaml" in console.text("twice.yaml"))
+    console.next("holdfast plan check", "weigh-twice-in-harvest-yml: ")
+
+
+@plays("guide-steps.md: Tools 1")
+def play_tools(console: Console) -> None:
+    console.saves("tidy.py")
+    console.next("holdfast run --id t1", "the shore", then=lambda: "teh" not in console.text("notes.txt"))
+    console.next("holdfast stats t1", "step time", "edit#1", "total")
+
+
+@plays("guide-plans.md: The file may change 1")
+def play_fork_with_plan(console: Console) -> None:
+    console.next("holdfast fork h1", "run h2 was made from h1 at end")
 
 
 # Files
@@ -359,6 +426,35 @@ def play_moved(console: Console) -> None:
     console.next("holdfast resume --all", "run kelp-2 waits for the signal address")
 
 
+# Memory
+
+
+@plays("guide-memory.md: Remember and recall 1")
+def play_memory(console: Console) -> None:
+    console.next("mkdir /tmp/", then=lambda: not [*console.directory.iterdir()])
+    decision = console.next("holdfast remember", "remembered: Reports are written in British")
+    pattern = console.next("holdfast remember", "remembered: Retry the tide service twice")
+    assert "tide" not in console.next("holdfast recall english", "decision", "British")
+    console.where("DECISION", decision.split()[0])
+    console.next("holdfast remember", "American")
+    console.where("PATTERN", pattern.split()[0])
+    console.next("holdfast forget", "withdrawn: Retry")
+    console.next("holdfast recall --all", "superseded by", "withdrawn: the service has a queue now")
+    console.next(
+        "holdfast undo", "edit [0-9a-f]+ was undone", "^memory .*Retry the tide service twice +restored"
+    )
+    found = console.next("holdfast recall", "American", "Retry", "from outage of May, cites docs/tides.md")
+    assert "British" not in found and "withdrawn" not in found
+
+
+@plays("guide-memory.md: Prime 1")
+def play_prime(console: Console) -> None:
+    console.next(
+        "holdfast prime", "^Latest decisions: 1$", "^- Reports are written in American", "^Tasks .*: none$"
+    )
+    console.next("holdfast prime --limit 1000", r'"text": ?"# tides')
+
+
 # Going back
 
 
@@ -401,6 +497,21 @@ def play_replay(console: Console) -> None:
     console.next("holdfast replay --all", "^0 runs: all match")
 
 
+@plays("rewind.md: Delete, numbers, the past 1")
+def play_delete(console: Console) -> None:
+    console.next("holdfast show '#1'", "^run +report-1  #1$", "completed")
+    console.next("holdfast show report-1 --at drafts", "^at .*event", "running", "draft#2")
+    console.next("holdfast show report-1 --at 3", "^at .*event 3$", "running")
+    console.next("holdfast delete report-2", "^1 run, .* would be deleted")
+    console.next(
+        "holdfast delete report-2",
+        "^1 run, .* events deleted",
+        then=lambda: "report-2" not in console.shell("holdfast list"),
+    )
+    console.next("holdfast undo", "1 run, .* there again")
+    assert "report-2" in console.shell("holdfast list")
+
+
 @plays("rewind.md: Keeping the store small 1")
 def play_archive(console: Console) -> None:
     for _ in range(2):
@@ -415,7 +526,7 @@ def play_archive(console: Console) -> None:
 @plays("backup.md: Backups 1")
 def play_backup(console: Console) -> None:
     console.shell("holdfast run --id report-1 'echo kelp'")
-    path = console.next("holdfast backup create", r"backups/holdfast-\w+\.db").split()[0]
+    path = console.next("holdfast backup create", r"backups/holdfast-[\w-]+\.db").split()[0]
     console.next("holdfast backup create", "without files")
     console.next("holdfast backup list", Path(path).name)
     console.shell("holdfast run --id later 'echo later'")
@@ -433,9 +544,105 @@ def play_restore(console: Console) -> None:
     console.next("holdfast backup restore", then=lambda: "report-1" in console.shell("holdfast list"))
 
 
+@plays("guide-repair.md: Find out what is damaged 1")
+def play_repair(console: Console) -> None:
+    console.shell("holdfast run --id report-1 'echo kelp'")
+    console.next("holdfast repair --dry-run", "nothing is damaged")
+    home = Path(console.shell("holdfast doctor --json | grep -o '/[^ ]*/holdfast.db'").split()[0]).parent
+    database = home / "holdfast.db"
+    data = bytearray(database.read_bytes())
+    data[0] ^= 1
+    database.write_bytes(data)
+    console.next(
+        "holdfast repair", r"SQLite cannot read it", r"events came from the database", "before-repair-"
+    )
+    console.next("holdfast audit verify", "all of them hold")
+    assert "report-1" in console.shell("holdfast list")
+
+
 @plays("backup.md: When something seems wrong 1")
 def play_wrong(console: Console) -> None:
     console.next("holdfast doctor", r"✓ store .*\d+ events", r"✓ integrity")
     console.next("holdfast audit verify", "all of them hold")
     console.next("holdfast repair --rebuild", r"made again from \d+ events, and match them")
     assert "report-1" in console.shell("holdfast list")
+
+
+@plays("guide-mirror.md: Edited files 1")
+def play_mirror(console: Console) -> None:
+    console.next(
+        "holdfast run --id tide-1", then=lambda: '"completed"' in console.text(".holdfast/runs/tide-1.json")
+    )
+    console.next("holdfast mirror status", r"^state +current$")
+    console.next("echo", then=lambda: (console.directory / "edited.json").exists())
+    console.next("holdfast mirror import edited.json", "^remember +kind 'decision', text 'use kelp'")
+    assert not (console.directory / ".holdfast/tasks/memory.json").exists()
+    console.next(
+        "holdfast mirror import edited.json --apply",
+        then=lambda: '"use kelp"' in console.text(".holdfast/tasks/memory.json"),
+    )
+    console.next("holdfast mirror rebuild", r"files? written to")
+
+
+# Tasks
+
+
+@plays("guide-tasks.md: Create, start, complete 1")
+def play_tasks(console: Console) -> None:
+    draft = console.next("holdfast task create", r"^[0-9a-f-]{36}$").split()[0]
+    console.where("DRAFT", draft[:8])
+    review = console.next("holdfast task create", r"^[0-9a-f-]{36}$").split()[0]
+    assert "Review" not in console.next("holdfast task ready", f"^{draft} .*Draft the report")
+    console.next("holdfast task start", "in progress", r"needed by +[0-9a-f-]+ +pending +Review the report")
+    console.next("holdfast task note", "decision: Draft the report")
+    console.next("holdfast task edit", "changed: Draft the report")
+    console.next("holdfast task complete", "test -s report.md` ended with exit code 1", code=2)
+    console.next("echo", then=lambda: (console.directory / "report.md").exists())
+    console.next("holdfast task complete", "completed: Draft the report")
+    assert "Draft" not in console.next("holdfast task list", f"^{review} +pending ")
+    console.next("holdfast task show", "TaskEdited .*Two pages, with a summary", "TaskCompleted .*test -s")
+
+
+def where_review(console: Console) -> None:
+    """REVIEW is the only task that is open."""
+    (review,) = json.loads(console.shell("holdfast task list --json"))
+    console.where("REVIEW", review["id"][:8])
+
+
+@plays("guide-tasks.md: Sessions 1")
+def play_sessions(console: Console) -> None:
+    where_review(console)
+    session = console.next("holdfast session start", r"^[0-9a-f-]{36}$").split()[0]
+    console.where("SESSION", session[:8])
+    console.next("holdfast task start", "Review the report", "in progress")
+    console.next("holdfast task resume", "Review the report", "in progress")
+    console.next("holdfast session list", f"^{session} .*open")
+    console.next("holdfast session end", "ended")
+    console.next("holdfast session show", "half of the review", "Review the report")
+
+
+@plays("guide-tasks.md: Claims 1")
+def play_claims(console: Console) -> None:
+    where_review(console)
+    console.next("holdfast task release", "released: Review")
+    console.next("holdfast task claim", "claim 2: Review")
+    console.next("holdfast task renew", "renewed: Review")
+    console.next("holdfast task fail", "failed: Review")
+    console.next("holdfast task reopen", "pending again: Review")
+    console.next("holdfast task ready --claim", "Review the report", "in progress .*claim 3")
+
+
+@plays("guide-tasks.md: Links 1")
+def play_links(console: Console) -> None:
+    where_review(console)
+    publish = console.next("holdfast task create", r"^[0-9a-f-]{36}$").split()[0]
+    console.where("PUBLISH", publish[:8])
+    console.next("holdfast task link", "^linked: ")
+    console.next("holdfast task link", "closes a cycle.*Review the report.*Publish", code=2)
+    console.next("holdfast task tree", "^[0-9a-f-]+ .*Review", "^  [0-9a-f-]+ .*Publish")
+    console.next("holdfast task unlink", "^unlinked: ")
+    console.next("holdfast task block", "blocked: Publish")
+    console.next("holdfast task unblock", "no longer blocked: Publish")
+    console.next("holdfast task archive", "archived: Publish")
+    console.next("holdfast task export", then=lambda: (console.directory / "tasks.jsonl").exists())
+    console.next("holdfast task import", "0 tasks created, 0 extended, 3 as they were")

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import click
@@ -19,6 +20,9 @@ import holdfast
 from holdfast import errors
 from holdfast.cli import app, ending
 from holdfast.cli.commands import resuming, steering
+from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.sessions import Sessions
+from holdfast.facade.tasks import Tasks
 from holdfast.kernel import events
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +47,30 @@ def test_the_first_example_runs_and_runs_again(page: str, tmp_path: Path) -> Non
         for _ in range(2)
     ]
     assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
+
+
+def test_every_key_of_a_plan_is_documented() -> None:
+    """In the tables of its page, with the kinds of steps that take it; and no key that is not there."""
+    from holdfast.plans import keys
+
+    text = (DOCS / "plan-format.md").read_text()
+    plan, step, _ = (part for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:4])
+    rows = re.findall(r"^\| `(\w+)` \|(.*)", plan, re.MULTILINE)
+    assert {key for key, _ in rows} == set(keys.PLAN)
+    kinds = dict(re.findall(r"^\| `(\w+)` \|(.*)", step.partition("| key |")[0], re.MULTILINE))
+    assert set(kinds) == set(keys.KINDS)
+    documented = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", step.partition("| key |")[2], re.MULTILINE))
+    assert set(documented) == set(keys.STEP) - set(keys.KINDS)
+    for kind, taken in keys.OF_KIND.items():
+        for key, of in documented.items():
+            named = (
+                of == "all"
+                or (of.startswith("all but") and f"`{kind}`" not in of)
+                or ("all" not in of and f"`{kind}`" in of)
+            )
+            assert named == (key in keys.ANY or key in taken), (kind, key)
+    for key in (*keys.BUDGET, *keys.RETRY, *keys.DEFAULTS):
+        assert f"`{key}`" in text
 
 
 def test_the_examples_in_async_code_run(tmp_path: Path) -> None:
@@ -99,7 +127,15 @@ METHODS = {
     **{
         name: method
         for name, method in inspect.getmembers(holdfast.Holdfast, inspect.isroutine)
-        if not name.startswith("_") and name not in ("at", "close", "with_id")
+        if not name.startswith("_")
+        and name not in ("at", "close", "with_id", "with_task")
+        and not isinstance(inspect.getattr_static(holdfast.Holdfast, name), cached_property)
+    },
+    **{
+        f"{space.NAMESPACE}.{name}": method
+        for space in (Tasks, Sessions, MemoryNamespace)
+        for name, method in inspect.getmembers(space, inspect.isfunction)
+        if not name.startswith("_")
     },
 }
 
@@ -115,7 +151,7 @@ def test_every_parameter_is_documented(name: str) -> None:
     assert {one for one in wanted if not re.search(rf"\b{one}\b", line)} == set()
 
 
-@pytest.mark.parametrize("name", sorted(events.TYPES))
+@pytest.mark.parametrize("name", sorted(events.all_types()))
 def test_every_event_is_documented(name: str) -> None:
     """Each event type is in the page of formats."""
     assert f"`{name}`" in (DOCS / "formats.md").read_text()
@@ -129,7 +165,7 @@ def reference() -> dict[str, object]:
     return module.PAGES
 
 
-@pytest.mark.parametrize("page", ["errors.md", "settings.md", "cli.md", "states.md", "json.md"])
+@pytest.mark.parametrize("page", sorted(reference()))
 def test_reference_pages_are_what_the_code_says(page: str) -> None:
     """Commands, settings and errors are documented as they are; `docs/reference.py` writes the pages."""
     make = reference()[page]

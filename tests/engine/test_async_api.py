@@ -139,6 +139,8 @@ def test_what_blocks_raises_with_a_hint(hf, act):
             lambda: hf.logs("x"),
             lambda: hf.recover(),
             lambda: hf.settle("x", "a", retry=True),
+            lambda: hf.follow_logs("x"),
+            lambda: hf.differing("x", "start").__enter__(),
         ]:
             with pytest.raises(WrongColour) as caught:
                 call()
@@ -157,6 +159,8 @@ def test_what_blocks_raises_with_a_hint(hf, act):
         "`await hf.aio.logs(...)`",
         "`await hf.aio.recover(...)`",
         "`await hf.aio.settle(...)`",
+        "`await hf.aio.logs(...)`",
+        "`await hf.aio.diff(...)`",
     ]
 
 
@@ -491,3 +495,17 @@ def test_closing_while_a_start_claims_lets_no_step_begin(open_hf, act, slow_clai
     assert ran == []
     open_hf().with_id("x").run(act(plot))
     assert ran == ["began"]
+
+
+def test_a_run_that_is_got_reads_nothing_in_the_loop(hf, act, monkeypatch):
+    """`await hf.aio.get(...)` has read the history: its steps and its result are there without the store."""
+    hf.with_id("x").run(act(lambda: [blocking("A"), blocking("B")]))
+
+    async def main():
+        detail = await hf.aio.get("x")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(hf._reader), "history", None)
+            patch.setattr(type(hf._reader), "blob", None)
+            return [step.status for step in detail.steps], detail.result
+
+    assert asyncio.run(main()) == (["completed", "completed"], ["a", "b"])

@@ -12,6 +12,8 @@ import pytest
 from holdfast import Holdfast, checkpoint, step, workspace_path
 from holdfast.errors import HoldfastError, Refused, RestoreUndone, StoreFull, StoreInDoubt
 from holdfast.kernel import events as e
+from holdfast.kernel import memory as m
+from holdfast.kernel.author import Author
 from holdfast.operations import operation_locks, rewinding
 from holdfast.operations.performing import Moving
 from holdfast.store.port import Decision, NewEvent, new_event
@@ -118,6 +120,21 @@ def test_whoever_opens_the_store_next_finishes_it(hf, disk, open_hf, root, caplo
     assert f"rewind {row.id} of run r was cut off" in caplog.text and ended in caplog.text
     assert (other.undo().status, (root / "a").read_text()) == ("completed", "agent\n")
     assert list(other._store.verify()) == []
+
+
+@pytest.mark.parametrize("fate", CUTS)
+def test_the_memory_moves_with_the_state_or_not_at_all(hf, disk, open_hf, root, home, fate):
+    """However the last commit ends: what the run remembered is withdrawn if the run is rewound, and only
+    then; who finishes the rewind withdraws it."""
+    event = m.Remembered("m", "fact", "kelp", author=Author("ann", run="r", step="edit#1"))
+    hf._store.command(m.STREAM, lambda _: Decision(m.KIND, [new_event(event, 0)]))
+    cut_off(hf, disk, "ok", fate)
+    with Holdfast(home, read_only=True) as looking:
+        assert (looking.memory.get("m").status == "withdrawn") == (looking.get("r").generation == 1)
+    other = open_hf(workspace=root)
+    assert (other.memory.get("m").status, at(other, root)) == ("withdrawn", DONE)
+    other.undo()
+    assert (other.memory.get("m").status, list(other._store.verify())) == ("current", [])
 
 
 @pytest.mark.parametrize("fate", CUTS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 import pytest
 
 from holdfast.cli import app
+from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.sessions import Sessions
+from holdfast.facade.tasks import Tasks
 from holdfast.handle import Holdfast
 
 METHODS = {
@@ -17,27 +20,50 @@ METHODS = {
     "backup list": "backups",
     "backup restore": "restore_backup",
     "list": "page",
+    "mirror import": "mirror_import",
+    "mirror rebuild": "mirror_rebuild",
+    "mirror status": "mirror_status",
+    "plan analyze": "analyze",
     "op log": "operations",
+    "repair": "repair_store",
     "workspace restore": "restore",
     "workspace status": "coverage",
     "workspace verify": "verify_files",
 }
 """Commands whose method has another name."""
-WITHOUT = {"completion", "config show", "demo", "run", "show", "watch"}
+SPACES = {
+    "task": Tasks,
+    "session": Sessions,
+    **dict.fromkeys(("remember", "recall", "forget"), MemoryNamespace),
+}
+"""Commands whose methods are in a namespace: `task create` is `hf.tasks.create`."""
+WITHOUT = {
+    "completion", "config show", "demo", "plan check", "plan new", "plan run", "plan show", "run", "show",
+    "watch",
+}  # fmt: skip
 """Commands that call several methods, or none; `run` starts commands too, with options of their own."""
 RENAMED = {
+    "search": {"in": "within"},
     "archive": {"to": "directory"},
     "backup create": {"without_files": "files"},
     "pause": {"timeout": "patience"},
+    "repair": {"from": "backup"},
     "cancel": {"timeout": "patience"},
     "rewind": {"no_files": "files"},
     "redo": {"no_files": "files"},
     "undo": {"no_files": "files"},
     "logs": {"since_version": "after"},
+    "recall": {"all": "every"},
+    "remember": {"cite": "cites"},
+    "task create": {"label": "labels", "check": "checks", "body_file": "body"},
+    "task edit": {"label": "labels", "check": "checks", "body_file": "body"},
+    "task export": {"file": "path"},
+    "task import": {"file": "path"},
 }
 """Command → option → the parameter that it is."""
 CLI_ONLY = {
     "*": {"json", "home", "help"},
+    "delete": {"yes"},
     "approve": {"resume"},
     "diff": {"stat"},
     "gates": {"all"},
@@ -50,6 +76,9 @@ CLI_ONLY = {
     "signal": {"resume"},
     "settle": {"resume"},
     "trust": {"list"},
+    "task list": {"all"},
+    "task ready": {"claim"},
+    "task show": {"events", "all"},
     "workspace status": {"all"},
 }
 """Command → options that say how something is drawn, or what is done besides."""
@@ -68,8 +97,18 @@ def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str
 COMMANDS = dict(leaves(app.program, click.Context(app.program, info_name="holdfast")))
 
 
-def method_of(command: str) -> str:
-    return METHODS.get(command, command.replace("-", "_"))
+_NAMES = {"task import": "import_", "session show": "get", "forget": "withdraw"}
+
+
+def method_of(command: str) -> Callable[..., object] | None:
+    """The method that the command calls, of `Holdfast` or of a namespace; None if there is none."""
+    group, _, name = command.partition(" ")
+    if group in SPACES:
+        return getattr(SPACES[group], _NAMES.get(command, name or group), None)
+    return getattr(Holdfast, METHODS.get(command, command.replace("-", "_")), None)
+
+
+_ARGUMENTS = {"run": "run_id", "task": "id", "session": "id", "memory": "id"}
 
 
 def options(command: str) -> set[str]:
@@ -79,20 +118,22 @@ def options(command: str) -> set[str]:
         if isinstance(param, click.Option):
             found |= {one[2:].replace("-", "_") for one in param.opts if one.startswith("--")}
         else:
-            found.add({"run": "run_id"}.get(param.name or "", param.name or ""))
+            found.add(_ARGUMENTS.get(param.name or "", param.name or ""))
     return found
 
 
 def test_every_command_has_its_method() -> None:
     """Or is known to have none."""
-    assert {name for name in COMMANDS if not hasattr(Holdfast, method_of(name))} <= WITHOUT
+    assert {name for name in COMMANDS if method_of(name) is None} <= WITHOUT
     assert set(COMMANDS) >= WITHOUT
 
 
 @pytest.mark.parametrize("command", sorted(name for name in COMMANDS if name not in WITHOUT))
 def test_options_are_parameters(command: str) -> None:
     """Each option is a parameter of the method, under the same name or one that is pinned here."""
-    taken = set(inspect.signature(getattr(Holdfast, method_of(command))).parameters)
+    called = method_of(command)
+    assert called is not None
+    taken = set(inspect.signature(called).parameters)
     renamed = RENAMED.get(command, {})
     own = CLI_ONLY["*"] | CLI_ONLY.get(command, set())
     unknown = {one for one in options(command) - own if renamed.get(one, one) not in taken}

@@ -20,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel import families
 from holdfast.kernel.decide import Refused, decide
 from holdfast.kernel.events import Failure
 from holdfast.kernel.evolve import Impossible, evolve, fold
@@ -144,9 +145,26 @@ def test_what_the_state_says_of_itself_holds(operations):
 # Events
 
 STOOD = e.GitPosition("5d", "c0ffee", "refs/heads/main", "5e", 7, "merge")
+FIELDS: dict[str, object] = {
+    "name": "kelp", "body": "grow it", "priority": 1, "labels": ["sea"], "assignee": "ann", "due": 5,
+    "checks": ["true"], "changes": {"name": "x"}, "was": {"name": "y"}, "number": 3, "actor": "ann",
+    "run": "r", "until": 9, "holder": {"pid": 4, "started": 5, "boot": "b"}, "reason": "later",
+    "evidence": {"log": None}, "checked": ["true"], "unchecked": "no", "why": "no", "kind": "blocks",
+    "version": 2, "operation": "op", "fields": {"name": "kelp", "claim": {"number": 1}}, "task": "a",
+    "id": "m", "scope": "project", "source": "ann", "cites": ["a.py"], "supersedes": "n",
+    "meta": {"a": [1]}, "session": "s", "summary": "done", "text": "t", "on": "b",
+    "author": {"by": "ann", "session": "s", "run": "r", "generation": 1, "step": "a#1", "run_version": 7},
+}  # fmt: skip
+"""A value for each field that an event of a family has."""
+
 EXAMPLES = {
     "StreamCreated": e.StreamCreated("r", "run"),
     "StreamArchived": e.StreamArchived("r", 7, "00ff", "runs.jsonl.gz"),
+    "StoreRepaired": e.StoreRepaired("before-repair-x", (e.Lost("r", 3, 7),), ("00ff",)),
+    "StreamDeleted": e.StreamDeleted("r", "run", 7, "00ff", "op"),
+    "StreamRestored": e.StreamRestored("r", "run", "op"),
+    "ItemsDeleted": e.ItemsDeleted((e.DeletedItem("run", "r", "report", 3, 7, "p"),), ("r", "@op/1")),
+    "ItemsRestored": e.ItemsRestored("op"),
     "RunCreated": e.RunCreated(CODE, "d", ONE, "blob", "parent", "child#1"),
     "RunClaimed": e.RunClaimed("ann", 2, "bob", True),
     "RunReleased": e.RunReleased("ann", "done"),
@@ -192,12 +210,24 @@ EXAMPLES = {
     "GitApplied": e.GitApplied("/w", STOOD, STOOD),
     "FilesApplied": e.FilesApplied("/w", "5a", "5b", "5c"),
     "StateApplied": e.StateApplied(0, 1),
+    "TasksApplied": e.TasksApplied((e.TaskMove("t", 3, 2),)),
+    "LinksApplied": e.LinksApplied((e.LinkMove("t", "u"),), (e.LinkMove("u", "v", "parent"),)),
+    "MemoryApplied": e.MemoryApplied(("a",), ("b",)),
     "OperationDone": e.OperationDone(),
     "OperationDropped": e.OperationDropped("the run has continued"),
+    **{
+        name: msgspec.convert(
+            {field.name: FIELDS[field.name] for field in msgspec.structs.fields(cls)}
+            | ({"kind": "fact"} if name == "Remembered" else {}),
+            cls,
+            strict=False,
+        )
+        for name, cls in families.TYPES.items()
+    },
 }
 
 
-@pytest.mark.parametrize("name", e.TYPES)
+@pytest.mark.parametrize("name", e.all_types())
 def test_every_event_comes_back_as_it_was(name):
     """Encode and decode are inverse for each type, under the type's own name."""
     event = EXAMPLES[name]
@@ -526,6 +556,20 @@ def test_a_once_step_of_a_dead_owner_is_in_doubt_when_it_is_settled():
         history.do(c.SettleStep("r", "a#1", "retry", abandoned=True))
     events = history.do(c.SettleStep("r", "pay#1", "retry", abandoned=True))
     assert [type(event) for event in events] == [e.StepInDoubt, e.StepSettled]
+
+
+def test_a_run_that_lost_its_history_waits():
+    """Without an owner, too; a `once` step that was under way is in doubt. One that has ended stays."""
+    once = c.StartStep("pay#1", "pay", effect="once")
+    history = History(CREATE, CLAIM, once, c.ReleaseRun("r", "ann"))
+    events = history.do(c.LoseHistory("versions 3 to 7 were lost"))
+    assert [type(event) for event in events] == [e.StepInDoubt, e.RunNeedsAttention]
+    assert (history.state.status, history.state.cause, history.state.attention_step) == (
+        "needs_attention",
+        "history_lost",
+        "pay#1",
+    )
+    assert History(CREATE, CLAIM, c.CompleteRun()).do(c.LoseHistory("x")) == []
 
 
 def test_attention_for_doubt_ends_with_the_last_doubt():

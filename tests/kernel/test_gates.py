@@ -53,6 +53,14 @@ def test_a_decision_names_the_gate_or_there_is_only_one(decide):
     assert history.state.status == "running"
 
 
+def test_a_gate_is_named_by_its_branch():
+    """The branches of a plan have the ids of its steps, which a person knows."""
+    key = "ok[1]/Ship?#1"
+    history = waiting(c.Record(e.GateOpened(key, 2, "approval", "Ship?", "cd34ab12", SHOWN)))
+    history.do(c.DecideGate("r", "approved", "ok"))
+    assert (gate(history).status, gate(history, key).outcome) == ("waiting", "approved")
+
+
 def test_a_run_that_was_decided_while_nobody_executes_it_is_pending():
     """Whoever follows may continue it."""
     history = waiting(c.ReleaseRun("r", "ann"))

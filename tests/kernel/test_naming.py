@@ -17,9 +17,9 @@ STEPS = [
 
 @pytest.mark.parametrize(
     ("text", "key"),
-    [("ask#1", "ask#1"), ("pay", "b[1]/pay#1"), ("half", "half#1"), ("now#1", "now#1")],
+    [("ask#1", "ask#1"), ("pay", "b[1]/pay#1"), ("b", "b[1]/pay#1"), ("half", "half#1"), ("now#1", "now#1")],
 )
-def test_a_step_is_found_by_its_key_or_its_name(text, key):
+def test_a_step_is_found_by_its_key_its_name_or_its_branch(text, key):
     assert find_step("r", STEPS, text).key == key
 
 

@@ -41,6 +41,9 @@ DELIVERY = "tests/engine/test_delivery.py::"
 FILES = "tests/acceptance/test_files.py::"
 GIT = "tests/acceptance/test_git_rollback.py::"
 BACKUP = "tests/acceptance/test_backup.py::"
+TRACKER = "tests/tracker/test_tracker.py::"
+IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
+REVERSAL = "tests/engine/test_reversal.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -448,8 +451,8 @@ MUTANTS = (
         ENGINE + "test_rewind.py::test_undo_brings_the_old_generation_back_and_can_be_undone",
         (
             "operations/performing.py",
-            'Decision("run", events, epoch), Decision(KIND, [new_event(one, at) for one in ends])\n',
-            'Decision("run", events, epoch), NO_EVENTS\n',
+            '        return [Decision("run", events, epoch), own, *decided.decisions]\n',
+            '        return [Decision("run", events, epoch), NO_EVENTS, *decided.decisions]\n',
         ),
     ),
     mutant(
@@ -778,6 +781,147 @@ MUTANTS = (
             "engine/execution/thread_driver.py",
             "            run.reach(call.key)\n            return _perform_again(call, past)\n",
             "            return _perform_again(call, past)\n",
+        ),
+    ),
+    # Tasks, memory, search, mirror, plans and tools
+    mutant(
+        "a claim is taken over that another one has taken over meanwhile",
+        TRACKER + "test_a_claim_that_was_found_dead_is_taken_once",
+        (
+            "kernel/task_rules.py",
+            "    if held is not None and held.number != free and not is_over(held, now):\n"
+            "        raise held_by(task, held)\n    return TaskClaimed(",
+            "    if held is not None and not free and not is_over(held, now):\n"
+            "        raise held_by(task, held)\n    return TaskClaimed(",
+        ),
+    ),
+    mutant(
+        "a task is completed under an old claim number",
+        TRACKER + "test_a_claim_is_fenced_by_its_number",
+        (
+            "kernel/task_rules.py",
+            "        if held is None or held.number != number:\n",
+            "        if held is None:\n",
+        ),
+    ),
+    mutant(
+        "the claim of a dead process holds until its lease ends",
+        TRACKER + "test_a_claim_ends_with_its_process_and_not_before",
+        (
+            "tracker/claiming.py",
+            "    return holder.boot == boot_id() and started_ticks(holder.pid) == holder.started\n",
+            "    return True\n",
+        ),
+    ),
+    mutant(
+        "a link closes a cycle with one that came in between",
+        TRACKER + "test_a_link_that_came_in_between_counts",
+        ("tracker/linking.py", "        if newer:\n            return NO_EVENTS\n", ""),
+    ),
+    mutant(
+        "a task counts as done although its check failed",
+        TRACKER + "test_checks_must_succeed_or_be_left_out_with_a_reason",
+        (
+            "tracker/checks.py",
+            'else f"ended with exit code {code}" if code else ""',
+            'else ""',
+        ),
+    ),
+    mutant(
+        "a step that was cut off is refused what it did to a task",
+        IN_RUNS + "test_a_step_that_runs_again_is_not_refused_what_it_did",
+        (
+            "kernel/author.py",
+            "        return bool(self.run and self.step) and self.place == other.place\n",
+            "        return False\n",
+        ),
+    ),
+    mutant(
+        "the end of a run leaves its task as it is",
+        CRASH + "test_tasks.py::test_power_cuts",
+        (
+            "tracker/run_end.py",
+            "    return (Companion(Source(tasks.stream_of(task)), decide),)\n",
+            "    return ()\n",
+        ),
+    ),
+    mutant(
+        "a link that is removed still holds up its task",
+        "tests/contract/test_tracker_projection.py::test_both_stores_agree_and_a_rebuild_changes_nothing",
+        (
+            "store/sqlite/tracker.sql",
+            "    UPDATE main.task_readiness SET open_blockers = open_blockers - 1\n",
+            "    UPDATE main.task_readiness SET open_blockers = open_blockers\n",
+        ),
+    ),
+    mutant(
+        "a rewind overwrites what another one did to the task since",
+        REVERSAL + "test_what_another_has_changed_since_is_kept_and_named",
+        (
+            "operations/task_reversal.py",
+            "        elif undone is None and recorded[-1] not in counting:\n",
+            "        elif undone is None:\n",
+        ),
+    ),
+    mutant(
+        "a rewind leaves the memories of what it undid",
+        CRASH + "test_tasks.py::test_power_cuts",
+        ("operations/memory_reversal.py", "        if self._gone is not None:\n", "        if False:\n"),
+    ),
+    mutant(
+        "a deletion does not record what it deleted",
+        "tests/engine/test_delete.py::test_a_task_goes_with_its_links_and_comes_back_with_them",
+        (
+            "operations/deleting.py",
+            "    stages = (begun, e.ItemsDeleted(plan.items, tuple(plan.heads)), e.OperationDone())\n",
+            "    stages = (begun, e.OperationDone())\n",
+        ),
+    ),
+    mutant(
+        "a restored task has lost its links",
+        "tests/contract/test_deleted_tasks.py",
+        (
+            "store/sqlite/tracker.sql",
+            "WHEN NEW.type = 'StreamProjected' AND NEW.payload ->> '$.stream' GLOB '@task/*' BEGIN",
+            "WHEN NEW.type = 'StreamProjected' AND NEW.payload ->> '$.stream' GLOB '@tusk/*' BEGIN",
+        ),
+    ),
+    mutant(
+        "the search index has what is redacted",
+        "tests/search/test_search.py::test_other_patterns_make_it_anew",
+        (
+            "search/plain_text.py",
+            "text_in(redactor.redact_value(msgspec.json.decode(data)))",
+            "text_in(msgspec.json.decode(data))",
+        ),
+    ),
+    mutant(
+        "a file of the mirror is written in place",
+        "tests/mirror/test_kills.py::test_killed_at_a_system_call",
+        (
+            "mirror/mirror_directory.py",
+            "            replace_file(Path(name), data, dir_fd=self._fd)\n",
+            "            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self._fd)\n"
+            "            os.write(fd, data)\n"
+            "            os.close(fd)\n",
+        ),
+    ),
+    mutant(
+        "the keys of plan steps depend on the order in which steps end",
+        "tests/engine/test_plans.py::test_order_of_completion",
+        (
+            "plans/interpreter.py",
+            "_named(self._once(step, one), step.id) for one in each",
+            '_named(self._once(step, one), f"{step.id}-{len(self._results)}") for one in each',
+        ),
+    ),
+    mutant(
+        "a tool follows a symlink",
+        "tests/agents/test_confinement.py::test_a_path_that_leads_out_is_refused",
+        (
+            "workspace/fs/beneath.py",
+            "FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | ",
+            "FILE_FLAGS = os.O_RDONLY | ",
         ),
     ),
 )

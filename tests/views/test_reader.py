@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import SystemClock, instant
+from holdfast.clock import SystemClock, instant, microseconds
 from holdfast.engine.ownership.owners import Owner
 from holdfast.errors import AmbiguousRunId, RunNotFound
 from holdfast.kernel import commands as c
@@ -212,3 +212,9 @@ def test_reading_knows_a_store_only_by_its_port(home):
     reading = Reader(store, home, Redactor)
     assert ids(reading.page(resumable=True, workflow="fl*")) == ["lost"]
     assert reading.statistics().steps.steps == 0
+
+
+def test_a_time_without_a_zone_is_local() -> None:
+    """`datetime.now()` and `datetime.now(UTC)` name the same moment."""
+    now = datetime.now(UTC)
+    assert microseconds(now.astimezone().replace(tzinfo=None)) == microseconds(now)

@@ -89,7 +89,7 @@ def test_json_of_a_run_is_json(hf):
     hf.with_id("r").run(report, ["kelp"])
     fields = hf.get("r").to_json()
     assert msgspec.json.decode(msgspec.json.encode(fields)) == fields
-    assert list(fields)[:3] == ["id", "workflow", "status"]
+    assert list(fields)[:3] == ["id", "number", "workflow"]
     assert fields["result"] == ["KELP"]
     assert hf.step("r", "ask").to_json()["args"] == {"topic": "kelp"}
 

@@ -55,6 +55,14 @@ def open_to_keep() -> Iterator[Holdfast]:
         yield hf
 
 
+@contextmanager
+def open_to_track() -> Iterator[Holdfast]:
+    """The store, to change tasks; made if there is none. No engine is opened, and nothing that was cut off is
+    finished first."""
+    with Holdfast.at(find_place(create=True), finish=False) as hf:
+        yield hf
+
+
 def open_for(dry_run: bool) -> AbstractContextManager[Holdfast]:
     """A store for an operation, or for a preview of one: that finishes nothing that was cut off."""
     return open_to_read() if dry_run else open_to_execute()

@@ -35,12 +35,14 @@ class _Entry(NamedTuple):
 
 SECTIONS = {
     "Runs": {
-        "run": _Entry("running", "Run a workflow or a command as a durable run."),
+        "run": _Entry("running", "Run a workflow, a plan or a command as a durable run."),
+        "plan": _Entry("planning", "Check, show and run plans: workflows written as data."),
         "resume": _Entry("resuming", "Continue a run where it stopped."),
         "list": _Entry("listing", "List runs, the newest first."),
         "show": _Entry("showing", "Show one run: status, steps, result."),
         "watch": _Entry("watching", "Watch a run that any process executes."),
         "logs": _Entry("logs", "Print what a run printed."),
+        "search": _Entry("searching", "Search runs, events, tasks and memory."),
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
     },
     "Steering": {
@@ -52,21 +54,33 @@ SECTIONS = {
         "cancel": _Entry("steering", "End a run and everything that runs in it."),
         "settle": _Entry("settling", "Say what became of a step in doubt."),
     },
+    "Tasks": {
+        "task": _Entry("task", "Track what is to be done: create, claim, complete."),
+        "session": _Entry("session", "Start, end and list sessions of work."),
+    },
+    "Memory": {
+        "remember": _Entry("remembering", "Keep a decision, a pattern or a fact for later sessions."),
+        "recall": _Entry("remembering", "Find what was remembered."),
+        "forget": _Entry("remembering", "Withdraw what was remembered."),
+        "prime": _Entry("priming", "Print what a new session needs to know."),
+    },
     "Going back": {
         "checkpoints": _Entry("checkpoints", "List the named points of a run."),
         "rewind": _Entry("rewinding", "Go back to a checkpoint or step of a run."),
         "diff": _Entry("diffing", "Show what changed in the files between two moments of a run."),
-        "undo": _Entry("undoing", "Take back a rewind, or an undo."),
+        "undo": _Entry("undoing", "Take back a rewind, an edit of a task or memory, or an undo."),
         "redo": _Entry("undoing", "Take back your last undo."),
-        "op": _Entry("operations", "List what was done to runs and can be taken back.", only="log"),
+        "delete": _Entry("deleting", "Delete runs and tasks with everything that belongs to them."),
+        "op": _Entry("operations", "List what was done to runs, tasks and memory.", only="log"),
         "fork": _Entry("forking", "Make a new run from another one's past."),
         "replay": _Entry("replaying", "Check histories against today's code."),
     },
     "Store": {
         "doctor": _Entry("doctor", "Check the store and the machine under it."),
         "audit": _Entry("audit", "Check the log against its hashes.", only="verify"),
-        "repair": _Entry("audit", "Make the tables again from the log.", "repair"),
+        "repair": _Entry("repairing", "Mend a damaged store from its copies."),
         "workspace": _Entry("workspace", "Show what is saved of the files, check it, put it back."),
+        "mirror": _Entry("mirror", "Show, rebuild or import the readable files in .holdfast."),
         "du": _Entry("keeping", "Show what the store takes on the disk."),
         "gc": _Entry("keeping", "Remove saved files that nothing needs."),
         "backup": _Entry("backup", "Copy the store, list the copies, put one back."),
@@ -88,13 +102,30 @@ ALIASES = {"ls": "list", "ps": "list", "status": "show", "stop": "pause"}
 """Names of commands in other programs. `status` without a run lists all runs."""
 
 
+OTHER_WORDS = {
+    "memory": "recall",
+    "memories": "recall",
+    "add": "create",
+    "new": "create",
+    "done": "complete",
+    "close": "complete",
+    "finish": "complete",
+    "next": "ready",
+    "delete": "archive",
+    "rm": "archive",
+}
+"""Words for a command that look like none, or like another one: what is meant instead, where there is such a
+command."""
+
+
 class NoSuchCommand(click.UsageError):
     """With the one thing to do about it: no page of help is named beside a command that was meant."""
 
     def __init__(self, name: str, known: Iterable[str], ctx: click.Context) -> None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=1)
+        names = list(known)
+        near = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in names else get_close_matches(name, names, n=1)
         path = ctx.command_path
         hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists all"
         super().__init__(f"there is no command {name!r}; {hint}", ctx)
@@ -284,6 +315,8 @@ def _explain(error: Exception) -> int:
         if isinstance(error, NoSuchCommand):
             terminal.complain(error.message)
             return error.exit_code
+        if isinstance(error, click.NoSuchOption) and error.possibilities:
+            del error.possibilities[1:]  # the nearest is the first
         path = error.ctx.command_path if error.ctx else "holdfast"
         sentence = error.format_message().rstrip(".")
         terminal.complain(f"{sentence[:1].lower()}{sentence[1:]}; see `{path} --help`")

@@ -1,4 +1,4 @@
-"""What became of a run: the sentence for the person, the exit code for the calling program."""
+"""The outcome of a run: the sentence for the person, the exit code for the calling program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tell(
     asked: bool = False,
     as_json: bool,
 ) -> int:
-    """Say how the run stands now that nobody follows it any more. `error` is what ended the following,
+    """Say how the run stands now that no process follows it any more. `error` is what ended the following,
     `interrupted` that a signal did. `asked` says that the person has seen what the gates show."""
     if isinstance(error, StoreError):
         raise error
@@ -114,7 +114,7 @@ def print_result(detail: RunDetail) -> None:
 
 
 def exit_code(status: str, error: BaseException | None = None, *, interrupted: bool = False) -> int:
-    """What the status of a run says to the calling program."""
+    """The exit code for the status of a run."""
     code = _CODES.get(status)
     stands = status == "failed" or isinstance(error, RunWaiting)  # whatever signal came, it had stopped
     if code is not None and (stands or not interrupted):
@@ -157,7 +157,7 @@ def sentence(detail: RunDetail, error: BaseException | None) -> str:
 
 
 def _by_status(detail: RunDetail) -> HoldfastError:
-    """What whoever executed the run was told."""
+    """The message to the process that executed the run."""
     run_id, status, reason = detail.id, detail.status, detail.reason
     if status == "paused":
         return RunPaused(run_id, reason)

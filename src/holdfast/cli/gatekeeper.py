@@ -1,4 +1,4 @@
-"""What the foreground does when its run is parked at a gate: at a terminal it asks, elsewhere it leaves.
+"""The foreground when its run is parked at a gate: at a terminal it asks, elsewhere it leaves.
 
 The person at the terminal is only one who may decide: while the question stands, the store is looked at,
 and a decision from anywhere else ends it.
@@ -37,7 +37,7 @@ class Gatekeeper:
         self.is_parked = False
 
     def read(self, pipe: int) -> bytes:
-        """What comes through the pipe; meanwhile the person is heard, and so is whoever decides instead."""
+        """The input from the pipe; meanwhile decisions of this person and of others are followed."""
         while self._question is not None:
             ready, _, _ = select.select([pipe, sys.stdin], [], [], _LOOK_EVERY_S)
             if pipe in ready:
@@ -93,7 +93,7 @@ class Gatekeeper:
             self._progress.go_on()
 
     def _tell_decided(self, asked: Gate) -> None:
-        """The question is left as it stands; if somebody else was faster, it is said who."""
+        """The question is left as it stands; if another person was faster, it is said who."""
         err.offer("\n")
         for gate in self._hf.get(asked.run_id).gates:
             if gate.key == asked.key and not gate.is_open:

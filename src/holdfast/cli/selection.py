@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -19,29 +20,48 @@ STATUSES = (
     "cancelled",
     "interrupted",
 )
+ANY_STATUSES = (*STATUSES, "in_progress", "current", "superseded", "withdrawn")
+"""Those of tasks and of memory, too."""
 _AGO = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)")
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def read_statuses(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
-    """The statuses that were named, with commas between or one by one."""
-    words = [word.strip().replace("-", "_") for value in values for word in value.split(",")]
-    for word in words:
-        if word not in STATUSES:
-            raise click.BadParameter(f"there is no status {word!r}; {_nearest(word)}")
-    return words
+    """The statuses of runs that were named, with commas between or one by one."""
+    return _named(values, STATUSES)
+
+
+def read_any_statuses(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """The same for statuses of runs, tasks and memory."""
+    return _named(values, ANY_STATUSES)
 
 
 def complete_statuses(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return _completed(incomplete, STATUSES)
+
+
+def complete_any_status(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return _completed(incomplete, ANY_STATUSES)
+
+
+def _named(values: tuple[str, ...], known: Sequence[str]) -> list[str]:
+    words = [word.strip().replace("-", "_") for value in values for word in value.split(",")]
+    for word in words:
+        if word not in known:
+            raise click.BadParameter(f"there is no status {word!r}; {_nearest(word, known)}")
+    return words
+
+
+def _completed(incomplete: str, known: Sequence[str]) -> list[str]:
     before, comma, word = incomplete.rpartition(",")
-    return [before + comma + one for one in STATUSES if one.startswith(word)]
+    return [before + comma + one for one in known if one.startswith(word)]
 
 
-def _nearest(word: str) -> str:
+def _nearest(word: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, STATUSES, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(STATUSES)}"
+    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def read_since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
@@ -52,6 +72,16 @@ def read_since(_: click.Context, __: click.Parameter, value: str | None) -> date
 def read_until(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     """The same; a date alone is the end of that day."""
     return None if value is None else _moment(value, end=True)
+
+
+def read_at(_: click.Context, __: click.Parameter, value: str | None) -> int | datetime | str | None:
+    """A moment of a run: a version, a time as in `read_until`, or a point of its history by name."""
+    if value is None or value.isdecimal():
+        return value
+    try:
+        return _moment(value.strip().removesuffix(" ago"), end=True)
+    except click.BadParameter:
+        return value
 
 
 def _moment(value: str, *, end: bool) -> datetime:

@@ -1,4 +1,4 @@
-"""The target of `holdfast run`: a function in a module or a file, or a command."""
+"""The target of `holdfast run`: a function in a module or a file, a plan, or a command."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.cli.shell_syntax import shell_syntax
 from holdfast.errors import BadInput, ProgramNotFound
 from holdfast.facade.loading import WorkflowPlace, find_workflow
+from holdfast.shell_syntax import shell_syntax
+
+PLAN_SUFFIXES = (".yaml", ".yml", ".md")
 
 
 class Function(NamedTuple):
     """A workflow by its place, not yet loaded."""
 
     place: WorkflowPlace
+
+
+class PlanFile(NamedTuple):
+    """A plan by its file, not yet read."""
+
+    path: str
 
 
 class Command(NamedTuple):
@@ -29,7 +37,7 @@ class Command(NamedTuple):
 
 def parse(
     words: Sequence[str], after_dashes: Sequence[str], options: Sequence[str] = ()
-) -> tuple[Function | Command, list[str]]:
+) -> tuple[Function | Command | PlanFile, list[str]]:
     """The target and the arguments for it. What comes after `--` without a target before it is a
     command, word for word. `options` are those of the command line, for a command to copy."""
     if not words:
@@ -37,6 +45,10 @@ def parse(
             raise BadInput("nothing to run; `holdfast run --help` shows how")
         return Command(tuple(after_dashes), shlex.join(after_dashes)), []
     target, rest = words[0], [*words[1:], *after_dashes]
+    if is_plan_file(target):
+        if rest:
+            raise BadInput(f"a plan takes its input by name: --input {shlex.quote(f'NAME={rest[0]}')}")
+        return PlanFile(target), []
     place = find_workflow(target)
     if place is not None:
         return Function(place), rest
@@ -65,6 +77,13 @@ def _command(target: str, rest: list[str], options: Sequence[str]) -> Command:
             "to the program as they are, put them into single quotes inside the command line"
         )
     return Command(argv, target.strip())
+
+
+def is_plan_file(word: str) -> bool:
+    """Whether the word is the file of a plan, or would be if it were there."""
+    if not word.endswith(PLAN_SUFFIXES):
+        return False
+    return Path(word).is_file() or not re.search(r"\s", word)
 
 
 def check_program(command: Command) -> None:

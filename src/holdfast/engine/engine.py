@@ -25,7 +25,7 @@ from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.files.workspaces import Files
 from holdfast.engine.outside.event_callback import EventCallback
 from holdfast.engine.outside.records import LogEvent
-from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.engine.ownership.claim_locks import ClaimLocks
 from holdfast.engine.ownership.heartbeat import Heartbeat
 from holdfast.engine.ownership.owners import Owner
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.mailbox import Mailbox
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.kernel.state import RunState
+    from holdfast.store.port import Companion, NewEvent
 
     AnyWorkflow = Workflow[Any, Any] | AsyncWorkflow[Any, Any]
 
@@ -61,8 +62,12 @@ _LOOK_EVERY_S = 0.1
 _ID_DIGITS = 16
 
 
+Companions = Callable[[str, "RunState", Sequence["NewEvent"]], Sequence["Companion"]]
+"""(run, its state, events to append) → what is committed with them. It must not refuse."""
+
+
 class Options(msgspec.Struct, frozen=True):
-    """What of the settings the engine needs."""
+    """The settings that the engine needs."""
 
     flush_after_s: float = 0.005
     blob_over: int = 32 * 1024
@@ -93,8 +98,10 @@ class Engine:
         location: Location | None = None,
         finish_operation: Callable[[Engine, str], bool] = _finish_none,
         after_work: Callable[[Engine], None] | None = None,
+        companions: Companions | None = None,
     ) -> None:
-        """`finish_operation` brings an operation on a run that was cut off to its end; it returns False if
+        """`companions` gives what is committed with an append of a run that was started for a task.
+        `finish_operation` brings an operation on a run that was cut off to its end; it returns False if
         another process is at it. `after_work` is called when the engine closes, if runs have worked on
         files."""
         prepare()
@@ -112,6 +119,7 @@ class Engine:
         self.location = location or Location(home, None)
         self.finish_operation = partial(finish_operation, self)
         self._after_work = after_work
+        self.companions = companions
         self.heartbeat = Heartbeat(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)
@@ -146,13 +154,15 @@ class Engine:
         kwargs: dict[str, Any],
         run_id: str | None = None,
         code: Code | None = None,
+        task: str = "",
     ) -> Run[Any]:
         """Start a run of the workflow in the background; an id that exists resumes that run. `code`
-        says how the run is called and found again, where the workflow itself does not (a command)."""
+        says how the run is called and found again, where the workflow itself does not (a command). `task` is
+        what it is started for."""
         self._check_open()
         _check_workflow(workflow)
         args, kwargs = own_copies(args, kwargs)
-        create, blobs = self.creation(workflow, args, kwargs, run_id, code)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, code, task)
         attached = self.attached(create)
         if attached is not None:
             return attached
@@ -166,15 +176,20 @@ class Engine:
         return launching.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
 
     def run(
-        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str | None = None
+        self,
+        workflow: AnyWorkflow,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run_id: str | None = None,
+        task: str = "",
     ) -> Any:
         """Execute the workflow and give its result. A `def` workflow runs in the caller's thread."""
         self._check_open()
         _check_workflow(workflow)
         if workflow.is_async:
-            return self.start(workflow, args, kwargs, run_id).result()
+            return self.start(workflow, args, kwargs, run_id, task=task).result()
         if run_id is not None:
-            return self._run(workflow, args, kwargs, run_id)
+            return self._run(workflow, args, kwargs, run_id, task=task)
         while True:
             minted = self.mint_id()
             try:
@@ -186,7 +201,7 @@ class Engine:
 
     def _is_taken(self, run_id: str) -> bool:
         """Whether the run of this id is, or was, another one than this owner tried to begin."""
-        if self.store.archived(run_id) is not None:
+        if gone(self.store, run_id) is not None:
             return True
         claims = [event for event, *_ in self.store.history(run_id) if isinstance(event, RunClaimed)]
         return bool(claims) and not any(self.owns(claim.owner) for claim in claims)
@@ -199,9 +214,10 @@ class Engine:
         run_id: str,
         *,
         is_new: bool = False,
+        task: str = "",
     ) -> Any:
         args, kwargs = own_copies(args, kwargs)
-        create, blobs = self.creation(workflow, args, kwargs, run_id)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, task=task)
         attached = self.attached(create)
         if attached is not None:
             return attached.result()
@@ -254,7 +270,7 @@ class Engine:
         return self.attaching.attach(check_run_id(run_id) if in_loop() else self.known(run_id))
 
     def recover(self) -> list[Run[Any]]:
-        """Drive every run that nobody executes, a few at a time, to its end or to where it waits; returns
+        """Drive every run that no process executes, a few at a time, to its end or to where it waits; returns
         their handles."""
         return recovery.recover(self)
 
@@ -265,15 +281,16 @@ class Engine:
         kwargs: dict[str, Any],
         run_id: str | None,
         code: Code | None = None,
+        task: str = "",
     ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
         """The command that creates the run, its arguments encoded."""
         run_id = self.mint_id() if run_id is None else check_run_id(run_id)
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
-        code = self.location.record(code or codes.code_of(workflow))
+        code = self.location.record(code or codes.code_of_call(workflow, args, kwargs))
         older = tuple(workflow.signature.older(args, kwargs))
-        return c.CreateRun(run_id, code, digested.digest, value, blob, older=older), blobs
+        return c.CreateRun(run_id, code, digested.digest, value, blob, older=older, task=task), blobs
 
     def mint_id(self) -> str:
         """A random id for a new run, 16 hex digits, which no live run of this process has. Whether the store
@@ -466,7 +483,7 @@ class Engine:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
         if self._claimers is not None:
-            self._claimers.shutdown()  # a claim that nobody waits for is given back before the store closes
+            self._claimers.shutdown()  # abandoned claims are released before the store closes
         if self._owner is not None:
             self._owner.close()
         if self._after_work is not None and self.files.worked:

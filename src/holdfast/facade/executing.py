@@ -41,16 +41,33 @@ class Executing(Opened):
         result: R = self._to_write().run(workflow, args, kwargs)
         return result
 
-    def with_id(self, run_id: str) -> WithId:
+    def with_id(self, run_id: str, *, task: str | None = None) -> WithId:
         """`hf.with_id("kelp-1").run(...)`: if the id exists, that run is resumed, or its result or error
-        returned. With other arguments it raises `RunExists`."""
-        return WithId(self, check_run_id(run_id))
+        returned. With other arguments it raises `RunExists`. `task` is claimed for the run, as by
+        `with_task`."""
+        return WithId(self, check_run_id(run_id), task)
+
+    def with_task(self, task: str) -> WithId:
+        """`hf.with_task(ID).run(...)`: the task is claimed for the run until that ends. The end of the run
+        completes the task, fails it or gives it back, in one commit. Raises `TaskHeld`, `Refused`."""
+        return WithId(self, None, task)
+
+    def _claimed_for(self, run_id: str | None, task: str | None) -> str | None:
+        """The id of the run, for which the task is claimed now, if one is named."""
+        if task is None:
+            return run_id
+        from holdfast.tracker.claiming import claim_for_run
+
+        run_id = run_id or self._to_write().mint_id()
+        claim_for_run(self._open_tracker(), task, run_id)
+        return run_id
 
     def start_command(
         self,
         argv: Sequence[str],
         *,
         run_id: str | None = None,
+        task: str | None = None,
         cwd: str | os.PathLike[str] | None = None,
         title: str = "",
         effect: Effect | None = None,
@@ -67,6 +84,7 @@ class Executing(Opened):
         writes   patterns of what it writes; other changes are a person's
         isolate  "copy": it works in a copy of the workspace
         output_limit  so many bytes of its output are kept, and its end (default: 16 MB)
+        task     claimed for the run, as by `with_task`
         """
         from holdfast.engine.execution.step_options import check_files
         from holdfast.engine.primitives.command import start_command
@@ -81,7 +99,9 @@ class Executing(Opened):
         how: tuple[Any, ...] = (timeout, effect, patterns, isolate)
         if output_limit is not None:  # it counts for the run's identity only where it is given
             how = (*how, output_limit)
-        return start_command(self._to_write(), list(words), where, how, run_id, title)
+        engine = self._to_write()
+        run_id = self._claimed_for(run_id, task)
+        return start_command(engine, list(words), where, how, run_id, title, task or "")
 
     def resume(
         self,
@@ -131,18 +151,33 @@ def wrap_streams() -> None:
 
 
 class WithId:
-    """A Holdfast that starts its next run under a given id."""
+    """A Holdfast that starts its next run under a given id, or for a task."""
 
-    def __init__(self, holdfast: Executing, run_id: str) -> None:
+    def __init__(self, holdfast: Executing, run_id: str | None, task: str | None = None) -> None:
         self._holdfast = holdfast
         self._run_id = run_id
+        self._task = task
+
+    def with_id(self, run_id: str) -> WithId:
+        """The same under an id: `hf.with_task(ID).with_id("kelp-1")`."""
+        return WithId(self._holdfast, check_run_id(run_id), self._task)
+
+    def with_task(self, task: str) -> WithId:
+        """The same for a task: `hf.with_id("kelp-1").with_task(ID)`."""
+        return WithId(self._holdfast, self._run_id, task)
 
     def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> Run[R]:
-        return self._holdfast._to_write().start(workflow, args, kwargs, self._run_id)
+        if self._task is not None:
+            refuse_in_loop("claiming a task blocks", "await hf.aio.with_task(...).start(...)")
+        engine = self._holdfast._to_write()
+        run_id = self._holdfast._claimed_for(self._run_id, self._task)
+        return engine.start(workflow, args, kwargs, run_id, task=self._task or "")
 
     def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         refuse_in_loop("run() blocks", "await hf.with_id(...).start(...)")
-        result: R = self._holdfast._to_write().run(workflow, args, kwargs, self._run_id)
+        engine = self._holdfast._to_write()
+        run_id = self._holdfast._claimed_for(self._run_id, self._task)
+        result: R = engine.run(workflow, args, kwargs, run_id, self._task or "")
         return result

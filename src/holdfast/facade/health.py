@@ -100,12 +100,14 @@ def _file(place: Place) -> Iterator[Check]:
     from holdfast.store.sqlite.database_file import extent, facts
 
     path = place.home / DATABASE
+    if not path.exists():
+        return  # opening it says what to do
     known = facts(path)
     if known.problems:
         count = len(known.problems)
         many = "1 problem" if count == 1 else f"{count:,} problems"
         first = f"{many}, the first: {known.problems[0]}"
-        advice = "keep a copy, then restore a backup"
+        advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
     else:
         way = quoted(Way("audit verify"))

@@ -122,7 +122,8 @@ class Keeping(Opened):
 
     @blocking
     def gc(self, quota: float | None = None, *, dry_run: bool = False) -> Collected:
-        """Remove what is saved of files and no snapshot in the log needs any more. Beyond the quota (in MB;
+        """Make deletions final, so that `undo` no longer brings back what they deleted, and remove what is
+        saved of files and no snapshot in the log needs any more. Beyond the quota (in MB;
         the setting `workspace_quota_mb` if it is not given), the snapshots of ended runs go too, the oldest
         first: those runs can no longer be rewound with their files. Waits until no process saves files. With
         `dry_run` nothing is removed; returns what would be."""
@@ -131,11 +132,18 @@ class Keeping(Opened):
         if quota is not None and quota < 0:
             raise BadInput(f"gc(quota={quota}): not less than 0 MB")
         limit = wiring.quota_of(self._place) if quota is None else int(quota * _MB)
-        return quotas.preview(self._engine, limit) if dry_run else quotas.collect(self._to_write(), limit)
+        if dry_run:
+            return quotas.preview(self._engine, limit)
+        done = quotas.collect(self._to_write(), limit)
+        if done.final:
+            from holdfast.search.index_file import remove_index
+
+            remove_index(self.home)  # it has the words of what is deleted now
+        return done
 
     @blocking
     def coverage(self) -> Coverage:
-        """What a snapshot of the workspace holds, and what it does not, with the reason."""
+        """The coverage of a snapshot of the workspace: what it holds, what it leaves out, and why."""
         from holdfast.operations.disk_usage import coverage
 
         return coverage(self._engine.files)

@@ -11,6 +11,7 @@ from holdfast.errors import BadInput, CodeNotFound, NotFound
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.plans.model import Plan
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE = re.compile(rf"({_DOTTED}):({_DOTTED})")
@@ -84,3 +85,12 @@ class WorkflowPlace(NamedTuple):
             if file and (file == self.script or (not self.script and module.__name__ == self.module)):
                 return listed(Path(file), Path(file).name if self.script else self.module)
         return ""
+
+
+def plan_runner() -> AsyncWorkflow[[Plan, dict[str, Any]], dict[str, Any]]:
+    """The workflow that executes plans, in a process that is for the code of one directory alone."""
+    from holdfast.engine.runs import code as codes
+    from holdfast.plans.interpreter import run_plan
+
+    codes.own_process()
+    return run_plan

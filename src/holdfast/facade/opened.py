@@ -1,15 +1,16 @@
-"""What the parts of `Holdfast` share: the place, the store, a reader, and an engine once one is needed."""
+"""The base of the parts of `Holdfast`: the place, the store, a reader, and an engine once one is needed."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from holdfast import wiring
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
+from holdfast.facade.namespace import Namespace, in_run
 from holdfast.views.reader import Reader
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.engine.engine import Engine
     from holdfast.engine.outside.records import LogEvent
+    from holdfast.facade.mirror_thread import MirrorThread
     from holdfast.redaction import Redactor
     from holdfast.serving.session import Session
     from holdfast.settings import Settings
     from holdfast.store.sqlite import SqliteStore
+    from holdfast.tracker.tracker import Tracker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +67,8 @@ class Opened:
         self._sessions: list[Session] = []
         """The calls of `serve` that have not returned."""
         self._handed_over = False
+        self._closed = False
+        self._mirror_thread: MirrorThread | None = None
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
         if not read_only and finish:
@@ -96,12 +101,28 @@ class Opened:
                     on_progress=self._on_scan,
                     to_look=self._read_only,
                 )
+                if not self._read_only and wiring.mirror_directory(self._place) is not None:
+                    from holdfast.facade.mirror_thread import MirrorThread
+
+                    self._mirror_thread = MirrorThread(self._store.pulse, self._drain_mirror)
             return self._opened_engine
+
+    def _drain_mirror(self) -> None:
+        wiring.drain_mirror(self._place, self._store, self._reader, self._clock)
 
     def _to_write(self) -> Engine:
         """The engine, for a method that executes or writes."""
         self._refuse_read_only()
         return self._engine
+
+    def _open_tracker(self) -> Tracker:
+        """Tasks and sessions, for a method that writes."""
+        self._refuse_read_only()
+        return self._tracker
+
+    @cached_property
+    def _tracker(self) -> Tracker:
+        return wiring.open_tracker(self._place, self._store, self._open_redactor, self._clock)
 
     def _refuse_read_only(self) -> None:
         if self._read_only:
@@ -128,6 +149,7 @@ class Opened:
         """`interrupted`: as `Engine.close` has it."""
         if self._handed_over:
             return
+        is_first, self._closed = not self._closed, True
         sessions = list(self._sessions)
         for session in sessions:
             session.stop("its Holdfast was closed")
@@ -136,8 +158,12 @@ class Opened:
         engine = self._opened_engine
         if engine is not None:
             engine.close(interrupted=interrupted)
-            if engine.left_open:
-                return
+        if self._mirror_thread is not None:
+            self._mirror_thread.close()
+        if engine is not None and engine.left_open:
+            return
+        if is_first and not self._read_only and wiring.mirror_directory(self._place) is not None:
+            self._drain_mirror()
         self._store.close()
 
     def _hand_over(self) -> SqliteStore:
@@ -154,10 +180,40 @@ def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, 
 
     @wraps(method)
     def checked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
-        return method(self, *args, **kwargs)
+        if not isinstance(self, Namespace):
+            refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
+            return method(self, *args, **kwargs)
+        named = f"{self.NAMESPACE}.{name}"
+        refuse_in_loop(f"hf.{named}() blocks", f"await hf.aio.{named}(...)")
+        if not in_run():
+            return method(self, *args, **kwargs)
+        from holdfast.engine.primitives.service_call import call_service
+
+        service, made_of = self._service(name)
+        result: R = made_of(call_service(named, service, args, dict(kwargs)))
+        return result
 
     checked.__blocking__ = True  # type: ignore[attr-defined]
+    return checked
+
+
+def service(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P], R]:
+    """A blocking method of a Holdfast that is a step in the code of a workflow, as those of a namespace
+    are."""
+    name = method.__name__
+
+    @wraps(method)
+    def checked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
+        if not in_run():
+            return method(self, *args, **kwargs)
+        from holdfast.engine.primitives.service_call import call_service
+
+        result: R = call_service(name, method.__get__(self), args, dict(kwargs))
+        return result
+
+    checked.__blocking__ = True  # type: ignore[attr-defined]
+    checked.__service__ = True  # type: ignore[attr-defined]
     return checked
 
 
@@ -166,3 +222,8 @@ def texts(given: Sequence[str] | None, what: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise BadInput(f"{what} takes a list of texts: [{given!r}]")
     return tuple(given or ())
+
+
+def several(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The values of a filter: one or several; empty if it is left out."""
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import BadInput
 from holdfast.facade.opened import Opened, blocking, texts
 
 if TYPE_CHECKING:
@@ -109,25 +110,38 @@ class Rewinding(Opened):
     def fork(
         self,
         run_id: str,
-        at: str,
+        at: str | None = None,
         into: str | None = None,
         *,
         directory: str | os.PathLike[str] | None = None,
+        plan_file: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
         plan: str | None = None,
         by: str | None = None,
     ) -> Fork:
         """A new run, paused, that has the results of all that `run_id` had done before the step `at`, or up
-        to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` starts it."""
+        to and with the checkpoint `at`. Its id is `into`, or a new one; `resume` starts it.
+
+        With `plan_file`, a run of a plan is forked with the plan in that file: steps that say the same as
+        before, and need only such steps, keep their results. Then `at` may be left out: all that was done.
+        """
         from holdfast.operations.forking import fork
         from holdfast.views.unknown_point import explained
 
+        if at is None and plan_file is None:
+            raise BadInput("fork() needs a point, `at`, or another plan, `plan_file`")
         engine, known = self._for(dry_run), self._known(run_id)
         place = None if directory is None else Path(directory)
+        replaced = None
+        if plan_file is not None:
+            from holdfast.plans.forking import with_plan
+
+            replaced = with_plan(engine, known, Path(plan_file))
         with explained(self._reader):
             return fork(
-                engine, known, at, by=self._by(by), into=into, directory=place, dry_run=dry_run, plan=plan
-            )
+                engine, known, at, by=self._by(by), into=into, directory=place, dry_run=dry_run, plan=plan,
+                replaced=replaced,
+            )  # fmt: skip
 
     @blocking
     def restore(

@@ -133,7 +133,7 @@ class Serving(Opened):
         passed_on: bool = False,
         on_note: Callable[[str], None] | None = None,
     ) -> Resumption:
-        """What a process must be to resume this run alone: its interpreter and its working directory.
+        """The process that can resume this run alone: its interpreter and its working directory.
         `passed_on`: this process was started for this run, and is not replaced. Raises `CodeNotFound` if that
         directory is gone, `NotFound` if `python` cannot be used."""
         from holdfast.serving.resumption import prepare

@@ -1,4 +1,4 @@
-"""What can be asked and done where there may be no store: health, coverage, backups, trust, settings.
+"""Methods that need no store: health, coverage, backups, trust, settings.
 
 The functions take the store's directory as `--home` and `Holdfast(home)` do; None is the project's own.
 """
@@ -18,6 +18,8 @@ from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.operations.disk_usage import Coverage
+    from holdfast.operations.repairing.report import RepairReport
+    from holdfast.plans.analyzer import Analysis
     from holdfast.store.sqlite.backup import Backup, Progress
     from holdfast.trust import Trusted
     from holdfast.views.check import Check
@@ -59,6 +61,42 @@ class Storeless:
             refuse=lambda: refuse_live(place.home),
             progress=on_progress or silent,
         )
+
+    @classmethod
+    @blocking
+    def repair_store(
+        cls,
+        home: str | os.PathLike[str] | None,
+        *,
+        dry_run: bool = False,
+        backup: str | os.PathLike[str] | None = None,
+        on_progress: Progress | None = None,
+    ) -> RepairReport:
+        """Examine the store in `home` (None: the project's own), which need not open any more, and mend it
+        from what the database, its write-ahead log, backups and archives still hold. What is changed is kept
+        in a directory that the report names. With `dry_run`, only examine it. `backup` is one more copy, as
+        `restore_backup` takes it.
+
+        Raises `StoreHeld` while a live process has the store open, `StoreNewer`, `StoreFull`, `NotFound` if
+        there is no store and no copy of one, and `StoreCorrupt` if nothing of the log is left: then nothing
+        has changed.
+        """
+        from holdfast.clock import microseconds
+        from holdfast.operations.backups import source_of
+        from holdfast.store.sqlite.backup import find, silent
+
+        flags = {"home": None if home is None else os.fspath(home)}
+        place = wiring.find_place(flags, create=False, needs_store=False)
+        directory = wiring.backup_directory(place)
+        chosen = None if backup is None else source_of(os.fspath(backup), directory)
+        if not wiring.had_store(place.home) and chosen is None and not find(directory):
+            raise NotFound(
+                f"there is no store in {place.home}, and no backup of one; there is nothing to repair"
+            )
+        report = wiring.repair_store(
+            place, chosen, microseconds(datetime.now(UTC)), dry_run=dry_run, progress=on_progress or silent
+        )
+        return _mirrored(cls, place, report) if wiring.mirror_directory(place) else report
 
     @classmethod
     @blocking
@@ -113,6 +151,25 @@ class Storeless:
         ]
 
 
+def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairReport:
+    """The report with the files of the mirror that are damaged. Unless nothing is to be changed, they are
+    made again from the log; what is there is kept aside. `cls` is the class `Holdfast`."""
+    import msgspec
+
+    from holdfast.operations.repairing.report import Finding
+
+    if report.dry_run and report.findings:
+        return report  # the store may not open
+    with cls.at(place, read_only=True) as hf:
+        faults = hf.mirror_status().faults
+    if not report.dry_run and (faults or report.taken):
+        with cls.at(place, finish=False) as hf:
+            hf.mirror_rebuild()
+    action = "the mirror is made again from the log; the file is kept beside it"
+    found = (Finding(one.path, f"the file of the mirror is {one.fault}", action) for one in faults)
+    return msgspec.structs.replace(report, findings=(*report.findings, *found))
+
+
 def doctor(home: str | None = None) -> list[Check]:
     """`Holdfast.doctor` where the store may be missing or broken: then a check says so."""
     from holdfast.facade.health import examine
@@ -137,6 +194,18 @@ def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Cover
         stack.callback(files.close)
         files.on_progress = on_scan
         return coverage(files)
+
+
+def analyze(text: str, home: str | None = None, *, limit: int = 10) -> Analysis:
+    """`Holdfast.analyze` where there may be no store; then what was read of the files is not kept."""
+    from holdfast.facade.analyzing import analysis_of
+
+    try:
+        place = wiring.find_place({"home": home}, create=False)
+    except NotFound:
+        root = project.find_root(Path.cwd(), environ=os.environ)
+        return analysis_of(root, text, limit, None)
+    return analysis_of(place.workspace or place.root, text, limit, place.home)
 
 
 def backups(

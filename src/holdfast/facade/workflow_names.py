@@ -19,7 +19,7 @@ def workflows_in(path: Path) -> list[str]:
 
 
 def listed(path: Path, shown: str) -> str:
-    """What there is to run in it, as targets: `flow.py:report, flow.py:main`; empty if there is nothing."""
+    """The workflows in it, as targets: `flow.py:report, flow.py:main`; empty if there is nothing."""
     names = workflows_in(path)
     more = ", ..." if len(names) > _MOST else ""
     return ", ".join(f"{shown}:{name}" for name in names[:_MOST]) + more

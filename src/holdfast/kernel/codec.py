@@ -44,7 +44,7 @@ _INFINITY: Final = float("inf")
 
 
 class _Form(NamedTuple):
-    """What a value is lowered for.
+    """The purpose for which a value is lowered.
 
     digesting  a digest; otherwise the log
     unset      names the fields that an instance lacks
@@ -111,7 +111,7 @@ def canonical_forms(value: object, where: str = "") -> Iterator[bytes]:
 
 
 def older_encodings(value: object) -> Iterator[bytes]:
-    """What an older holdfast made of the value, in its first execution and in a resumed run."""
+    """The value as an older holdfast decoded it, in its first execution and in a resumed run."""
     if b'"$' in encode(value):
         older = _STORED._replace(unset=False)
         yield _write(_lowered(value, "", older))

@@ -1,4 +1,4 @@
-"""What can be asked of a run: imperative, with the time and the ids inside."""
+"""Commands to a run: imperative, with the time and the ids inside."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class CreateRun(Command, frozen=True, gc=False):
     parent_step: str = ""
     older: tuple[str, ...] = ()
     """Digests that the same arguments may have had before."""
+    task: str = ""
 
 
 class ClaimRun(Command, frozen=True, gc=False):
@@ -154,6 +155,13 @@ class AttendRun(Command, frozen=True, gc=False):
     """Stop the run until a person has looked."""
 
     cause: str
+    reason: str
+    step: str = ""
+
+
+class LoseHistory(Command, frozen=True, gc=False):
+    """The end of the run's history was lost; `reason` says which part of it, and what may have been in it."""
+
     reason: str
     step: str = ""
 

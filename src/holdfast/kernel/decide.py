@@ -1,4 +1,4 @@
-"""What follows from a command in a state: `decide(state, command) -> events`.
+"""The decisions: `decide(state, command) -> events`.
 
 Pure: it reads the state, never changes it, and emits only what `evolve` accepts. A command that
 does not fit raises the error that tells the caller what to do; nothing is half done.
@@ -15,7 +15,7 @@ from holdfast.errors import GateError, Refused, RunExists, RunHeld, RunNotFound,
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel import generations
-from holdfast.kernel.identity import matches
+from holdfast.kernel.identity import branch_name, matches
 from holdfast.kernel.state import GATES, OVER, UNDONE, RunState, StepState
 from holdfast.ways import Way, quoted
 
@@ -197,6 +197,19 @@ def _attend(state: RunState, command: c.AttendRun) -> Sequence[e.Event]:
     return [e.RunNeedsAttention(command.cause, command.reason, command.step)]
 
 
+def _lose_history(state: RunState, command: c.LoseHistory) -> Sequence[e.Event]:
+    """A run of a repaired store has no owner. One that had ended stays as it is."""
+    if state.ended:
+        return []
+    cut_off = [
+        e.StepInDoubt(step.key, "was under way where its history is cut off", state.generation)
+        for step in state.steps.values()
+        if step.effect == "once" and step.status == "running"
+    ]
+    step = command.step or (cut_off[0].key if cut_off else "")
+    return [*cut_off, e.RunNeedsAttention("history_lost", command.reason, step)]
+
+
 def _complete_run(state: RunState, command: c.CompleteRun) -> Sequence[e.Event]:
     _live(state)
     return [e.RunCompleted(command.result, command.blob)]
@@ -300,7 +313,11 @@ def _the_gate(state: RunState, command: c.DecideGate) -> StepState:
     gates = [step for step in state.steps.values() if step.kind == "approval"]
     waiting = [gate for gate in gates if gate.status == "waiting"]
     if command.gate:
-        named = [gate for gate in gates if command.gate == gate.name or matches(gate.key, command.gate)]
+        named = [
+            gate
+            for gate in gates
+            if command.gate in (gate.name, branch_name(gate.key)) or matches(gate.key, command.gate)
+        ]
         found = [gate for gate in named if gate.status == "waiting"] or named[-1:]
     else:
         found = waiting or gates[-1:]
@@ -395,6 +412,7 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.RecordValue: _record_value,
     c.CaptureOutput: _capture_output,
     c.AttendRun: _attend,
+    c.LoseHistory: _lose_history,
     c.CompleteRun: _complete_run,
     c.FailRun: _fail_run,
     c.CancelRun: _cancel_run,

@@ -1,4 +1,4 @@
-"""What can happen to a run: past tense, immutable, the only truth.
+"""The events of a run: past tense, immutable, the only truth.
 
 An event is its type, its fields, and (kept beside it, in the log) the stream, the version in that
 stream and the time. The type carries a version: `StepCompleted` is the first shape of that event,
@@ -118,7 +118,7 @@ class GitPosition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def contents(self) -> tuple[str, ...]:
-        """What must stay in the content store as long as this position can be gone back to."""
+        """Contents that must be kept as long as the repository can be restored to this position."""
         return tuple(one for one in (self.refs, self.index, self.progress, self.nested) if one)
 
 
@@ -134,12 +134,53 @@ class StreamCreated(Event, frozen=True, gc=False):
 
 class StreamArchived(Event, frozen=True, gc=False):
     """A stream that had ended was removed in this same transaction. `version` and `hash` are its head: the
-    number of its events, and what `file`, a copy of them, must add up to."""
+    number of its events, and what `file`, a copy of them, must add up to. Without a file it had been deleted,
+    and no copy of it is kept."""
 
     stream: str
     version: int
     hash: str
     file: str = ""
+
+
+class Lost(msgspec.Struct, frozen=True, array_like=True):
+    """The versions `first` to `last` of a stream."""
+
+    stream: str
+    first: int
+    last: int
+
+
+class StoreRepaired(Event, frozen=True, gc=False):
+    """The log was written anew from what its copies still held. `kept` is the directory, in the store's own,
+    that has the files as they were; `lost` is what no copy had, and `values` are the large values (SHA-256)
+    that are missing from here on. `before` is the incarnation that the store had: backups of that one are
+    still copies of this log."""
+
+    kept: str
+    lost: tuple[Lost, ...] = ()
+    values: tuple[str, ...] = ()
+    before: str = ""
+
+
+class StreamDeleted(Event, frozen=True, gc=False):
+    """A stream was set aside in this same transaction, by `operation`: no reader sees it. `version` and
+    `hash` are its head and `kind` is what it was. A `StreamRestored` brings it back, a `StreamArchived`
+    without a file makes the deletion final."""
+
+    stream: str
+    kind: str
+    version: int
+    hash: str
+    operation: str = ""
+
+
+class StreamRestored(Event, frozen=True, gc=False):
+    """A stream that was deleted is there again, as it was. `kind` is what it is."""
+
+    stream: str
+    kind: str
+    operation: str = ""
 
 
 # A run
@@ -152,6 +193,8 @@ class RunCreated(Event, frozen=True, gc=False):
     blob: str = ""
     parent: str = ""
     parent_step: str = ""
+    task: str = ""
+    """The task that the run was started for: the run's end moves it."""
 
 
 class RunClaimed(Event, frozen=True, gc=False):
@@ -209,21 +252,21 @@ class RunCancelled(Event, frozen=True, gc=False):
 
 
 class CancelRequested(Event, frozen=True, gc=False):
-    """Somebody wants the run to end; its owner ends it as soon as it hears of that."""
+    """A person wants the run to end; its owner ends it as soon as it hears of that."""
 
     reason: str = ""
     by: str = ""
 
 
 class PauseRequested(Event, frozen=True, gc=False):
-    """Somebody wants the run to stop at its next step boundary."""
+    """A person wants the run to stop at its next step boundary."""
 
     reason: str = ""
     by: str = ""
 
 
 class RunPaused(Event, frozen=True, gc=False):
-    """Nobody continues it before somebody resumes it. `seen_at` as in `RunCancelled`."""
+    """No process continues it before a person resumes it. `seen_at` as in `RunCancelled`."""
 
     reason: str = ""
     by: str = ""
@@ -261,7 +304,7 @@ class GenerationRestored(Event, frozen=True, gc=False):
 
 class RunForked(Event, frozen=True, gc=False):
     """All that this run has recorded so far is a copy of what `origin` had recorded at `version`, before
-    or up to its step `step`. It continues when somebody resumes it."""
+    or up to its step `step`. It continues when a person resumes it."""
 
     origin: str
     step: str
@@ -336,7 +379,7 @@ class StepFailed(Event, frozen=True, gc=False):
 
 
 class StepMeasured(Event, frozen=True, gc=False):
-    """What an attempt of a step has used since the last such event of it, one item for each model. It is
+    """The usage of an attempt of a step since the last such event of it, one item for each model. It is
     committed with the outcome of the attempt, or earlier by itself if the attempt takes long."""
 
     key: str
@@ -386,7 +429,7 @@ class SleepEnded(Event, frozen=True, gc=False):
 
 
 class ValueRecorded(Event, frozen=True, gc=False):
-    """What `now()`, `random()` or `uuid()` gave, so that replay gives the same."""
+    """The value of `now()`, `random()` or `uuid()`, which every replay returns again."""
 
     key: str
     ordinal: int
@@ -439,7 +482,7 @@ class CheckpointTaken(Event, frozen=True, gc=False):
 
 class FilesSaved(Event, frozen=True, gc=False):
     """A snapshot of the files beneath `root`. What lies between a snapshot and the `start` after it was
-    changed by somebody else, all other differences by the run. `key` is the step that it was taken for."""
+    changed by others, all other differences by the run. `key` is the step that it was taken for."""
 
     snapshot: str
     place: FilesPlace
@@ -454,7 +497,7 @@ class FilesSaved(Event, frozen=True, gc=False):
     mark: str = ""
     """Which directory the root is, wherever it is moved."""
     rescued: str = ""
-    """A snapshot of what somebody wrote while files were put back for this one."""
+    """A snapshot of what others wrote while files were put back for this one."""
     refs: tuple[str, ...] = ()
     """The refs that were rolled back with the files of an attempt; old tips are under `tips`."""
     tips: str = ""
@@ -553,7 +596,7 @@ class OperationBegun(Event, frozen=True, gc=False):
 
 class FilesPlanned(Event, frozen=True, gc=False):
     """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
-    `version` is the run's when that was planned; `point` is `to` without what somebody else did since. With
+    `version` is the run's when that was planned; `point` is `to` without what others did since. With
     `died` the run's history does not have `left`: its owner did not live to say so. What matches `keep`
     stays."""
 
@@ -573,7 +616,7 @@ class FilesPlanned(Event, frozen=True, gc=False):
 
 
 class FilesApplied(Event, frozen=True, gc=False):
-    """The files were moved: they were `before` and are `after`. `rescued` is what somebody wrote then."""
+    """The files were moved: they were `before` and are `after`. `rescued` is what others wrote then."""
 
     root: str
     before: str
@@ -607,6 +650,32 @@ class StateApplied(Event, frozen=True, gc=False):
     opened: int
 
 
+class DeletedItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run or a task that was deleted, without any of its contents. `events` is how many it had, and
+    `parent` the run that it is a child of."""
+
+    kind: str
+    id: str
+    title: str = ""
+    number: int = 0
+    events: int = 0
+    parent: str = ""
+
+
+class ItemsDeleted(Event, frozen=True, gc=False):
+    """These runs and tasks were deleted in this same transaction. `streams` are all streams that were set
+    aside with them: their own, and those of earlier operations on them."""
+
+    items: tuple[DeletedItem, ...]
+    streams: tuple[str, ...]
+
+
+class ItemsRestored(Event, frozen=True, gc=False):
+    """The items that the operation `deletion` had deleted are restored in this same transaction."""
+
+    deletion: str
+
+
 class OperationDone(Event, frozen=True, gc=False):
     """Nothing of it is left to do."""
 
@@ -617,11 +686,51 @@ class OperationDropped(Event, frozen=True, gc=False):
     reason: str = ""
 
 
+class TaskMove(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A task was changed: its stream was at the version `before` and is at `after`; 0 before its creation."""
+
+    id: str
+    after: int
+    before: int = 0
+
+
+class TasksApplied(Event, frozen=True, gc=False):
+    """These tasks were changed, in this same transaction."""
+
+    moves: tuple[TaskMove, ...] = ()
+
+
+class LinkMove(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A link from `task` to `on`."""
+
+    task: str
+    on: str
+    kind: str = "blocks"
+
+
+class LinksApplied(Event, frozen=True, gc=False):
+    """These links of tasks were added and removed, in this same transaction."""
+
+    added: tuple[LinkMove, ...] = ()
+    removed: tuple[LinkMove, ...] = ()
+
+
+class MemoryApplied(Event, frozen=True, gc=False):
+    """These memories were withdrawn and restored, in this same transaction. A new memory is one of the
+    restored."""
+
+    withdrawn: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+
+
 TYPES: Final[dict[str, type[Event]]] = {
     cls.__name__: cls
     for cls in (
         StreamCreated,
         StreamArchived,
+        StoreRepaired,
+        StreamDeleted,
+        StreamRestored,
         RunCreated,
         RunClaimed,
         RunReleased,
@@ -667,8 +776,13 @@ TYPES: Final[dict[str, type[Event]]] = {
         GitPlanned,
         GitApplied,
         StateApplied,
+        ItemsDeleted,
+        ItemsRestored,
         OperationDone,
         OperationDropped,
+        TasksApplied,
+        LinksApplied,
+        MemoryApplied,
     )
 }
 
@@ -717,7 +831,25 @@ def decode(type_name: str, payload: str) -> Event:
     if decoder is None:
         cls = TYPES.get(type_name)
         if cls is None:
-            return Unknown(type_name, payload)
+            return _decode_other(type_name, payload)
         decoder = _decoders[type_name] = msgspec.json.Decoder(cls).decode
     event: Event = decoder(payload)
     return event
+
+
+def _decode_other(type_name: str, payload: str) -> Event:
+    """An event that is not a run's: of a family (`families.py`), or unknown."""
+    from holdfast.kernel.families import DECODERS
+
+    decoder = DECODERS.get(type_name)
+    if decoder is None:
+        return Unknown(type_name, payload)
+    event: Event = decoder(payload)
+    return event
+
+
+def all_types() -> dict[str, type[Event]]:
+    """Every type that this version knows: those of runs, and those of the families."""
+    from holdfast.kernel import families
+
+    return {**TYPES, **families.TYPES}

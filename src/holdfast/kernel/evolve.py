@@ -28,6 +28,7 @@ def evolve(state: RunState | None, event: e.Event, version: int, at: int) -> Run
         state = RunState(
             event.code, event.digest, event.args, event.blob, event.parent, event.parent_step, created_at=at
         )
+        state.task = event.task
     else:
         apply = _APPLY.get(type(event))
         if apply is not None:
@@ -303,7 +304,7 @@ def _gate_decided(state: RunState, event: e.GateDecided, version: int, at: int) 
     state.waiters -= 1
     state.stalls = 0
     if state.status in OPEN:
-        # Nobody executes it: it can be continued, whatever else of it waits.
+        # No process executes it: it can be continued, whatever else of it waits.
         state.status = _going(state) if state.owner else "pending"
 
 

@@ -109,7 +109,7 @@ def steps_behind(error: BaseException | None) -> tuple[str, ...]:
 
 
 def _facts(failure: Failure) -> Failure:
-    """What a program can tell two exceptions apart by: everything but where they were raised."""
+    """The parts of an exception that a program can compare: everything but where it was raised."""
     return msgspec.structs.replace(
         failure,
         traceback="",

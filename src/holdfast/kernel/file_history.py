@@ -1,6 +1,6 @@
 """Which snapshot of a run's files belongs to a point of its history, and whose change is whose.
 
-Decision 0009: what lies between a snapshot and the `start` after it was changed by somebody else; all other
+Decision 0009: what lies between a snapshot and the `start` after it was changed by others; all other
 differences are the run's.
 """
 
@@ -43,7 +43,7 @@ def _wrote(steps: Iterable[StepState], after: int, until: int) -> bool:
 
 def is_elsewhere(files: Sequence[Saved], steps: Mapping[str, StepState]) -> bool:
     """Whether only steps that work in copies were at work since the last snapshot: what has changed in the
-    root since is somebody else's."""
+    root since belongs to others."""
     known = last(files)
     if known is None or not known.isolated:
         return False
@@ -56,7 +56,7 @@ def is_elsewhere(files: Sequence[Saved], steps: Mapping[str, StepState]) -> bool
 
 
 def gaps(files: Sequence[Saved]) -> list[tuple[str, str]]:
-    """What somebody else changed since the first of these: from which snapshot to which."""
+    """Changes of others since the first of these: from which snapshot to which."""
     return [
         (earlier.snapshot, later.snapshot)
         for earlier, later in pairwise(files)

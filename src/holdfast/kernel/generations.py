@@ -80,12 +80,12 @@ def up_to(steps: Mapping[str, StepState], version: int) -> dict[str, StepState]:
 
 
 def done_once(steps: Iterable[StepState]) -> list[StepState]:
-    """Those that must not run again unless somebody says so: `once`, and they happened, or may have."""
+    """Those that must not run again unless a person says so: `once`, and they happened, or may have."""
     return [step for step in steps if step.effect == "once" and step.status in _MAY_HAVE_HAPPENED]
 
 
 def again(state: RunState, kept: Mapping[str, StepState]) -> list[StepState]:
-    """What all generations have recorded, the live one first, that would be done once more by a run that goes
+    """Recorded steps of all generations, the live one first, that would run once more in a run that goes
     on with no more than `kept`. A generation that was put aside did what it did: it counts too."""
     every = {
         (step.key, step.version): step
@@ -99,6 +99,12 @@ def again_if_restored(state: RunState, generation: int) -> list[StepState]:
     """The same for the generation that is restored; in a completed one nothing runs any more."""
     other = state.past[generation]
     return [] if other.status == "completed" else again(state, other.steps)
+
+
+def only_here(state: RunState, generation: int) -> list[StepState]:
+    """The steps that the live generation has recorded and the other one has not."""
+    there = {step.key: step.version for step in state.past[generation].steps.values()}
+    return [step for step in state.steps.values() if there.get(step.key) != step.version]
 
 
 def _is_known(step: StepState, kept: StepState | None) -> bool:
@@ -153,7 +159,7 @@ def _put_aside(state: RunState) -> None:
 
 
 def _take_up(state: RunState, generation: int, epoch: int) -> None:
-    """An empty generation that nobody owns."""
+    """An empty generation that no process owns."""
     state.generation, state.owner, state.stalls = generation, "", 0
     state.epoch = epoch or state.epoch
     state.steps, state.signals, state.files = {}, {}, []
@@ -171,7 +177,7 @@ def _as_taken(signal: Signal, steps: dict[str, StepState]) -> Signal:
 
 
 def _count(state: RunState) -> None:
-    """What of the state follows from its steps."""
+    """The parts of the state that follow from its steps."""
     state.order = {(scope_of(key), step.ordinal): key for key, step in state.steps.items() if step.ordinal}
     state.sleepers = sum(step.status == "sleeping" for step in state.steps.values())
     state.waiters = len(state.open_gates())

@@ -71,6 +71,12 @@ def matches(key: str, wanted: str) -> bool:
     return wanted in (key, last[:end])
 
 
+def branch_name(key: str) -> str:
+    """The name of the branch that a step is in, `ok` of `ok[1]/Ship?#1`; empty if it is in none. The branches
+    of a plan have the ids of its steps."""
+    return key.rpartition("/")[0].rpartition("/")[2].partition("[")[0]
+
+
 def check_run_id(run_id: object) -> str:
     """The id itself if it is one that can name a run."""
     if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id) or run_id in (".", ".."):
@@ -96,7 +102,7 @@ def check_step_name(name: str) -> str:
 
 
 def name_of_program(program: str) -> str:
-    """What a command's step is called if nobody says: `git` for `/usr/bin/git`."""
+    """The default name of a command's step: `git` for `/usr/bin/git`."""
     return re.sub(r"[\s/@#\[\]\x00-\x1f\x7f]", "_", program.rpartition("/")[2][:200]) or "_"
 
 

@@ -1,4 +1,4 @@
-"""What steps use: tokens, money, and whatever else a program counts. Sums are exact."""
+"""Measures of steps: tokens, money, and whatever else a program counts. Sums are exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXACT: Final = Context(prec=100)
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was used of one model, or of none (`model` is empty). `usd` is None if no price was given; `units`
+    """Usage of one model, or of none (`model` is empty). `usd` is None if no price was given; `units`
     are the program's own, by name."""
 
     model: str = ""

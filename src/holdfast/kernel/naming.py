@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from holdfast.errors import BadInput, StepNotFound
-from holdfast.kernel.identity import matches
+from holdfast.kernel.identity import branch_name, matches
 from holdfast.kernel.state import UNSEEN, StepState
 
 T = TypeVar("T")
 
 _MOST = 8
+_DIGITS = 19
 
 
 def nearest(text: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.4) -> list[str]:
@@ -34,8 +35,8 @@ def find_step(
     what: str = "steps",
     prefer: Callable[[StepState], bool] = lambda _: False,
 ) -> StepState:
-    """The step that `text` is: a whole key, a checkpoint's name, or a step's name, where only one has it. Of
-    several, those that `prefer` accepts are meant.
+    """The step that `text` is: a whole key, a checkpoint's name, a step's name, where only one has it, or
+    the name of the branch that it is alone in. Of several, those that `prefer` accepts are meant.
 
     Raises `StepNotFound` with the nearest names, `BadInput` if there are several.
     """
@@ -46,6 +47,8 @@ def find_step(
     seen = [step for step in known if step.kind not in UNSEEN]
     found = [step for step in seen if step.kind == "checkpoint" and step.name == text]
     found = found or [step for step in seen if matches(step.key, text)]
+    inside = [step for step in seen if step.kind != "checkpoint" and branch_name(step.key) == text]
+    found = found or inside
     found = [step for step in found if prefer(step)] or found
     if len(found) == 1:
         return found[0]
@@ -54,6 +57,13 @@ def find_step(
         raise BadInput(f"{text!r} is {len(found)} {what} of run {run_id}: {keys}; name one")
     near = nearest(text, dict.fromkeys(name for step in seen for name in (step.name, step.key)))
     raise StepNotFound(run_id, text, near or [step.key for step in seen[-3:]])
+
+
+def number_of(text: str) -> int | None:
+    """The short number that `#42`, or `42`, is; None if the text is none."""
+    digits = text.removeprefix("#")
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS
+    return int(digits) if is_number else None
 
 
 def find_id(text: str, ids: Sequence[str], what: str, none: Callable[[], Exception]) -> str:

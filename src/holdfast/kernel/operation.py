@@ -1,4 +1,5 @@
-"""An operation: something done to a run from outside that can be taken back, as its own stream tells it.
+"""An operation: something done from outside to a run, a task or the memory that can be undone, as its own
+stream records it.
 
 It begins, it is applied stage by stage, and it is done. What is only begun was cut off: whoever finds it
 knows by its stages what is left to do.
@@ -18,8 +19,8 @@ KIND: Final = "operation"
 """The kind of its stream."""
 _PREFIX: Final = "@op/"
 
-KINDS: Final = frozenset({"rewind", "undo", "restore"})
-"""What this version can begin, finish and undo; an operation of another kind can only be read."""
+KINDS: Final = frozenset({"rewind", "undo", "restore", "edit", "delete"})
+"""The kinds that this version can begin, finish and undo; an operation of another kind can only be read."""
 
 OperationStatus = Literal["begun", "done", "dropped"]
 
@@ -39,6 +40,14 @@ class OperationState(msgspec.Struct):
     applied: e.FilesApplied | None = None
     git_planned: e.GitPlanned | None = None
     git_applied: e.GitApplied | None = None
+    deleted: e.ItemsDeleted | None = None
+    """The items that a deletion, or the undo of an undo of one, has deleted."""
+    restored: str = ""
+    """The deletion whose runs and tasks an undo has brought back."""
+    memory: e.MemoryApplied | None = None
+    """Its effects on the memory, on tasks and on their links; None if there are none."""
+    tasks: e.TasksApplied | None = None
+    links: e.LinksApplied | None = None
 
 
 def stream_of(operation: str) -> str:
@@ -51,6 +60,12 @@ def begin(kind: str, run: str, by: str = "", to: str = "", undoes: str = "") -> 
     if kind not in KINDS:
         raise Refused(f"{kind!r} is no kind of operation; there are {', '.join(sorted(KINDS))}")
     return e.OperationBegun(kind, run, by, to, undoes)
+
+
+def edit(by: str, to: str, stage: e.Event) -> list[e.Event]:
+    """Decide to record what a person did to a task or to the memory, for `undo`: the whole operation, which
+    is done in the transaction that does it."""
+    return [begin("edit", "", by, to), stage, e.OperationDone()]
 
 
 def refuse_unknown(operation: str, kind: str) -> None:
@@ -84,6 +99,16 @@ def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationSt
             state.git_applied = event
         elif isinstance(event, e.StateApplied):
             state.left, state.opened = event.left, event.opened
+        elif isinstance(event, e.ItemsDeleted):
+            state.deleted = event
+        elif isinstance(event, e.ItemsRestored):
+            state.restored = event.deletion
+        elif isinstance(event, e.MemoryApplied):
+            state.memory = event
+        elif isinstance(event, e.TasksApplied):
+            state.tasks = event
+        elif isinstance(event, e.LinksApplied):
+            state.links = event
         elif isinstance(event, e.OperationDone):
             state.status = "done"
         elif isinstance(event, e.OperationDropped):

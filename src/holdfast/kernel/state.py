@@ -1,4 +1,4 @@
-"""What the events of a run add up to.
+"""The state of a run, folded from its events.
 
 Steps are not tracked by the garbage collector (they hold no cycles): with tens of thousands of them
 in memory its passes took a third of the time.
@@ -104,7 +104,7 @@ class StepState(msgspec.Struct, gc=False):
     """The one in which it first started: its idempotency key is made of that, so that a step which had begun
     when it was taken over into another generation is tried again under the key that it may have used."""
     measured: tuple[Measured, ...] = ()
-    """What its attempts have used, one for each model."""
+    """The usage of its attempts, one for each model."""
 
 
 class Signal(msgspec.Struct, gc=False):
@@ -141,7 +141,7 @@ class Fired(msgspec.Struct, frozen=True, gc=False):
 
 
 class Generation(msgspec.Struct):
-    """What a run was when it left a generation: all that comes back when that is restored."""
+    """The state of a run when it left a generation; restored with that generation."""
 
     steps: dict[str, StepState]
     signals: dict[int, Signal]
@@ -187,7 +187,7 @@ class RunState(msgspec.Struct):
     """The pause that holds until the run is resumed; None if it is paused because of a rewind or a fork."""
     pause: PauseRequested | None = None
     cancel: CancelRequested | None = None
-    """What its owner was asked for and has not done."""
+    """Requests to its owner that are not done yet."""
     signals: dict[int, Signal] = {}
     """version → signal, in the order in which they came."""
     timers: list[Fired] = []
@@ -206,12 +206,14 @@ class RunState(msgspec.Struct):
     failed_steps: tuple[str, ...] = ()
     ended_at: int = 0
     """When it completed, failed or was cancelled; 0 if it has not ended."""
+    task: str = ""
+    """The task that it was started for; empty if none."""
     created_at: int = 0
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}
     measured: tuple[Measured, ...] = ()
-    """What all its steps have used, in every generation: a rewind gives nothing back."""
+    """The usage of all its steps, in every generation: a rewind refunds nothing."""
     past: dict[int, Generation] = {}
     """The generations that were put aside: any of them can be restored."""
     order: dict[tuple[str, int], str] = {}

@@ -1,1 +1,1 @@
-"""What is done to runs from outside and spans them: rewind, undo, fork, replay, archive."""
+"""Operations on runs from outside: rewind, undo, fork, replay, archive."""

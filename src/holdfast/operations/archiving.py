@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """What was archived, or would be: runs with their child runs, all events of them, and where to."""
+    """The archived runs, done or planned: runs with their child runs, all events of them, and where to."""
 
     runs: tuple[str, ...]
     events: int
@@ -100,7 +100,7 @@ def find(store: Store, home: Path, before: datetime, *, failed: bool = False) ->
 
 
 def preview(store: Store, home: Path, before: datetime, *, failed: bool = False) -> Archive:
-    """What `archive` would move. Writes nothing."""
+    """The plan of `archive`. Writes nothing."""
     rows = [row for family in find(store, home, before, failed=failed) for row in family]
     return Archive(tuple(row.id for row in rows), sum(row.version for row in rows))
 

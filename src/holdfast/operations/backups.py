@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import NotFound, StoreHeld
+from holdfast.lock_holder import find_holder
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import explained, find
 from holdfast.store.sqlite.database_file import owner_process
@@ -40,17 +41,5 @@ def refuse_live(home: Path) -> None:
 
 def _holder(home: Path, lock: Path) -> tuple[int, str]:
     """(process, host) of a lock: as the store has it, or, of a store that cannot be read, the system."""
-    return owner_process(home / DATABASE, lock.stem) or (_locking_process(lock), "")
-
-
-def _locking_process(lock: Path) -> int:
-    try:
-        inode = lock.stat().st_ino
-        for line in Path("/proc/locks").read_text().splitlines():
-            # 3: FLOCK  ADVISORY  WRITE 1234 00:2a:5678 0 EOF
-            words = line.split()
-            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode):
-                return int(words[4])
-    except (OSError, ValueError, IndexError):
-        pass  # not Linux
-    return 0
+    holder = find_holder(lock.stat(), "FLOCK")
+    return owner_process(home / DATABASE, lock.stem) or (holder.pid if holder else 0, "")

@@ -7,7 +7,7 @@
                                     cannot be done is taken back; what can be neither waits, with its mark
 
 An end is in the log only after the files are there (`performing`), so that they need no second look: what has
-become of them since is somebody else's. The user hears of each end in words.
+become of them since belongs to others. The user hears of each end in words.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.file_history import last_git
+from holdfast.kernel.generations import only_here
 from holdfast.kernel.operation import OperationState, refuse_unknown, stream_of
 from holdfast.kernel.operation import fold as fold_operation
 from holdfast.operations import operation_files, operation_locks, operation_log, points, repositories
 from holdfast.operations.operation_files import Going
 from holdfast.operations.performing import Moving, complete, unfinished, write
+from holdfast.operations.tracked_parts import parts_of_rewind, parts_of_undo
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState
+    from holdfast.operations.reversal import Reversal
     from holdfast.store.port import Recorded
     from holdfast.workspace import Workspace
 
@@ -40,7 +43,7 @@ logger = logging.getLogger("holdfast")
 
 
 def recover(engine: Engine) -> None:
-    """Bring every operation that has a mark, and that nobody is at, to its end; what hinders one is told."""
+    """Finish every operation that has a mark and no process; report what hinders one."""
     for operation in operation_locks.listed(engine.home):
         try:
             settle(engine, operation)
@@ -63,7 +66,7 @@ def make_way(engine: Engine, run_id: str) -> None:
 
 def settle(engine: Engine, operation: str) -> bool:
     """Bring an operation that was cut off to an end that the log names, with a mark or without; False if
-    somebody is at it now. Raises what hinders it: then it waits."""
+    another process is at it now. Raises what hinders it: then it waits."""
     if not operation_locks.exists(engine.home, operation) and not _is_begun(engine, operation):
         return True
     with operation_locks.held(engine.home, operation) as mark:
@@ -120,7 +123,8 @@ def _finish(engine: Engine, operation: str, begun: OperationState) -> str:
                 moving = _moved(engine, operation, begun, planned, workspace, state, before)
                 command = _command(engine, begun, state)
                 stages, going = moving.stages, moving.going
-                if complete(engine, operation, stages, begun.run, state, command, going):
+                parts = _parts(engine, begun, state)
+                if complete(engine, operation, stages, begun.run, state, command, going, parts):
                     rescued = moving.note_rescued()
                     if rescued:
                         _tell_of_rescued(f"{begun.kind} {operation} of run {begun.run}", rescued)
@@ -191,7 +195,7 @@ def _tell_of_rescued(what: str, rescued: str) -> None:
 
 
 def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:
-    """The files as they were before the operation, with what somebody has done since it was cut off: an undo
+    """The files as they were before the operation, with what others have done since it was cut off: an undo
     must not take that back."""
     now = workspace.snapshot().id
     after = workspace.outcome(
@@ -201,10 +205,23 @@ def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:
     return workspace.edited(planned.now, min(ways, key=len))
 
 
+def _parts(engine: Engine, begun: OperationState, state: RunState) -> tuple[Reversal, ...]:
+    """Tasks and memory, as they are now."""
+    if begun.kind == "rewind":
+        point = points.resolve(engine.store, begun.run, state, begun.to)
+        return parts_of_rewind(engine, begun.run, state, point, begun.by)
+    if begun.kind == "undo":
+        undone = operation_log.find(engine.store, begun.undoes)
+        if undone.opened >= 0:
+            did = operation_log.state_of(engine.store, undone.id)
+            return parts_of_undo(engine.store, undone, did, begun.by, state, only_here(state, undone.left))
+    return ()
+
+
 def _command(
     engine: Engine, begun: OperationState, state: RunState
 ) -> c.RewindRun | c.RestoreGeneration | None:
-    """What was asked for, and allowed, when it began."""
+    """The options with which it began."""
     dead = state.owner if state.owner and not is_alive(engine.home, state.owner) else ""
     if begun.kind == "rewind":
         return points.resolve(engine.store, begun.run, state, begun.to).rewind(begun.run, dead, True)

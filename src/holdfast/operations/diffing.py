@@ -25,7 +25,7 @@ DISK = "disk"
 
 
 class Differing(msgspec.Struct):
-    """What differs, path by path; the texts are made when they are asked for."""
+    """The differences, path by path; the texts are made when they are asked for."""
 
     workspace: Workspace
     redactor: Redactor
@@ -43,7 +43,7 @@ class Differing(msgspec.Struct):
 
 
 def diff(engine: Engine, run_id: str, a: str, b: str | None = None) -> list[FileDiff]:
-    """What changed from `a` to `b`, or to what is on the disk."""
+    """The changes from `a` to `b`, or to the files on disk."""
     with differing(engine, run_id, a, b) as found:
         return list(found.diffs())
 

@@ -1,8 +1,8 @@
-"""What is kept of files: how much it takes, what of it is needed, whether it is whole."""
+"""The disk usage of saved files: how much they take, which are needed, whether they are whole."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -36,7 +36,7 @@ _FIELDS: Final = ("snapshot", "instead_of", "to", "left", "now", "before", "afte
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a store takes on the disk, in bytes.
+    """The size of a store on disk, in bytes.
 
     log        the database with its write-ahead log
     files      what is kept of files, in `contents` contents
@@ -77,7 +77,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """What a snapshot of the workspace would hold, and what it would not."""
+    """The paths that a snapshot of the workspace would hold, and those it would leave out."""
 
     root: str
     files: int
@@ -147,9 +147,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def named(engine: Engine) -> dict[str, set[str]]:
-    """Stream → the snapshots that it names."""
-    return _named_in(engine.store.events_of(_NAMING))
+def named(engine: Engine, *, with_deleted: bool = True) -> dict[str, set[str]]:
+    """Stream → the snapshots that it names; also of streams whose deletion is not final."""
+    return _named_in(engine.store.events_of(_NAMING, with_deleted=with_deleted))
 
 
 def _named_in(log: Log) -> dict[str, set[str]]:
@@ -190,10 +190,11 @@ def _of(event: e.Unknown) -> set[Any]:
 
 
 def unneeded(engine: Engine) -> int:
-    """How many contents `sweep` would remove."""
+    """How many contents `sweep` would remove once all deletions are final."""
     contents = engine.files.contents
     with contents.hold():
-        return len(contents.refs() - _needed(engine, contents))
+        needed = _needed_here(engine, contents, with_deleted=False) | _needed_by_kept(engine, contents)
+        return len(contents.refs() - needed)
 
 
 def counted_bytes(engine: Engine) -> int:
@@ -220,9 +221,33 @@ def has_files(log: Log, directory: Path) -> bool:
         contents.close()
 
 
+def broken_snapshots(database: Path, directory: Path) -> list[str]:
+    """The snapshots that the log of a database names and whose contents are missing or damaged, in words."""
+    from holdfast.workspace import Contents
+    from holdfast.workspace.snapshots.snapshot import is_whole
+
+    contents = Contents(directory)
+    try:
+        with contents.hold():
+            return _broken(contents, _named_in(read_log(database, NAMING_FILES)), is_whole)
+    finally:
+        contents.close()
+
+
+def _broken(
+    contents: Contents, streams: dict[str, set[str]], is_whole: Callable[[Contents, str], bool]
+) -> list[str]:
+    return [
+        f"snapshot {one} of {stream}"
+        for stream, ids in sorted(streams.items())
+        for one in sorted(ids)
+        if not is_whole(contents, one)
+    ]
+
+
 def sweep(engine: Engine) -> Swept:
     """Remove what no snapshot of the log needs, nor of the log of a store that a restore kept; waits until
-    nobody saves files."""
+    no process saves files."""
     contents = engine.files.contents
     return contents.gc(partial(_needed, engine, contents))
 
@@ -231,13 +256,13 @@ def _needed(engine: Engine, contents: Contents) -> set[Ref]:
     return _needed_here(engine, contents) | _needed_by_kept(engine, contents)
 
 
-def _needed_here(engine: Engine, contents: Contents) -> set[Ref]:
+def _needed_here(engine: Engine, contents: Contents, *, with_deleted: bool = True) -> set[Ref]:
     from holdfast.workspace.restoring import rescues
     from holdfast.workspace.snapshots import snapshot
 
-    streams = named(engine)
+    streams = named(engine, with_deleted=with_deleted)
     ids = set(rescues.unnoted(engine.files.directory)).union(*streams.values())
-    loose = set(_positions(engine.store.events_of(_POSITIONS), streams))
+    loose = set(_positions(engine.store.events_of(_POSITIONS, with_deleted=with_deleted), streams))
     return snapshot.needed(contents, ids) | loose
 
 
@@ -267,9 +292,7 @@ def verify(engine: Engine) -> FilesVerified:
     from holdfast.workspace.snapshots.snapshot import is_whole
 
     contents = engine.files.contents
-    bad = list(contents.verify())
-    for stream, ids in sorted(named(engine).items()):
-        bad += [f"snapshot {one} of {stream}" for one in sorted(ids) if not is_whole(contents, one)]
+    bad = [*contents.verify(), *_broken(contents, named(engine), is_whole)]
     held = contents.du()
     return FilesVerified(held.packed + held.large, held.bytes, tuple(dict.fromkeys(bad)))
 

@@ -7,7 +7,7 @@ stands by itself: what becomes of the other run does not concern it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 
 from holdfast.engine.files.workspaces import mark_of
-from holdfast.engine.outside.unknown_run import missing
-from holdfast.errors import BadWorkspace, RunArchived, RunExists, StoreInDoubt, told
+from holdfast.engine.outside.unknown_run import gone, missing
+from holdfast.errors import BadWorkspace, RunExists, StoreInDoubt, told
+from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.generations import again
@@ -26,13 +27,13 @@ from holdfast.operations import operation_files as file_points
 from holdfast.operations import points
 from holdfast.operations.lineage import live
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
+from holdfast.operations.points import Point
 from holdfast.operations.repeats import once_steps
 from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
-    from holdfast.operations.points import Point
     from holdfast.store.port import Store
     from holdfast.workspace import Workspace
 
@@ -42,7 +43,7 @@ class Fork(msgspec.Struct, frozen=True):
 
     id      the new run's; in a dry run, empty unless it was chosen
     origin  the run that it was made from
-    at      the point: a step, which runs again, a checkpoint, which is kept, `before:STEP` or `start`
+    at      the point: a step, which runs again, a checkpoint, which is kept, `before:STEP`, `start` or `end`
     kept    the steps whose results it has from there
     files   where the files of the point were put, and how many; None if no directory was named
     once    `once` steps that the other run has done, or begun, in whatever generation, and that are not kept:
@@ -84,6 +85,14 @@ class Fork(msgspec.Struct, frozen=True):
         }
 
 
+class Replaced(NamedTuple):
+    """Other arguments for a fork: what creates a run with them, and which steps of the old run count."""
+
+    create: c.CreateRun
+    blobs: Sequence[tuple[str, bytes]]
+    keeps: Callable[[StepState], bool]
+
+
 class ForkedFiles(msgspec.Struct, frozen=True):
     """`as_of` is the moment of the other run that they are of."""
 
@@ -111,17 +120,20 @@ class ForkedFiles(msgspec.Struct, frozen=True):
 def fork(
     engine: Engine,
     run_id: str,
-    at: str,
+    at: str | None,
     *,
     by: str,
     into: str | None = None,
     directory: Path | None = None,
     dry_run: bool = False,
     plan: str | None = None,
+    replaced: Callable[[RunState], Replaced] | None = None,
 ) -> Fork:
     """A new run, paused, with what `run_id` had recorded before the step `at`, or up to the checkpoint;
-    `before:STEP` is the moment in which a step or a checkpoint began, `start` that of the run. With
-    `directory`, which must be empty or not there, it works in that, on the files of the point.
+    `before:STEP` is the moment in which a step or a checkpoint began, `start` that of the run; without
+    `at`, all that it has done counts. `replaced` gives it other arguments, and says which of these steps
+    count with them. With `directory`, which must be empty or not there, it works in that, on the files of
+    the point.
 
     The other run may be executed meanwhile, and is not touched. Raises `StepNotFound` with the nearest
     names, `RunExists`, `BadWorkspace`; `PlanChanged` if `plan` is the digest of a preview, and something else
@@ -134,8 +146,11 @@ def fork(
     state = fold(history)
     if state is None:
         raise missing(engine.store, run_id)
-    point = points.resolve(engine.store, run_id, state, at)
+    point = Point("end", state.version) if at is None else points.resolve(engine.store, run_id, state, at)
     kept = _kept(state, point)
+    other = None if replaced is None else replaced(state)
+    if other is not None:
+        kept = {key: step for key, step in kept.items() if other.keeps(step)}
     forked = Fork(
         id=into or "",
         origin=run_id,
@@ -150,6 +165,7 @@ def fork(
             forked = msgspec.structs.replace(forked, files=moved.files)
         files = None if forked.files is None else forked.files.to_json()
         doing = [into, point.name, point.version, versions(kept.values()), forked.once, files]
+        doing += [] if other is None else [other.create.digest]
         digest = digest_of("fork", run_id, doing)
         refuse_other(plan, digest)
         forked = msgspec.structs.replace(forked, plan=digest)
@@ -158,14 +174,14 @@ def fork(
         forked = msgspec.structs.replace(forked, id=into or _free_id(engine), made=True)
         if moved is not None:
             held.enter_context(moved.made(forked.id))
-        return _make(engine, run_id, history, state, point, kept, forked, by, moved)
+        return _make(engine, run_id, history, state, point, kept, forked, by, moved, other)
 
 
 def _free_id(engine: Engine) -> str:
     """A minted id that no run has, or had."""
     while True:
         minted = engine.mint_id()
-        if engine.store.run(minted) is None and engine.store.archived(minted) is None:
+        if engine.store.run(minted) is None and gone(engine.store, minted) is None:
             return minted
 
 
@@ -173,9 +189,9 @@ def _refuse_taken(store: Store, run_id: str) -> None:
     """Before any file is made. What takes the id meanwhile is refused when the run is written."""
     if store.run(run_id) is not None:
         raise RunExists(run_id, "a history of its own")
-    file = store.archived(run_id)
-    if file is not None:
-        raise RunArchived(run_id, file)
+    error = gone(store, run_id)
+    if error is not None:
+        raise error
 
 
 def _make(
@@ -188,13 +204,18 @@ def _make(
     forked: Fork,
     by: str,
     moved: _Moved | None,
+    other: Replaced | None,
 ) -> Fork:
     new_id = forked.id
     now = engine.clock.now_us()
     # A child that is forked is a run of its own.
-    created = msgspec.structs.replace(history[0].event, parent="", parent_step="")
+    created: Any = msgspec.structs.replace(history[0].event, parent="", parent_step="")
+    if other is not None:
+        new = other.create
+        code = msgspec.structs.replace(state.code, title=new.code.title)
+        created = msgspec.structs.replace(created, code=code, digest=new.digest, args=new.args, blob=new.blob)
     if moved is not None:
-        created = msgspec.structs.replace(created, code=moved.code(state.code))
+        created = msgspec.structs.replace(created, code=moved.code(created.code))
     events = [
         new_event(created, now),
         *_copied(history, state, point, kept, "" if moved is None else moved.files.directory),
@@ -207,6 +228,7 @@ def _make(
         events.append(new_event(begins, now))
 
     is_archived = False
+    blobs = () if other is None else other.blobs
 
     def decide(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         nonlocal is_archived
@@ -214,7 +236,7 @@ def _make(
         if there:
             raise RunExists(new_id, "a history of its own")
         is_archived = not origin  # meanwhile, and its large values with it
-        return NO_EVENTS, NO_EVENTS if is_archived else Decision("run", events)
+        return NO_EVENTS, NO_EVENTS if is_archived else Decision("run", events, blobs=blobs)
 
     engine.store.command_all([Source(run_id, state.version - 1), Source(new_id)], decide)
     if is_archived:
@@ -287,7 +309,7 @@ class _Moved(NamedTuple):
                 raise
             if done is not None:
                 self.workspace.apply(self.workspace.plan(done.before, done.after))
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # others have put something there
                 for one in absent:
                     one.rmdir()
             if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Snapshots that stand for some paths only: what somebody wrote while files were put back (`rescued`), and
+"""Snapshots that stand for some paths only: what others wrote while files were put back (`rescued`), and
 what an attempt had done that was cut off and taken back.
 
 Put back as if they were all files, they would take with them whatever else there is.
@@ -27,7 +27,7 @@ class Fitted(NamedTuple):
 
 
 def of(engine: Engine, workspace: Workspace, snapshot: str, *, whole: bool = False) -> Edits | None:
-    """What a snapshot is to make of the paths that it stands for; None if it stands for all, or is to
+    """The target of the paths that a snapshot stands for; None if it stands for all, or is to
     (`whole`): one that was rescued never does."""
     taken_back: list[tuple[str, str]] = []
     for _, event in engine.store.events_of(("FilesSaved", "FilesApplied")):

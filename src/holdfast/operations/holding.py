@@ -1,4 +1,4 @@
-"""Whether somebody executes a run: what is done to it from outside waits until nobody does."""
+"""Whether a process executes a run: an operation from outside waits until none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a run's history counts: the events on the path from its first generation to the live one."""
+"""The live history of a run: the events on the path from its first generation to the live one."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ class FileKept(msgspec.Struct, frozen=True):
 
 
 class FilesBack(msgspec.Struct, frozen=True):
-    """What an operation did, or would do, to the files.
+    """The effects of an operation on the files, done or planned.
 
     root      the workspace
     snapshot  what they go back to, and `as_of` which moment of the run that is
     changes   the paths that are put back
     kept      the paths that differ and stay, with the reason
     before    the snapshot of all files just before; empty in a dry run
-    rescued   a snapshot of what somebody wrote at the last moment, in `rescued_paths` and nowhere else; empty
+    rescued   a snapshot of what others wrote at the last moment, in `rescued_paths` and nowhere else; empty
               if nobody did
     """
 
@@ -104,7 +104,7 @@ class Going(msgspec.Struct):
     partial: bool = False
     git: GitGoing | None = None
     point: str = ""
-    """The snapshot of the point itself, without what somebody else did since; empty for none."""
+    """The snapshot of the point itself, without what others did since; empty for none."""
     left_out: tuple[bytes, ...] = ()
     """Paths that stay because others would have to go for them."""
     git_stays: GitBack | None = None
@@ -125,7 +125,7 @@ class Going(msgspec.Struct):
 
     @property
     def stages(self) -> list[e.Event]:
-        """What is to be recorded before anything is moved."""
+        """The events to record before anything is moved."""
         return [self.planned] if self.git is None else [self.planned, self.git.planned]
 
     @property
@@ -323,7 +323,7 @@ def _after(
     """The files as an operation left them, and what the run has recorded of them since.
 
     A rewind begins its generation with snapshots of its own, up to a `start` (`came_back`): what lies between
-    them was somebody else's before it, and is no reason to keep anything from going back to that.
+    them belonged to others before it, and is no reason to keep anything from going back to that.
     """
     later = [one for one in saved if one.version > planned.version]
     own = 0
@@ -353,7 +353,7 @@ def stopped(
 
 def came_back(going: Going, after: str, generation: int, git: e.GitPosition | None = None) -> list[e.Event]:
     """For the generation that a rewind opens: its files are those of the point, and what differs from that is
-    somebody else's. `git` is where the repository went; if it stays, what the run did to it comes between."""
+    theirs. `git` is where the repository went; if it stays, what the run did to it comes between."""
     workspace, point = going.workspace, going.point
     found = [stopped(workspace, point, generation, going.point_git)]
     if going.left_git is not None:

@@ -1,7 +1,7 @@
 """The marks of operations under way: `operations/<id>` in the store's directory, locked by whoever is at it.
 
 A mark comes before the operation begins, and goes only when the log says how it ended, or that it never
-began. So an operation that has begun and whose mark nobody holds was cut off, however that came about; a mark
+began. So an operation that has begun and whose mark no process holds was cut off, whatever the cause; a mark
 that is missing, as in a store that came from a backup, is held by nobody.
 """
 
@@ -51,7 +51,7 @@ def made(home: Path, operation: str) -> Iterator[Mark]:
 
 @contextmanager
 def held(home: Path, operation: str) -> Iterator[Mark | None]:
-    """The mark of an operation that was cut off, made if it is not there; None if somebody else is at it, or
+    """The mark of an operation that was cut off, made if it is not there; None if another is at it, or
     was a moment ago."""
     with _locked(home, operation, file_lock.try_lock) as mark:
         yield mark

@@ -1,4 +1,4 @@
-"""The journal of operations: what was done to runs, by whom, and whether it can be taken back.
+"""The journal of operations: what was done to runs, tasks and the memory, by whom, and whether it stands.
 
 An operation is a stream of its own, written in the transaction that does what it says (decision 0007): a
 crash leaves both or neither.
@@ -15,13 +15,16 @@ from holdfast.clock import instant
 from holdfast.errors import NotFound
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
+from holdfast.operations.tracked_parts import EditsStanding
 from holdfast.store.port import OperationRow, Store
 
 
 class OperationInfo(msgspec.Struct, frozen=True):
     """An operation as `hf.operations()` and `op log` give it.
 
-    to       the step that a rewind went back to
+    run_id   empty for an edit of a task or a memory, and for the undo of one
+    to       the step that a rewind went back to; of an edit, `task ID` or `memory ID`; of a
+             deletion, what was deleted, in words
     undoes   the operation that an undo took back
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
     stands   what it did still holds, and `undo` can take it back
@@ -39,10 +42,11 @@ class OperationInfo(msgspec.Struct, frozen=True):
 
     JSON: ClassVar = {
         "id": "of the operation",
-        "kind": "`rewind`, `restore` or `undo`",
-        "run": "the run it was done to",
+        "kind": "`rewind`, `restore`, `delete`, `undo`, or `edit` of a task or a memory",
+        "run": "the run it was done to; null for an edit",
         "by": "who did it",
-        "to": "the step that a rewind went to, or the snapshot of a restore; else null",
+        "to": "the step that a rewind went to, the snapshot of a restore, what was edited or deleted; "
+        "else null",
         "undoes": "the operation that an undo reversed; else null",
         "status": "`done`, `dropped` if it was rolled back, or `begun` if it was cut off",
         "stands": "true: what it did still holds, and it can be undone",
@@ -53,7 +57,7 @@ class OperationInfo(msgspec.Struct, frozen=True):
         return {
             "id": self.id,
             "kind": self.kind,
-            "run": self.run_id,
+            "run": self.run_id or None,
             "by": self.by,
             "to": self.to or None,
             "undoes": self.undoes or None,
@@ -83,28 +87,77 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
 
 
 class Standing:
-    """The operations that still hold: their generation is the live one, or their files were not put back.
-    Reads each run, and the operations on it, once."""
+    """The operations that still hold: their generation is the live one, or their files were not put back; of
+    an edit, the task or the memory is still as it left it. Reads each run, and the operations on it, once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._of_run: dict[str, set[str]] = {}
+        self._pending: set[str] | None = None
+        self._chains: dict[str, set[str]] = {}
+        self._rows: dict[str, list[OperationRow]] = {}
+        self._edits: EditsStanding | None = None
 
     def has(self, row: OperationRow) -> bool:
+        found = self._has_deletion(row)
+        if found is not None:
+            return found
+        if not row.run:
+            return self._has_edit(row)
         if row.run not in self._of_run:
             self._of_run[row.run] = self._find(row.run)
         return row.id in self._of_run[row.run]
+
+    def _has_edit(self, row: OperationRow) -> bool:
+        if self._edits is None:
+            self._edits = EditsStanding(self._store)
+        return self._edits.has(row, state_of(self._store, row.id))
 
     def _find(self, run_id: str) -> set[str]:
         run = self._store.run(run_id)
         live = -1 if run is None else run.generation
         standing: set[str] = set()
         undone: set[str] = set()
-        for row in self._store.operations(run=run_id):  # what undoes one is newer, and so comes before it
+        for row in self._on(run_id):  # what undoes one is newer, and so comes before it
             if row.opened == live if row.opened >= 0 else row.status == "done" and row.id not in undone:
                 standing.add(row.id)
                 undone.add(row.undoes)
         return standing
+
+    def _has_deletion(self, row: OperationRow) -> bool | None:
+        """Whether what it deleted can be brought back, or what it brought back is there; None if it did
+        neither."""
+        if row.id not in self._chain(row):
+            return None
+        state = state_of(self._store, row.id)
+        if state.deleted is not None:
+            if self._pending is None:
+                self._pending = {one.operation for one in self._store.deletions()}
+            return row.id in self._pending
+        return not self._is_gone(state.restored) if state.restored else None
+
+    def _chain(self, row: OperationRow) -> set[str]:
+        """The operations on its run that deleted, and those that undid such ones."""
+        if row.opened >= 0 or (row.kind != "delete" and not row.undoes):
+            return set()
+        if row.run not in self._chains:
+            found: set[str] = set()
+            for one in reversed(self._on(row.run)):
+                if one.kind == "delete" or one.undoes in found:
+                    found.add(one.id)
+            self._chains[row.run] = found
+        return self._chains[row.run]
+
+    def _on(self, run_id: str) -> list[OperationRow]:
+        """The operations on a run, the newest first."""
+        if run_id not in self._rows:
+            self._rows[run_id] = self._store.operations(run=run_id)
+        return self._rows[run_id]
+
+    def _is_gone(self, deletion: str) -> bool:
+        """Whether what was deleted then is deleted now."""
+        deleted = state_of(self._store, deletion).deleted
+        return deleted is not None and any(self._store.deleted(one) for one in deleted.streams)
 
 
 def state_of(store: Store, operation: str) -> OperationState:

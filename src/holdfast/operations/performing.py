@@ -1,10 +1,12 @@
 """Doing an operation: files and state as one, whatever happens in between (decisions 0007 and 0009).
 
     mark ─▶ OperationBegun, FilesPlanned ─▶ the files ─▶ Rewound, FilesApplied, OperationDone ─▶ unmark
+                                                         (and the parts: tasks, memory)
                                                  └────▶ the files back ─▶ OperationDropped ─▶ unmark
 
-Without files it is the last transaction alone. The log names an end only when the files are there already,
-and the mark (the operation's lock file) goes only after that. So whatever cuts it off, an end in the log is
+Without files it is the last transaction alone. Tasks and memory are parts of that transaction (`reversal`).
+The log names an end only when the files are there already, and the mark (the operation's lock file) goes
+only after that. So whatever cuts it off, an end in the log is
 true of the files, and without one the mark stays until `cut_off` finishes the operation. An error of the
 store is such a cut, and nothing is rolled back: what it was to write may be in the log all the same
 (`StoreInDoubt`), or no other end can be written either.
@@ -28,13 +30,12 @@ from holdfast.kernel.state import RunState
 from holdfast.operations import operation_files, operation_locks
 from holdfast.operations.operation_files import FilesBack, Going
 from holdfast.operations.repositories import GitBack
+from holdfast.operations.reversal import Reversal, decide_parts, part_sources
 from holdfast.store.port import NO_EVENTS, Append, Decision, NewEvent, Recorded, Source, new_event
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Restored
-
-_NONE = (NO_EVENTS, NO_EVENTS)
 
 
 class Performed(NamedTuple):
@@ -57,17 +58,18 @@ def perform(
     state: RunState,
     command: c.RewindRun | c.RestoreGeneration | None,
     going: Going | None = None,
+    parts: Sequence[Reversal] = (),
 ) -> Performed | None:
-    """Do what `command` says, on the run as `state` has it, and record the operation, in one transaction;
-    before that, put the files back. None if the run has continued since: then look again; the files are as
-    they were."""
+    """Do what `command` and the parts say, on the run as `state` has it, and record the operation, in one
+    transaction; before that, restore the files. None if the run has continued since, or the plan of a part no
+    longer holds: then look again; the files are as they were."""
     operation = engine.clock.uuid().hex[:12]
     if going is None or going.is_idle:
         stages: list[e.Event] = [begun]
         if going is not None:
             now = going.plan.now
             stages += [*going.stages, going.applied(now, now)]
-        written = complete(engine, operation, stages, begun.run, state, command, going)
+        written = complete(engine, operation, stages, begun.run, state, command, going, parts)
         return Performed.of(operation, going) if written else None
     with operation_locks.made(engine.home, operation) as mark:
         try:
@@ -79,7 +81,7 @@ def perform(
             raise
         moving = Moving(engine, operation, going)
         try:
-            written = _carry_out(moving, begun.run, state, command)
+            written = _carry_out(moving, begun.run, state, command, parts)
         except HoldfastError as error:
             if moving.is_dropped:
                 mark.remove()
@@ -92,14 +94,37 @@ def perform(
         return Performed.of(operation, going, moving.files)
 
 
+def perform_parts(engine: Engine, begun: e.OperationBegun, parts: Sequence[Reversal]) -> str | None:
+    """An operation on no run, in one transaction → its id; None if the plan of a part no longer holds."""
+    operation = engine.clock.uuid().hex[:12]
+    done = False
+
+    def decide_now(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+        nonlocal done
+        at = engine.clock.now_us()
+        decided = decide_parts(parts, recorded[1:], operation, at)
+        done = decided is not None
+        if decided is None:
+            return [NO_EVENTS] * len(recorded)
+        events = [new_event(one, at) for one in (begun, *decided.stages, e.OperationDone())]
+        return [Decision(KIND, events), *decided.decisions]
+
+    engine.store.command_all([Source(stream_of(operation)), *part_sources(parts)], decide_now)
+    return operation if done else None
+
+
 def _carry_out(
-    moving: Moving, run_id: str, state: RunState, command: c.RewindRun | c.RestoreGeneration | None
+    moving: Moving,
+    run_id: str,
+    state: RunState,
+    command: c.RewindRun | c.RestoreGeneration | None,
+    parts: Sequence[Reversal],
 ) -> bool:
     """Move and record it, or take it back and record that: then False, or the error that hindered it."""
     try:
         moving.move()
         written = complete(
-            moving.engine, moving.operation, moving.stages, run_id, state, command, moving.going
+            moving.engine, moving.operation, moving.stages, run_id, state, command, moving.going, parts
         )
     except StoreError:
         raise
@@ -107,7 +132,7 @@ def _carry_out(
         moving.drop(str(error))
         raise
     if not written:
-        moving.drop("the run has continued meanwhile")
+        moving.drop("the run has continued meanwhile, or a task or the memory was changed")
     return written
 
 
@@ -154,7 +179,7 @@ class Moving:
         return moved if self._git is None else [*moved, self._git]
 
     def note_rescued(self) -> str | None:
-        """The log names what somebody wrote meanwhile, if there is something."""
+        """The log names what others wrote meanwhile, if there is something."""
         rescued = None if self.files is None else self.files.rescued
         self.going.workspace.rescues.noted(rescued)
         return rescued
@@ -177,8 +202,10 @@ def complete(
     state: RunState,
     command: c.RewindRun | c.RestoreGeneration | None,
     going: Going | None,
+    parts: Sequence[Reversal] = (),
 ) -> bool:
-    """The last transaction of an operation; False if the run has continued since `state`."""
+    """The last transaction of an operation; False if the run has continued since `state`, or the plan of a
+    part no longer holds."""
     events: list[NewEvent] = []
     sources = [Source(run_id, state.version), Source(stream_of(operation))]
     done = False
@@ -186,11 +213,12 @@ def complete(
     def decide_now(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
         nonlocal done
         events.clear()
-        done = command is None or not recorded[0]
-        if not done:
-            return _NONE
         at = engine.clock.now_us()
-        ends: list[e.Event] = [*stages]
+        decided = decide_parts(parts, recorded[2:], operation, at)
+        done = decided is not None and (command is None or not recorded[0])
+        if not done or decided is None:
+            return [NO_EVENTS] * len(recorded)
+        ends: list[e.Event] = [*stages, *decided.stages]
         epoch = None
         if command is not None:
             (moved,) = decide(state, msgspec.structs.replace(command, operation=operation))
@@ -205,9 +233,10 @@ def complete(
             ends.append(e.StateApplied(state.generation, moved.generation))
             epoch = moved.epoch
         ends.append(e.OperationDone())
-        return Decision("run", events, epoch), Decision(KIND, [new_event(one, at) for one in ends])
+        own = Decision(KIND, [new_event(one, at) for one in ends])
+        return [Decision("run", events, epoch), own, *decided.decisions]
 
-    version = engine.store.command_all(sources, decide_now)[0]
+    version = engine.store.command_all([*sources, *part_sources(parts)], decide_now)[0]
     if done and events:
         written = Append(run_id, 0, events)
         written.version = version

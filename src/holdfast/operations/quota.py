@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, Refused
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
+from holdfast.operations.deleting import make_final
 from holdfast.operations.disk_usage import counted_bytes, named, sweep, unneeded
 from holdfast.sizes import amount
 from holdfast.store.port import Decision, Recorded, new_event
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What `gc` did, or would do.
+    """The result of `gc`, done or planned.
 
     removed    how many contents were removed, and `freed` how many bytes
     forgotten  runs that have ended whose snapshots had to go because of the quota
     damaged    what could not be read, and was left
     over       how many bytes are over the quota still: what is left may not go
+    final      how many deletions were made final: `undo` can no longer bring back what they deleted
     unneeded   in a dry run, how many contents no snapshot needs; then `forgotten` are the runs that may go,
     the
                oldest first, until the rest fits. Else None
@@ -43,6 +45,7 @@ class Collected(msgspec.Struct, frozen=True):
     damaged: tuple[str, ...]
     over: int = 0
     unneeded: int | None = None
+    final: int = 0
 
     JSON: ClassVar = {
         "removed": "how many contents were removed",
@@ -52,31 +55,41 @@ class Collected(msgspec.Struct, frozen=True):
         "oldest first, until the rest fits",
         "damaged": "what could not be read, and was left",
         "over": "how many bytes are over the quota",
+        "final": "how many deletions were made final, or with `--dry-run` would be: `undo` no longer brings "
+        "back what they deleted",
         "unneeded": "with `--dry-run`: how many contents no snapshot needs",
     }
 
     def to_json(self) -> dict[str, Any]:
         if self.unneeded is not None:
-            return {"unneeded": self.unneeded, "over": self.over, "forgotten": list(self.forgotten)}
+            return {
+                "unneeded": self.unneeded,
+                "over": self.over,
+                "forgotten": list(self.forgotten),
+                "final": self.final,
+            }
         return {
             "removed": self.removed,
             "freed": self.freed,
             "forgotten": list(self.forgotten),
             "damaged": list(self.damaged),
             "over": self.over,
+            "final": self.final,
         }
 
 
 def preview(engine: Engine, quota: int = 0) -> Collected:
-    """What `collect` would do. Writes nothing."""
+    """The plan of `collect`. Writes nothing."""
     over = max(counted_bytes(engine) - quota, 0) if quota else 0
-    return Collected(0, 0, tuple(expendable(engine)) if over else (), (), over, unneeded(engine))
+    forgotten = tuple(expendable(engine)) if over else ()
+    return Collected(0, 0, forgotten, (), over, unneeded(engine), len(engine.store.deletions()))
 
 
 def collect(engine: Engine, quota: int = 0) -> Collected:
-    """Remove what `sweep` does. Beyond the quota, the snapshots of `expendable` runs go too,
-    the oldest first: those runs can no longer be rewound with their files."""
+    """Make deletions final, and remove what `sweep` does. Beyond the quota, the snapshots of `expendable`
+    runs go too, the oldest first: those runs can no longer be rewound with their files."""
     forgotten: list[str] = []
+    final = make_final(engine)
     swept = sweep(engine)
     removed, freed = swept.removed, swept.freed_bytes
     while quota and counted_bytes(engine) > quota:
@@ -87,7 +100,7 @@ def collect(engine: Engine, quota: int = 0) -> Collected:
         swept = sweep(engine)
         removed, freed = removed + swept.removed, freed + swept.freed_bytes
     over = max(counted_bytes(engine) - quota, 0) if quota else 0
-    return Collected(removed, freed, tuple(forgotten), swept.damaged, over)
+    return Collected(removed, freed, tuple(forgotten), swept.damaged, over, final=final)
 
 
 def _forget(engine: Engine, run_id: str) -> bool:

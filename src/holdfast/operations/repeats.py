@@ -1,4 +1,4 @@
-"""What would happen a second time if steps ran again: in themselves, and in the child runs that they are."""
+"""Effects that would be repeated if steps ran again: their own, and those of their child runs."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def let_go_family(engine: Engine, run_id: str, state: RunState, steps: Iterable[
     for child, its in _children(engine.store, steps):
         refuse_live(engine, child, its)
     return dead
+
+
+def children_of(store: Store, steps: Iterable[StepState]) -> set[str]:
+    """The ids of the child runs that these steps are, and of theirs, to any depth."""
+    return {child for child, _ in _children(store, steps)}
 
 
 def _children(store: Store, steps: Iterable[StepState]) -> Iterator[tuple[str, RunState]]:

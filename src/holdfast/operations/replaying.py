@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.store.port import Append, NewEvent
 
 IN_FLIGHT = RESUMABLE
-"""What can still be resumed, and so must match the code that it will be resumed with."""
+"""Statuses of runs that can still be resumed, and so must match the code."""
 _FOLLOWS = "what follows"
 _LOOK_S = 0.05
 _SOON_S = 1.0
@@ -41,7 +41,7 @@ Verdict = Literal["matches", "diverges", "unloadable"]
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """What a replay found.
+    """The findings of a replay.
 
     verdict  `matches`; `diverges`: `why` has both sides; `unloadable`: the code, or what it was called
              with, cannot be loaded

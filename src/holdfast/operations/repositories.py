@@ -37,7 +37,7 @@ class GitKept(msgspec.Struct, frozen=True):
 
 
 class GitBack(msgspec.Struct, frozen=True):
-    """What an operation did, or would do, to the repository.
+    """The effects of an operation on the repository, done or planned.
 
     moves  refs and HEAD that go back; what they had stays reachable under refs/holdfast/
     kept   what differs and stays, with the reason
@@ -83,7 +83,7 @@ class GitGoing(msgspec.Struct):
 
     @property
     def doing(self) -> list[Any]:
-        """What `apply` does, as JSON data."""
+        """The actions of `apply`, as JSON data."""
         to, steps = self.plan.to, self.plan.steps
         moves = [(one.ref, one.before, one.after) for one in (steps.head, *steps.moves) if one is not None]
         stash = [] if steps.stash is None else [*steps.stash.drop, *steps.stash.store]
@@ -137,8 +137,8 @@ def to_position(
 def stays(
     workspace: Workspace, target: Saved, since: Sequence[Saved], left: e.GitPosition | None
 ) -> GitBack | None:
-    """What the run did to the repository since a point, and what would go back with `--git`; None if there is
-    nothing of it, or if it cannot be known."""
+    """The changes of the run to the repository since a point, and what `--git` would restore; None if
+    there are none, or if they cannot be known."""
     try:
         going = to_position(workspace, target, since, left)
     except (Refused, WorkspaceError):
@@ -163,7 +163,7 @@ def to_before(
 
 
 def again(workspace: Workspace, planned: e.GitPlanned) -> GitGoing:
-    """What is left to do of an operation that was cut off."""
+    """The rest of an operation that was cut off."""
     return _going(workspace, repository_of(workspace), planned.to, planned.left)
 
 

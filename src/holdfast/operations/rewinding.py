@@ -21,6 +21,8 @@ from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
+from holdfast.operations.reversal import PartBack, Reversal, digest_fields
+from holdfast.operations.tracked_parts import parts_of_rewind, plans_of
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Rewind(msgspec.Struct, frozen=True):
-    """What a rewind did, or would do.
+    """The effects of a rewind, done or planned.
 
     to          the step that it goes back to, and keeps; or `before:STEP`, or `start`
     generation  the one that it opens
@@ -43,6 +45,8 @@ class Rewind(msgspec.Struct, frozen=True):
     git         what becomes of the repository; None unless that was asked for
     git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back
     plan        a digest of what is done, or would be: with `plan=`, `rewind` refuses to do anything else
+    tasks       what becomes of the tasks that the run changed after that point
+    memory      what becomes of what it remembered after it
     """
 
     run_id: str
@@ -57,6 +61,8 @@ class Rewind(msgspec.Struct, frozen=True):
     git: GitBack | None = None
     git_stays: GitBack | None = None
     plan: str = ""
+    tasks: PartBack = PartBack()
+    memory: PartBack = PartBack()
 
     JSON: ClassVar = {
         "run": "the run",
@@ -73,6 +79,8 @@ class Rewind(msgspec.Struct, frozen=True):
         "git": "with `--git`, what becomes of the repository; else null",
         "git_stays": "without `--git`, what the run did to the repository and stays; null if that is nothing",
         "plan": "a digest of what is done, or would be; `--plan` takes it",
+        "tasks": "what becomes of the tasks that the run changed since",
+        "memory": "what becomes of what the run remembered since",
     }
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +97,8 @@ class Rewind(msgspec.Struct, frozen=True):
             "git": None if self.git is None else self.git.to_json(),
             "git_stays": None if self.git_stays is None else self.git_stays.to_json(),
             "plan": self.plan,
+            "tasks": self.tasks.to_json(),
+            "memory": self.memory.to_json(),
         }
 
 
@@ -113,7 +123,7 @@ def rewind(
     files that match `keep` stay as they are.
 
     Raises `PlanChanged` if `plan` is the digest of a preview, and something else would be done now; `RunHeld`
-    if somebody executes the run, `OnceAgain` if `once` steps would run again and `rerun_once` does not say
+    if a process executes the run, `OnceAgain` if `once` steps would run again and `rerun_once` does not say
     that they may, `StepNotFound` with the nearest names, `ContentsDamaged` if a saved file cannot be read and
     `partial` does not say that the rest will do.
     """
@@ -131,6 +141,8 @@ def rewind(
             way = "" if only or git else "`--no-files` goes back without them"
             refuse_forgotten(engine, run_id, point.version, f"the files of {point.name}", way)
         planned = _plan(engine, run_id, state, point, selective=bool(only))
+        parts = () if only else parts_of_rewind(engine, run_id, state, point, by)
+        planned = planned.with_parts(parts)
         if dry_run:
             dead = look(engine, state)
         else:
@@ -157,7 +169,7 @@ def rewind(
             if going is not None:
                 going.refuse_unmatched()
             kind = "restore" if only else "rewind"
-            digest = digest_of(kind, run_id, planned.doing(point), going)
+            digest = digest_of(kind, run_id, [*planned.doing(point), *digest_fields(parts)], going)
             refuse_other(plan, digest)
             if going is not None and plan is not None:
                 going.bound = digest
@@ -170,7 +182,7 @@ def rewind(
                 )
             begun = begin(kind, run_id, by, point.name)
             command = point.rewind(run_id, dead.owner, rerun_once)
-            performed = perform(engine, begun, state, None if only else command, going)
+            performed = perform(engine, begun, state, None if only else command, going, parts)
         if performed is not None:
             operation, files_back, git_back = performed
             return msgspec.structs.replace(
@@ -187,8 +199,12 @@ class _Plan(NamedTuple):
     rewind: Rewind
     steps: list[StepState]
 
+    def with_parts(self, parts: Sequence[Reversal]) -> _Plan:
+        tasks, memory = plans_of(parts)
+        return self._replace(rewind=msgspec.structs.replace(self.rewind, tasks=tasks, memory=memory))
+
     def doing(self, point: Point) -> list[Any]:
-        """What is done to the state, as JSON data."""
+        """The changes of the state, as JSON data."""
         done = self.rewind
         return [point.name, point.version, done.generation, versions(self.steps), done.once, done.children]
 

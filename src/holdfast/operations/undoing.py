@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,18 +10,22 @@ import msgspec
 
 from holdfast.errors import BadInput, Refused
 from holdfast.kernel import commands as c
-from holdfast.kernel.generations import again_if_restored
+from holdfast.kernel import events as e
+from holdfast.kernel.generations import again_if_restored, only_here
 from holdfast.kernel.operation import begin, refuse_unknown
 from holdfast.kernel.state import UNSEEN
 from holdfast.operations import operation_log
 from holdfast.operations.cut_off import make_way
+from holdfast.operations.deleting import DeletionReversal, counted, items_json, reversal
 from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
-from holdfast.operations.performing import perform
+from holdfast.operations.performing import perform, perform_parts
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
+from holdfast.operations.reversal import PartBack, Reversal, digest_fields
+from holdfast.operations.tracked_parts import parts_of_undo, plans_of
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Undo(msgspec.Struct, frozen=True):
-    """What an undo did, or would do.
+    """The effects of an undo, done or planned.
 
     undoes      the operation that is taken back, and its kind
     generation  the one that is live again, and `status` what the run is in it
@@ -39,6 +44,10 @@ class Undo(msgspec.Struct, frozen=True):
     operation   what `undo` takes back next; empty in a dry run
     files       what becomes of the files, and `git` of the repository; None if the operation moved none
     plan        a digest of what is done, or would be: with `plan=`, `undo` refuses to do anything else
+    items       of a deletion, what is there again, or deleted again; `status` says which
+    tasks       what becomes of tasks, and `memory` of what was remembered
+
+    Of an operation on a task or the memory, `run_id` and `status` are empty and `generation` is -1.
     """
 
     run_id: str
@@ -52,34 +61,48 @@ class Undo(msgspec.Struct, frozen=True):
     files: FilesBack | None = None
     git: GitBack | None = None
     plan: str = ""
+    items: tuple[e.DeletedItem, ...] = ()
+    tasks: PartBack = PartBack()
+    memory: PartBack = PartBack()
 
     JSON: ClassVar = {
-        "run": "the run",
+        "run": "the run; null if the operation was on a task or the memory",
         "undoes": "the operation that is undone",
         "kind": "its kind",
-        "generation": "the one that is live again",
-        "status": "the status of the run in it",
+        "generation": "the one that is live again; null without a run",
+        "status": "the status of the run in it; of a deletion, `restored` or `deleted`; else null",
         "left": "the steps recorded since, which no longer count",
         "once": "the `once` steps that were done since and would run again",
         "operation": "what the next `undo` reverses; null with `--dry-run`",
         "files": "what becomes of the files; null if the operation moved none",
         "git": "what becomes of the repository; null if the operation moved nothing there",
         "plan": "a digest of what is done, or would be; `--plan` takes it",
+        "items": "of a deletion, what is there again or deleted again, as in `delete`",
+        "tasks": "what becomes of tasks",
+        "memory": "what becomes of the memory",
     }
+
+    @property
+    def summary(self) -> str:
+        """Of a deletion: how many runs, tasks and events are there again, or deleted again."""
+        return counted(self.items)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "run": self.run_id,
+            "run": self.run_id or None,
             "undoes": self.undoes,
             "kind": self.kind,
-            "generation": self.generation,
-            "status": self.status,
+            "generation": None if self.generation < 0 else self.generation,
+            "status": self.status or None,
             "left": list(self.left),
             "once": list(self.once),
             "operation": self.operation or None,
             "files": None if self.files is None else self.files.to_json(),
             "git": None if self.git is None else self.git.to_json(),
             "plan": self.plan,
+            "items": items_json(self.items),
+            "tasks": self.tasks.to_json(),
+            "memory": self.memory.to_json(),
         }
 
 
@@ -107,6 +130,11 @@ def undo(
         else operation_log.find(engine.store, operation)
     )
     refuse_unknown(row.id, row.kind)
+    deletion = reversal(engine.store, row.id)
+    if deletion is not None:
+        return _undo_deletion(engine, row, deletion, by, dry_run=dry_run, plan=plan)
+    if not row.run:
+        return _undo_edit(engine, row, by=by, dry_run=dry_run, plan=plan)
     if not dry_run:
         make_way(engine, row.run)
         row = operation_log.find(engine.store, row.id)
@@ -122,8 +150,9 @@ def undo(
         if files and undone.planned is not None:
             what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
             refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
-        steps = _only_here(state, row.left) if row.opened >= 0 else []
-        planned = _plan(engine, row, state, steps)
+        steps = only_here(state, row.left) if row.opened >= 0 else []
+        parts = parts_of_undo(engine.store, row, undone, by, state, steps) if row.opened >= 0 else ()
+        planned = _with_parts(_plan(engine, row, state, steps), parts)
         if dry_run:
             dead = look(engine, state)
         else:
@@ -135,7 +164,8 @@ def undo(
             else nullcontext()
         ) as going:
             doing = [row.id, planned.generation, planned.status, versions(steps), planned.once]
-            planned = msgspec.structs.replace(planned, plan=digest_of("undo", row.run, doing, going))
+            digest = digest_of("undo", row.run, [*doing, *digest_fields(parts)], going)
+            planned = msgspec.structs.replace(planned, plan=digest)
             refuse_other(plan, planned.plan)
             if dry_run:
                 if going is None:
@@ -148,9 +178,59 @@ def undo(
             command = c.RestoreGeneration(
                 row.run, row.left, row.opened, dead=dead.owner, rerun_once=rerun_once
             )
-            done = perform(engine, begun, state, command if row.opened >= 0 else None, going)
+            done = perform(engine, begun, state, command if row.opened >= 0 else None, going, parts)
         if done is not None:
             return msgspec.structs.replace(planned, operation=done.operation, files=done.files, git=done.git)
+
+
+def _undo_deletion(
+    engine: Engine,
+    row: OperationRow,
+    deletion: DeletionReversal | None,
+    by: str,
+    *,
+    dry_run: bool,
+    plan: str | None,
+) -> Undo:
+    """Undo what deleted runs or tasks, or brought them back."""
+    while deletion is not None:
+        status = "restored" if deletion.restores else "deleted"
+        doing = [row.id, deletion.deletion, status, sorted(deletion.streams)]
+        digest = digest_of("undo", row.run, doing, None)
+        refuse_other(plan, digest)
+        done = Undo(row.run, row.id, row.kind, 0, status, (), (), plan=digest, items=deletion.items)
+        if dry_run:
+            return done
+        operation = engine.clock.uuid().hex[:12]
+        if deletion.perform(engine, operation, row.id, by):
+            return msgspec.structs.replace(done, operation=operation)
+        deletion = reversal(engine.store, row.id)
+    raise AssertionError(f"operation {row.id} deleted nothing")
+
+
+def _undo_edit(engine: Engine, row: OperationRow, *, by: str, dry_run: bool, plan: str | None) -> Undo:
+    """Undo what was done to a task or to the memory from outside every run."""
+    while True:
+        undone = operation_log.state_of(engine.store, row.id)
+        parts = parts_of_undo(engine.store, row, undone, by)
+        planned = _with_parts(Undo("", row.id, row.kind, -1, "", (), ()), parts)
+        if not planned.tasks.changes and not planned.memory.changes:
+            kept = [*planned.tasks.kept, *planned.memory.kept]
+            why = f": {kept[0].id} was {kept[0].why}" if kept else ""
+            raise Refused(f"operation {row.id} has nothing that could be taken back{why}")
+        digest = digest_of("undo", "", [row.id, *digest_fields(parts)])
+        planned = msgspec.structs.replace(planned, plan=digest)
+        refuse_other(plan, digest)
+        if dry_run:
+            return planned
+        done = perform_parts(engine, begin("undo", "", by, row.to, row.id), parts)
+        if done is not None:
+            return msgspec.structs.replace(planned, operation=done)
+
+
+def _with_parts(planned: Undo, parts: Sequence[Reversal]) -> Undo:
+    tasks, memory = plans_of(parts)
+    return msgspec.structs.replace(planned, tasks=tasks, memory=memory)
 
 
 def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
@@ -164,12 +244,6 @@ def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
                 f"after it; {quoted(Way('undo', arguments={'operation': later.id}))} takes that back first"
             )
     raise Refused(f"operation {row.id} has nothing that could be taken back")
-
-
-def _only_here(state: RunState, generation: int) -> list[StepState]:
-    """What the live generation has recorded and the other one has not."""
-    there = {step.key: step.version for step in state.past[generation].steps.values()}
-    return [step for step in state.steps.values() if there.get(step.key) != step.version]
 
 
 def _plan(engine: Engine, row: OperationRow, state: RunState, steps: list[StepState]) -> Undo:

@@ -42,7 +42,7 @@ print(json.dumps(found))
 
 
 class _Found(msgspec.Struct):
-    """What an interpreter says of itself."""
+    """The description of an interpreter by itself."""
 
     python: str = ""
     holdfast: str = ""
@@ -92,7 +92,7 @@ def is_this(path: str) -> bool:
 
 
 def _resolved(named: str) -> str:
-    """What `--python` means: a path, a command, or the directory of a virtual environment."""
+    """The interpreter that `--python` names: a path, a command, or the directory of a virtual environment."""
     inside = Path(named) / "bin" / "python"
     path = str(inside.absolute()) if inside.exists() else shutil.which(named)
     if path is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Resumption(NamedTuple):
-    """What a process must be to resume a run.
+    """The process that can resume a run.
 
     interpreter  the Python that must execute it; empty if this process can
     directory    the working directory that the run was started in, where it is now; empty if none is recorded

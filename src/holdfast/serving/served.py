@@ -1,4 +1,4 @@
-"""What `hf.serve` reports: each run that is taken, and at the end how many were served."""
+"""The reports of `hf.serve`: each run that is taken, and at the end how many were served."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What serving a store came to.
+    """The result of serving a store.
 
     count    how often a run was brought to its end, to where it waits, or could not be executed
     stopped  whether serving ended because it was stopped, and not because nothing was left to do

@@ -98,7 +98,7 @@ class Workers:
             return error
 
     def replay(self, run_id: str, code: Code) -> dict[str, Any]:
-        """What `operations.replaying.replay` finds, as data."""
+        """The findings of `operations.replaying.replay`, as data."""
         reply = self._ask("replay", run_id, code)
         error = error_of(reply["error"])
         if error is not None:

@@ -10,19 +10,24 @@ import hashlib
 import heapq
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import OwnershipLost, RunArchived, StoreClosed, StoreCorrupt, StoreError
+from holdfast.errors import OwnershipLost, RunArchived, RunDeleted, StoreClosed, StoreCorrupt, StoreError
 from holdfast.kernel import events as e
 from holdfast.kernel import operation
 from holdfast.kernel.evolve import Impossible, evolve, fold
+from holdfast.kernel.memory import STREAM as MEMORY
+from holdfast.kernel.memory import Memory
 from holdfast.kernel.state import PARKED, RunState
+from holdfast.store import oracle_memory
 from holdfast.store.deciding import Deciding
+from holdfast.store.oracle_tracker import TrackerFolds
 from holdfast.store.port import (
     GENESIS,
     STORE_STREAM,
@@ -31,13 +36,16 @@ from holdfast.store.port import (
     Decide,
     DecideAll,
     Decision,
+    Deleted,
     Entry,
     Fate,
     Fault,
     FeedPage,
+    MemoryFilter,
     NewEvent,
     OperationRow,
     OwnerRow,
+    PendingDeletion,
     Recorded,
     Resync,
     RunFilter,
@@ -46,8 +54,10 @@ from holdfast.store.port import (
     StepRow,
     chain,
     companion_failed,
+    is_numbered,
     new_event,
 )
+from holdfast.store.run_row import run_row as run_row
 from holdfast.store.statistics import (
     MOST_FAILING,
     FailingStep,
@@ -65,6 +75,9 @@ class Stream:
     def __init__(self, name: str, kind: str) -> None:
         self.name = name
         self.kind = kind
+        self.number = 0
+        self.place = 0
+        """Of its creation, in the store's own stream."""
         self.version = 0
         self.hash = GENESIS
         self.epoch = 0
@@ -82,7 +95,15 @@ class Stream:
         return fold(self.recorded()) if self.kind == "run" else None
 
 
-class OracleStore:
+class _Aside(NamedTuple):
+    """A deleted stream, until it is restored or removed."""
+
+    stream: Stream
+    record: e.StreamDeleted
+    at: int
+
+
+class OracleStore(TrackerFolds):
     """Implements the port; thread-safe; gone when the process ends."""
 
     def __init__(self) -> None:
@@ -92,8 +113,12 @@ class OracleStore:
         self._owners: dict[str, OwnerRow] = {}
         self._position = 0
         self._synced = 0
+        self._numbers = 0
         self._closed = False
         self._archived: dict[str, e.StreamArchived] = {}
+        self._deleted: dict[str, _Aside] = {}
+        self._deleted_once: dict[str, str] = {}
+        """By which operation each was deleted, also if that is final by now."""
         self._lock = threading.RLock()
         self._deciding = Deciding()
 
@@ -118,7 +143,7 @@ class OracleStore:
 
     def _write_companion(self, append: Append, companion: Companion) -> None:
         stream = companion.source.stream
-        if stream in self._archived:
+        if stream in self._archived or stream in self._deleted:
             return
         try:
             if stream == append.stream:
@@ -139,12 +164,12 @@ class OracleStore:
         names = (append.stream, STORE_STREAM, *(companion.source.stream for companion in append.also))
         touched = {name: deepcopy(self.streams[name]) for name in names if name in self.streams}
         before = {name: touched.get(name, stream) for name, stream in self.streams.items()}
-        rest = dict(self.blobs), self._position, self._synced
+        rest = dict(self.blobs), self._position, self._synced, self._numbers
         try:
             yield
         except BaseException:
             self.streams = before
-            self.blobs, self._position, self._synced = rest
+            self.blobs, self._position, self._synced, self._numbers = rest
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
@@ -186,6 +211,8 @@ class OracleStore:
         return [one for one in recorded if not source.types or e.type_of(one.event) in source.types]
 
     def _refuse_archived(self, stream: str, decision: Decision) -> None:
+        if decision.events and (deleted := self.deleted(stream)) is not None:
+            raise RunDeleted(stream, deleted.operation, final=deleted.final)
         if decision.events and stream in self._archived:
             raise RunArchived(stream, self._archived[stream].file)
 
@@ -208,10 +235,98 @@ class OracleStore:
             record = self._archived.get(stream)
             return None if record is None else record.file
 
+    def delete(
+        self,
+        heads: Mapping[str, int | None],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        with self._lock:
+            found = [self._open(stream) for stream in heads]
+            streams = [one for one in found if one is not None and heads[one.name] in (None, one.version)]
+            if len(streams) < len(heads):
+                return False
+            others = self._decided(also, decide)
+            for one in streams:
+                record = e.StreamDeleted(one.name, one.kind, one.version, one.hash.hex(), operation)
+                self._write(STORE_STREAM, Decision("store", [new_event(record, at)]), durable=True)
+                self._deleted[one.name] = _Aside(one, record, at)
+                self._deleted_once[one.name] = operation
+                del self.streams[one.name]
+            self._write_all(others)
+            return True
+
+    def restore(
+        self,
+        streams: Sequence[str],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        with self._lock:
+            self._open("")
+            if any(stream not in self._deleted for stream in streams):
+                return False
+            others = self._decided(also, decide)
+            for stream in streams:
+                aside = self._deleted.pop(stream)
+                record = e.StreamRestored(stream, aside.record.kind, operation)
+                self._write(STORE_STREAM, Decision("store", [new_event(record, at)]), durable=True)
+                self.streams[stream] = aside.stream
+            self.streams = dict(sorted(self.streams.items(), key=lambda item: item[1].place))
+            self._write_all(others)
+            return True
+
+    def purge(self, streams: Sequence[str], at: int) -> bool:
+        with self._lock:
+            self._open("")
+            if any(stream not in self._deleted for stream in streams):
+                return False
+            for stream in streams:
+                gone = self._deleted.pop(stream).record
+                record = e.StreamArchived(stream, gone.version, gone.hash)
+                self._write(STORE_STREAM, Decision("store", [new_event(record, at)]), durable=True)
+                self._archived[stream] = record
+            return True
+
+    def _decided(self, also: Sequence[Source], decide: DecideAll | None) -> list[tuple[str, Decision]]:
+        if decide is None:
+            return []
+        recorded = [self._read(source) for source in also]
+        with self._deciding:
+            decisions = decide(recorded)
+        writes = [(one.stream, decision) for one, decision in zip(also, decisions, strict=True)]
+        for stream, decision in writes:
+            self._refuse_archived(stream, decision)
+        return writes
+
+    def _write_all(self, writes: Sequence[tuple[str, Decision]]) -> None:
+        for stream, decision in writes:
+            self._write(stream, decision, durable=True)
+
+    def deletions(self) -> list[PendingDeletion]:
+        with self._lock:
+            self._open("")
+            found: dict[tuple[str, int], list[str]] = {}
+            for stream, aside in self._deleted.items():
+                found.setdefault((aside.record.operation, aside.at), []).append(stream)
+            return [PendingDeletion(*key, tuple(streams)) for key, streams in found.items()]
+
+    def deleted(self, stream: str) -> Deleted | None:
+        with self._lock:
+            self._open("")
+            is_final = stream in self._archived and stream in self._deleted_once
+            is_gone = is_final or stream in self._deleted
+            return Deleted(self._deleted_once[stream], is_final) if is_gone else None
+
     def sweep(self) -> int:
         with self._lock:
             self._open("")
-            named = {e.blob_of(one.event) for stream in self.streams.values() for one in stream.recorded()}
+            streams = [*self.streams.values(), *(aside.stream for aside in self._deleted.values())]
+            named = {e.blob_of(one.event) for stream in streams for one in stream.recorded()}
             unnamed = self.blobs.keys() - named
             for hash in unnamed:
                 del self.blobs[hash]
@@ -225,6 +340,9 @@ class OracleStore:
             log = self.streams.setdefault(STORE_STREAM, Stream(STORE_STREAM, "store"))
             self._extend(log, [new_event(e.StreamCreated(name, decision.kind), decision.events[0].at)])
             stream = self.streams[name] = Stream(name, decision.kind)
+            stream.place = log.version
+            if is_numbered(name):
+                stream.number = self._numbers = self._numbers + 1
         if decision.epoch is not None:
             stream.epoch = decision.epoch
         for hash, data in decision.blobs:
@@ -284,21 +402,19 @@ class OracleStore:
     def run(self, run_id: str) -> RunRow | None:
         with self._lock:
             found = self._open(run_id)
-            return run_row(run_id, found.epoch, found.state) if found and found.state else None
+            return _row(found) if found else None
 
     def runs(
         self, *, status: Sequence[str] = (), limit: int | None = None, parent: str | None = None
     ) -> list[RunRow]:
         with self._lock:
             self._open("")
-            rows = [
-                run_row(stream.name, stream.epoch, stream.state)
-                for stream in reversed(self.streams.values())
-                if stream.state
-                and (not status or stream.state.status in status)
-                and (parent is None or stream.state.parent == parent)
-            ]
-            return rows[:limit]
+            rows = [row for stream in reversed(self.streams.values()) if (row := _row(stream)) is not None]
+            return [
+                row
+                for row in rows
+                if (not status or row.status in status) and (parent is None or row.parent == parent)
+            ][:limit]
 
     def find_runs(self, which: RunFilter, limit: int | None = None) -> list[RunRow]:
         return [row for row in self.runs() if _passes(row, which)][:limit]
@@ -404,6 +520,14 @@ class OracleStore:
             )
             return sorted(name for name in names if name.startswith(prefix))[:limit]
 
+    def numbered(self, number: int) -> str | None:
+        with self._lock:
+            self._open("")
+            log = self.streams[STORE_STREAM].recorded() if STORE_STREAM in self.streams else ()
+            made = [one.event.stream for one in log if isinstance(one.event, e.StreamCreated)]
+            named = [stream for stream in made if is_numbered(stream)]
+            return named[number - 1] if 0 < number <= len(named) else None
+
     def steps(self, run_id: str) -> list[StepRow]:
         with self._lock:
             found = self._open(run_id)
@@ -422,6 +546,21 @@ class OracleStore:
             ]
             return [row for row in rows if (run is None or row.run == run) and (by is None or row.by == by)][
                 :limit
+            ]
+
+    def memories(self, which: MemoryFilter, *, before: int = 0, limit: int | None = None) -> list[Memory]:
+        with self._lock:
+            found = self._open(MEMORY)
+            return oracle_memory.memories(found.recorded() if found else [], which, before, limit)
+
+    def authored_by(self, run_ids: Sequence[str]) -> list[str]:
+        with self._lock:
+            self._open("")
+            return [
+                stream.name
+                for stream in self.streams.values()
+                if stream.kind in ("task", "links")
+                and oracle_memory.is_written_by(stream.recorded(), run_ids)
             ]
 
     # Owners
@@ -470,10 +609,13 @@ class OracleStore:
             self._open("")
             return self._position
 
-    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
+    def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:
         with self._lock:
             self._open("")
-            found = [entry for entry in self._whole_log() if entry.type in types]
+            log = self._whole_log()
+            if with_deleted:
+                log = heapq.merge(log, *(aside.stream.log for aside in self._deleted.values()))
+            found = [entry for entry in log if entry.type in types]
             return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
 
     def tail(self) -> str:
@@ -490,7 +632,8 @@ class OracleStore:
     def _after(self, cursor: str) -> int:
         if not cursor:
             return 0
-        for entry in self._whole_log():
+        aside = (entry for one in self._deleted.values() for entry in one.stream.log)
+        for entry in (*self._whole_log(), *aside):
             if cursor == self._cursor(entry):
                 return entry.position
         incarnation, _, place = cursor.partition(".")
@@ -514,8 +657,10 @@ class OracleStore:
         for one in self._intact(STORE_STREAM):
             if isinstance(one.event, e.StreamCreated):
                 created.add(one.event.stream)
-            elif isinstance(one.event, e.StreamArchived):
+            elif isinstance(one.event, (e.StreamArchived, e.StreamDeleted)):
                 created.discard(one.event.stream)
+            elif isinstance(one.event, e.StreamRestored):
+                created.add(one.event.stream)
         for name in created.symmetric_difference(self.streams) - {STORE_STREAM}:
             yield Fault(name, 0, "the streams that are there are not those that were created")
 
@@ -640,25 +785,8 @@ def _failing(steps: Sequence[tuple[str, StepRow]]) -> list[FailingStep]:
     return sorted(listed, key=lambda one: (-one.lost_attempts, one.workflow, one.name))[:MOST_FAILING]
 
 
-def run_row(run_id: str, epoch: int, state: RunState) -> RunRow:
-    """A run as `list` shows it, by the fold."""
-    return RunRow(
-        id=run_id,
-        workflow=state.code.name,
-        status=state.status,
-        reason=state.reason,
-        cause=state.cause,
-        attention_step=state.attention_step,
-        owner=state.owner,
-        epoch=epoch,
-        generation=state.generation,
-        parent=state.parent,
-        created_at=state.created_at,
-        updated_at=state.updated_at,
-        version=state.version,
-        ended_at=state.ended_at,
-        stage=state.stage,
-    )
+def _row(stream: Stream) -> RunRow | None:
+    return run_row(stream.name, stream.epoch, stream.state, stream.number) if stream.state else None
 
 
 def step_rows(state: RunState) -> list[StepRow]:

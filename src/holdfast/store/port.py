@@ -17,7 +17,7 @@ committed with it or not at all.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -25,8 +25,10 @@ import msgspec
 from holdfast.errors import Resync as Resync
 from holdfast.errors import StoreError
 from holdfast.kernel import events as e
+from holdfast.store.tracker_port import TrackerStore
 
 if TYPE_CHECKING:
+    from holdfast.kernel.memory import Memory
     from holdfast.store.statistics import Statistics
 
 STORE_STREAM = "@store"
@@ -67,9 +69,9 @@ def new_event(event: e.Event, at: int) -> NewEvent:
 
 
 class Fate:
-    """What the submissions of one execution share: once one of them was refused or lost, no later one may
-    be written. What rode in the lost one (a recorded value) would be missing under it, and the replay
-    would see another value than the steps that were recorded with it."""
+    """The fate that the submissions of one execution share: once one was refused or lost, no later one is
+    written. A value recorded with the lost one would be missing, and the replay would see another value than
+    the steps that were recorded after it."""
 
     __slots__ = ("error",)
 
@@ -159,7 +161,7 @@ DecideAll = Callable[[Sequence[Sequence[Recorded]]], "Sequence[Decision]"]
 
 
 class Decision(NamedTuple):
-    """What a foreign command appends. `kind` is the kind of the stream if these events create it; `epoch`
+    """The events that a foreign command appends. `kind` is the kind of the stream if they create it; `epoch`
     raises the stream's fence (a claim does). Without events nothing is written."""
 
     kind: str
@@ -173,7 +175,7 @@ NO_EVENTS: Final = Decision("")
 
 
 class Source(NamedTuple):
-    """What a command reads: a stream's events after a version, of these types if any are named."""
+    """The input of a command: a stream's events after a version, of these types if any are named."""
 
     stream: str
     after: int = 0
@@ -200,6 +202,8 @@ class RunRow(msgspec.Struct, frozen=True):
     """When it completed, failed or was cancelled; 0 if it has not ended."""
     stage: str = ""
     """The last one that its code has entered; empty if none."""
+    number: int = 0
+    """Its short number: its place among all runs and tasks, in the order of their creation."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -254,6 +258,26 @@ class OperationRow(msgspec.Struct, frozen=True):
     begun_at: int
 
 
+class MemoryFilter(msgspec.Struct, frozen=True):
+    """Which memories: by the beginning of the id, the run that recorded them, kind and scope; `every` also
+    lets through those that are superseded or withdrawn."""
+
+    prefix: str = ""
+    run: str | None = None
+    kind: str | None = None
+    scope: str | None = None
+    every: bool = False
+
+    def lets_through(self, memory: Memory) -> bool:
+        return (
+            memory.id.startswith(self.prefix)
+            and self.run in (None, memory.author.run)
+            and self.kind in (None, memory.kind)
+            and self.scope in (None, memory.scope)
+            and (self.every or memory.status == "current")
+        )
+
+
 class OwnerRow(msgspec.Struct, frozen=True):
     """Who executes runs: one open Holdfast. It lives as long as its lock is held."""
 
@@ -262,6 +286,21 @@ class OwnerRow(msgspec.Struct, frozen=True):
     boot: str
     pid: int
     started_at: int
+
+
+class Deleted(NamedTuple):
+    """That a stream was deleted, and by which operation. `final`: its events are removed."""
+
+    operation: str
+    final: bool
+
+
+class PendingDeletion(NamedTuple):
+    """The streams that an operation has deleted, and when."""
+
+    operation: str
+    at: int
+    streams: tuple[str, ...]
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -284,6 +323,11 @@ class FeedPage(NamedTuple):
     cursor: str
 
 
+def is_numbered(stream: str) -> bool:
+    """Whether a stream is a run's or a task's, by its name: these have short numbers."""
+    return not stream.startswith("@") or stream.startswith("@task/")
+
+
 def companion_failed(append: Append, companion: Companion, error: Exception) -> StoreError:
     """The error of an append whose companion raised."""
     return StoreError(
@@ -292,7 +336,7 @@ def companion_failed(append: Append, companion: Companion, error: Exception) -> 
     )
 
 
-class Store(Protocol):
+class Store(TrackerStore, Protocol):
     """See the module's docstring for what every store promises."""
 
     def append(self, append: Append) -> None:
@@ -335,6 +379,45 @@ class Store(Protocol):
 
     def archived(self, stream: str) -> str | None:
         """The name of the file that a stream was archived in; None if it was not."""
+        ...
+
+    def delete(
+        self,
+        heads: Mapping[str, int | None],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        """Set these streams aside with their rows, leaving the record of each in the store's own stream, in
+        one transaction with what `decide` appends to the streams of `also`. `heads` has the version of each,
+        None for whatever it is. False, and nothing is written, if a stream has another version by now. They
+        read as if they had never been, and begin no more (`RunDeleted`). Their blobs are kept."""
+        ...
+
+    def restore(
+        self,
+        streams: Sequence[str],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        """The inverse of `delete`: the streams are as they were, with their rows, their numbers and their
+        places in the log. False, and nothing is written, if one of them is not deleted (any more)."""
+        ...
+
+    def purge(self, streams: Sequence[str], at: int) -> bool:
+        """Make the deletion of these streams final, in one transaction: their events are removed. False, and
+        nothing is written, if one of them is not deleted (any more)."""
+        ...
+
+    def deletions(self) -> list[PendingDeletion]:
+        """The deletions that can still be undone, the oldest first."""
+        ...
+
+    def deleted(self, stream: str) -> Deleted | None:
+        """By which operation a stream was deleted; None if it was not, or is restored."""
         ...
 
     def sweep(self) -> int:
@@ -397,23 +480,28 @@ class Store(Protocol):
         ...
 
     def ready_runs(self, now: int) -> list[tuple[str, str]]:
-        """Runs that can continue and that nobody owns, the oldest first, each with its parent: nothing
+        """Runs that can continue and that no process owns, the oldest first, each with its parent: nothing
         holds them up, the end of a sleep or a gate of theirs has come, or a child run that they wait for
         has ended. Strays are not among them. What it costs does not grow with those that wait, but for
         those that wait for child runs."""
         ...
 
     def next_due(self, now: int) -> int:
-        """The first end, after now, of a sleep or a gate of a run that nobody owns and that is no stray; 0 if
+        """The first end, after now, of a sleep or a gate of a run that has no owner and is no stray; 0 if
         there is none."""
         ...
 
     def statistics(self, changed_since: int = 0) -> Statistics:
-        """What the runs that changed since then add up to."""
+        """Statistics of the runs that changed since then."""
         ...
 
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
         """Ids with that beginning, in order; of the children of that run, or (empty) of no children."""
+        ...
+
+    def numbered(self, number: int) -> str | None:
+        """The name of the stream of the run or the task with that short number, also if it is archived or
+        deleted; None if there is none."""
         ...
 
     def steps(self, run_id: str) -> list[StepRow]: ...
@@ -422,6 +510,15 @@ class Store(Protocol):
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:
         """Operations, the newest first; with that beginning of their id, of that run, by that person."""
+        ...
+
+    def memories(self, which: MemoryFilter, *, before: int = 0, limit: int | None = None) -> list[Memory]:
+        """Memories, the newest first; with `before`, those recorded before that version of their stream."""
+        ...
+
+    def authored_by(self, run_ids: Sequence[str]) -> list[str]:
+        """The streams of tasks, and of links, that these runs have written to, in the order of their
+        creation."""
         ...
 
     def put_owner(self, owner: OwnerRow) -> None: ...
@@ -442,13 +539,14 @@ class Store(Protocol):
         ...
 
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
-        """What was durably appended after `cursor` (opaque; empty: from the beginning), of these types
+        """The events durably appended after `cursor` (opaque; empty: from the beginning), of these types
         if any are named. Raises `Resync` when the cursor does not belong to this store's history, or is
         inside a stream that was archived."""
         ...
 
-    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
-        """(stream, event) of every event of these types in the log, of whatever stream, synced or not."""
+    def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:
+        """(stream, event) of every event of these types in the log, of whatever stream, synced or not; also
+        of streams whose deletion is not final."""
         ...
 
     def pulse(self) -> int:

@@ -1,4 +1,4 @@
-"""What the runs of a store add up to: counts, durations, attempts. Times are microseconds."""
+"""Statistics of the runs of a store: counts, durations, attempts. Times are microseconds."""
 
 from __future__ import annotations
 

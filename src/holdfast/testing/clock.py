@@ -29,7 +29,7 @@ _POLL_S = 0.002
 
 
 class FakeClock:
-    """A `holdfast.clock.Clock` whose wall time stands still until somebody moves it. Thread-safe.
+    """A `holdfast.clock.Clock` whose wall time stands still until a test moves it. Thread-safe.
 
     jump    True: whoever waits for a moment gets it at once, and the wall time is that moment from
             then on. False: whoever waits does so until `advance` has passed that moment
@@ -57,7 +57,7 @@ class FakeClock:
             self._now_us += round(by / timedelta(microseconds=1))
 
     def until_asleep(self, timeout: float = 10.0) -> datetime:
-        """Block until somebody waits for a moment to come; returns the moment. Raises TimeoutError
+        """Block until a thread waits for a moment to come; returns the moment. Raises TimeoutError
         after `timeout` real seconds. For clocks that do not jump."""
         with self._moved:
             if not self._moved.wait_for(lambda: self._awaited_us > self._now_us, timeout):

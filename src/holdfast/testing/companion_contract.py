@@ -40,7 +40,7 @@ BUDGET = "@budget/team"
 
 
 class CompanionContract:
-    """What every store promises for the companions of an owner's append."""
+    """The promises of every store for the companions of an owner's append."""
 
     @pytest.mark.parametrize("make", [step_append, start_append])
     def test_a_companion_is_committed_with_its_append(
@@ -173,7 +173,7 @@ class CompanionContract:
         assert (_counts(store), len(store.load("r"))) == ([0], 2)
 
     def test_seal_can_add_a_companion(self, store: Store) -> None:
-        """What seal leaves in `also` is what is committed."""
+        """The companions that seal leaves in `also` are committed."""
         own(store, "r")
 
         def add(append: Append) -> None:

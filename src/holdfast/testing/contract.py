@@ -24,7 +24,15 @@ from typing import Literal
 import msgspec
 import pytest
 
-from holdfast.errors import OwnershipLost, Resync, RunArchived, StoreClosed, StoreCorrupt, StoreError
+from holdfast.errors import (
+    OwnershipLost,
+    Resync,
+    RunArchived,
+    RunDeleted,
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+)
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured
@@ -36,9 +44,11 @@ from holdfast.store.port import (
     Companion,
     Decide,
     Decision,
+    Deleted,
     Fate,
     NewEvent,
     OperationRow,
+    PendingDeletion,
     Recorded,
     Source,
     Store,
@@ -48,6 +58,7 @@ from holdfast.testing.companion_contract import CompanionContract
 from holdfast.testing.folded_contract import FoldedContract
 from holdfast.testing.histories import (
     CODE,
+    EVERYTHING,
     archived,
     in_threads,
     output_append,
@@ -58,13 +69,14 @@ from holdfast.testing.histories import (
     together,
     whole_feed,
 )
+from holdfast.testing.memory_contract import MemoryContract
 from holdfast.testing.reader_contract import ReadingContract
 
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(CompanionContract, FoldedContract, ReadingContract):
-    """What every store promises. See the module's docstring for how a backend joins."""
+class StoreContract(CompanionContract, FoldedContract, MemoryContract, ReadingContract):
+    """The promises of every store. See the module's docstring for how a backend joins."""
 
     # Appending
 
@@ -143,7 +155,7 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
         assert list(store.verify()) == []
 
     def test_an_append_that_is_sealed_empty_is_acknowledged_and_writes_nothing(self, store: Store) -> None:
-        """What seal leaves is what is written; if that is nothing, there is nothing to refuse."""
+        """The events that seal leaves are written; if it leaves none, nothing is refused."""
         own(store, "r")
 
         def drop(append: Append) -> None:
@@ -238,6 +250,12 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
             store.rebuild,
             lambda: list(store.verify()),
             lambda: store.archived("r"),
+            lambda: store.deleted("r"),
+            store.deletions,
+            lambda: store.numbered(1),
+            lambda: store.delete({"r": None}, "op", 3),
+            lambda: store.restore(["r"], "op", 3),
+            lambda: store.purge(["r"], 3),
             lambda: store.append(step_append("r", "a#1")),
             lambda: store.append_soon(step_append("r", "a#1"), lambda _: None),
             lambda: store.command("s", lambda _: NO_EVENTS),
@@ -260,7 +278,7 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
         store.append(step_append("r", "a#1"))
 
     def test_other_threads_read_while_one_decides(self, store: Store) -> None:
-        """What is refused is a call by the decision itself."""
+        """Only a call by the decision itself is refused."""
         own(store, "r")
         found: list[list[Recorded]] = []
         reader = threading.Thread(target=lambda: found.append(store.load("r")), daemon=True)
@@ -553,6 +571,68 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
         assert len(set(places)) == len(places) and places == sorted(places)
         assert list(store.verify()) == []
 
+    # Deleting
+
+    def test_a_deleted_stream_is_gone_until_it_is_restored(self, store: Store) -> None:
+        """No reader sees it, in any table or feed, and its id stays taken; restored, everything is as it was,
+        to the place in the log, also after a rebuild."""
+        data = b"large"
+        hash = hashlib.sha256(data).hexdigest()
+        for at, commands in enumerate(EVERYTHING, 1):
+            perform(store, "r", *commands, at=at)
+        own(store, "s")
+        ran = e.StepRan("a#1", "a", 1, blob=hash)
+        store.append(Append("s", 1, [new_event(ran, 2)], blobs=[(hash, data)]))
+        whole = _readable(store)
+        tail, inside = store.tail(), store.feed(limit=4).cursor
+        note = Decision("note", [new_event(e.Emitted("noted", msgspec.Raw(b"1")), 8)])
+        assert not store.delete({"r": None, "s": 1}, "op", 9, [Source("n")], lambda _: [note])
+        assert (_readable(store), store.load("n")) == (whole, [])
+        assert store.delete({"r": None, "s": 3}, "op", 9, [Source("n")], lambda _: [note])
+        assert (store.runs(), store.steps("r"), store.load("r"), store.run_ids("", 9)) == ([], [], [], [])
+        assert {entry.stream for entry in whole_feed(store)} == {STORE_STREAM, "n"}
+        assert (store.sweep(), list(store.verify()), store.statistics().workflows) == (0, [], [])
+        assert store.deletions() == [PendingDeletion("op", 9, ("r", "s"))]
+        assert (store.deleted("r"), store.deleted("n")) == (Deleted("op", False), None)
+        assert (store.numbered(1), whole_feed(store, inside)[-1].stream) == ("r", "n")
+        with pytest.raises(RunDeleted, match="undo op"):
+            own(store, "r")
+        with pytest.raises(RunDeleted, match="undo op"):
+            store.append(Append("s", 1, [new_event(ran, 1)], begins="run"))
+        with pytest.raises(OwnershipLost):
+            store.append(step_append("s", "b#1"))
+        store.rebuild()
+        assert (store.runs(), list(store.verify())) == ([], [])
+        assert store.restore(["r", "s"], "op2", 10)
+        assert not store.restore(["r"], "op3", 11)
+        assert (_readable(store), store.deletions(), store.deleted("r")) == (whole, [], None)
+        since = [(entry.stream, entry.type) for entry in whole_feed(store, tail)]
+        assert since[-2:] == [(STORE_STREAM, "StreamRestored")] * 2
+        assert list(store.verify()) == []
+        store.rebuild()
+        assert (_readable(store), list(store.verify())) == (whole, [])
+        store.append(step_append("s", "b#1"))
+
+    def test_a_deletion_that_is_final_leaves_its_record_and_nothing_else(self, store: Store) -> None:
+        """The blobs go with the next sweep; neither the id nor the number is given again."""
+        hash = hashlib.sha256(b"large").hexdigest()
+        own(store, "r")
+        ran = e.StepRan("a#1", "a", 1, blob=hash)
+        store.append(Append("r", 1, [new_event(ran, 2)], blobs=[(hash, b"large")]))
+        for at in (3, 4):
+            assert store.delete({"r": 3}, f"op{at}", at)
+            assert at == 4 or store.restore(["r"], "undo", at)
+        assert store.purge(["r"], 5)
+        assert not store.purge(["r"], 6) and not store.restore(["r"], "op", 7)
+        assert (store.sweep(), store.deletions(), store.deleted("r")) == (1, [], Deleted("op4", True))
+        assert list(store.verify()) == []
+        with pytest.raises(RunDeleted, match="final"):
+            own(store, "r")
+        own(store, "s")
+        assert (store.runs()[0].number, store.numbered(1)) == (2, "r")
+        store.rebuild()
+        assert ([row.id for row in store.runs()], list(store.verify())) == (["s"], [])
+
     # Together
 
     def test_many_threads_append_to_their_own_streams_and_to_one(self, store: Store) -> None:
@@ -597,6 +677,17 @@ class StoreContract(CompanionContract, FoldedContract, ReadingContract):
 def _with_companion(append: Append, decide: Decide) -> Append:
     append.also = [Companion(Source("@budget"), decide)]
     return append
+
+
+def _readable(store: Store) -> object:
+    """The runs as readers see them."""
+    runs = store.runs()
+    return (
+        [(row, store.load(row.id, output=True), store.steps(row.id)) for row in runs],
+        [entry for entry in whole_feed(store) if entry.stream != STORE_STREAM and entry.stream != "n"],
+        store.creations([row.id for row in runs]),
+        store.statistics().steps,
+    )
 
 
 def _decide_one(decide: Decide, recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:

@@ -124,7 +124,7 @@ class CrashLab:
         return Counter(text for kind, text in self._read() if kind == "body")
 
     def marks(self) -> list[str]:
-        """What the script marked, in order."""
+        """The marks of the script, in order."""
         return [text for kind, text in self._read() if kind == "mark"]
 
     def wait_for(self, text: str, timeout: float = 30.0) -> None:

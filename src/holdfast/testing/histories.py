@@ -18,7 +18,7 @@ CODE = e.Code("flow", "module")
 
 
 def perform(store: Store, run: str, *commands: c.Command, at: int = 1, durable: bool = True) -> int:
-    """What the commands bring about, decided inside the store's transaction, as the engine does it."""
+    """The events that the commands lead to, decided inside the store's transaction, as the engine does it."""
 
     def decide_now(recorded: Sequence[Recorded]) -> Decision:
         state = fold(recorded)

@@ -1,4 +1,4 @@
-"""What a store promises to its readers: loads, rows, the feed, the audit. A part of `StoreContract`."""
+"""The promises of a store to its readers: loads, rows, the feed, the audit. A part of `StoreContract`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
 class ReadingContract:
-    """What every store promises to its readers, and how a backend joins."""
+    """The promises of every store to its readers, and how a backend joins."""
 
     @pytest.fixture
     def make_store(self) -> Callable[..., Store]:
@@ -91,7 +91,7 @@ class ReadingContract:
             version = perform(store, "r", *commands, at=at)
             state = fold(store.load("r", output=True))
             assert state is not None
-            assert store.run("r") == run_row("r", state.epoch, state)
+            assert store.run("r") == run_row("r", state.epoch, state, number=1)
             assert store.steps("r") == step_rows(state)
             assert state.version == version
         perform(store, "r", c.ReopenRun("r"), c.ClaimRun("r", "me"))
@@ -153,7 +153,7 @@ class ReadingContract:
             assert row == msgspec.structs.replace(was[0], **changed)
             state = fold(store.load("r"))
             assert state is not None
-            assert (row, store.steps("r")) == (run_row("r", state.epoch, state), step_rows(state))
+            assert (row, store.steps("r")) == (run_row("r", state.epoch, state, number=1), step_rows(state))
             store.rebuild()
             assert (store.run("r"), list(store.verify())) == (row, [])
             if command is not None:
@@ -251,7 +251,7 @@ class ReadingContract:
             assert [entry.version for entry in store.feed(cursor).entries] == [3]
 
     def test_the_feed_shows_nothing_past_the_last_synced_commit(self, store: Store) -> None:
-        """What does not wait for the disk is readable at once, and fed when a durable commit follows."""
+        """An append that does not wait for the disk is readable at once, and fed after a durable commit."""
         own(store, "r")
         tail = store.tail()
         store.append(step_append("r", "a#1", durable=False))

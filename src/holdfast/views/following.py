@@ -28,7 +28,7 @@ class Following:
     """The events of a run and of its child runs, until it stops or needs a person."""
 
     def __init__(self, reader: Reader, run: RunDetail, after: int | None = None) -> None:
-        """What comes after the version `after`; without it, from now on."""
+        """The events after the version `after`; without it, from now on."""
         self._reader = reader
         self._run_id = run.id
         self._seen = {run.id: run.version if after is None else after}
@@ -68,7 +68,7 @@ class Following:
 
 
 def output(reader: Reader, run_id: str, step: str | None = None, after: int = 0) -> Iterator[LogLine]:
-    """What the run prints, until it stops or needs a person."""
+    """The output of the run, until it stops or needs a person."""
     while True:
         info = reader.info(run_id)  # before its output: what it printed at its end is still to be read
         for line in reader.logs(run_id, step, after):

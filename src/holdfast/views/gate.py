@@ -64,7 +64,7 @@ class Gate(msgspec.Struct, frozen=True):
 
     @property
     def wants(self) -> str:
-        """What it waits for, in words."""
+        """The decision or signal that it waits for, in words."""
         return f"a decision: {self.title}" if self.kind == "approval" else f"the signal {self.title}"
 
     @property

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.clock import instant, microseconds
 from holdfast.engine.outside.records import LogEvent
-from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId, RunNotFound, StepNotFound
 from holdfast.kernel.identity import check_run_id, matches
@@ -26,14 +26,19 @@ if TYPE_CHECKING:
     from holdfast.redaction import Redactor
     from holdfast.store.statistics import Statistics
     from holdfast.views.gate import Gate
+    from holdfast.views.past import At, Moment
     from holdfast.views.run_detail import RunDetail
     from holdfast.views.step_detail import StepDetail
 
 _MANY = 100
+_TASK = "@task/"
 
 
 class Reader:
     """Reads one store. Knows who is alive, so that an interrupted run shows as such."""
+
+    moment: Moment | None = None
+    """None: as the store is now."""
 
     def __init__(self, store: Store, home: Path, redactor: Callable[[], Redactor]) -> None:
         """`redactor` is asked for at the first text that needs it: its patterns cost more to load
@@ -144,8 +149,10 @@ class Reader:
 
     def find(self, text: str) -> str:
         """The id that `text` is, or is the only possible beginning of; a child's id begins with its
-        parent's, and is meant only if no other can be. Raises `RunNotFound` with the nearest ids,
-        `RunArchived`, `AmbiguousRunId`."""
+        parent's, and is meant only if no other can be. `#42` is a short number, and `42` is one if no id
+        begins so. Raises `RunNotFound` with the nearest ids, `RunArchived`, `AmbiguousRunId`."""
+        if text.startswith("#"):
+            return self._numbered(text)
         if self._store.run(text) is not None:
             return text
         matches = self._store.run_ids(text, 9, parent="") if text else []
@@ -155,7 +162,26 @@ class Reader:
             return matches[0]
         if matches:
             raise AmbiguousRunId(text, matches)
+        if text.isdecimal() and gone(self._store, text) is None:
+            return self._numbered(text)
         raise missing(self._store, text)
+
+    def _numbered(self, text: str) -> str:
+        """The run with this short number."""
+        from holdfast.kernel.naming import number_of
+
+        number = number_of(text)
+        name = None if number is None else self._store.numbered(number)
+        if name is not None and name.startswith(_TASK):
+            error = RunNotFound(text)
+            task = name.removeprefix(_TASK)
+            error.args = (f"{text} is no run but task {task}; `holdfast task show {task}` shows it",)
+            raise error
+        if name is None or name.startswith("@"):
+            raise RunNotFound(text)
+        if self._store.run(name) is None:
+            raise missing(self._store, name)
+        return name
 
     def known(self, run_id: str) -> str:
         """The id itself, if there is such a run."""
@@ -180,6 +206,15 @@ class Reader:
         from holdfast.views.run_detail import RunDetail
 
         return RunDetail.of(self.info(run_id), self)
+
+    def past(self, run_id: str, at: At) -> RunDetail:
+        """The same as it was at an earlier moment. Raises as `past.resolve` does."""
+        from holdfast.views.past import PastReader, resolve
+        from holdfast.views.unknown_point import explained
+
+        with explained(self):
+            moment = resolve(self._store, run_id, at)
+        return PastReader(self._store, self._home, lambda: self.redactor, moment).detail(run_id)
 
     def step(self, run_id: str, text: str) -> StepDetail:
         """The step that `text` names. Raises as `step_detail.find` does."""
@@ -222,7 +257,7 @@ class Reader:
     def steps(self, run_id: str, named: str | None = None) -> list[StepInfo]:
         rows, measured = self._store.steps(run_id), self._measured(run_id)
         found = [
-            _step_info(row, measured.get(row.key, ()))
+            _step_info(row, measured.get(row.key, ()), self.redactor.redact)
             for row in rows
             if named is None or matches(row.key, named)
         ]
@@ -236,7 +271,7 @@ class Reader:
         return found
 
     def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:
-        """What the steps of the live history have used. Most runs have measured nothing: only the history of
+        """The usage of the steps of the live history. Most runs have measured nothing: only the history of
         one that has is folded."""
         if not any(True for _ in self._store.entries(run_id, type="StepMeasured")):
             return {}
@@ -251,7 +286,7 @@ class Reader:
             yield LogEvent(entry.stream, entry.version, entry.type, instant(entry.at), data)
 
     def logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[LogLine]:
-        """What the run's commands and steps printed, in order."""
+        """The output of the run's commands and steps, in order."""
         for entry in self._store.entries(run_id, after=after, type="OutputCaptured"):
             data: dict[str, Any] = msgspec.json.decode(entry.payload)
             if step is None or matches(data["key"], step):
@@ -260,7 +295,7 @@ class Reader:
                 yield LogLine(data["key"], data["attempt"], data["source"], text, at, entry.version)
 
     def statistics(self, since: datetime | None = None) -> Statistics:
-        """What the runs that changed since then add up to."""
+        """Statistics of the runs that changed since then."""
         found = self._store.statistics(0 if since is None else microseconds(since))
         replace = msgspec.structs.replace
         return replace(
@@ -294,6 +329,7 @@ class Reader:
             given,
             row.owner,
             self._shown(row.stage),
+            row.number,
         )
 
     def _title(self, workflow: str, created: RunCreated | None, given: RunInput | None) -> str:
@@ -313,7 +349,7 @@ class Reader:
 
 
 def _is_parked(row: RunRow) -> bool:
-    """Nobody executes it, and nobody was cut off: it waits for its time, or for somebody to continue it."""
+    """No process executes it or was cut off in it: it waits for its time, or for a person to continue it."""
     return row.status in ("sleeping", "pending") and not row.owner
 
 
@@ -323,10 +359,11 @@ def _with_a_lock_file(home: Path) -> set[str]:
     return {path.stem for path in directory.iterdir()} if directory.is_dir() else set()
 
 
-def _step_info(row: StepRow, measured: tuple[Measured, ...]) -> StepInfo:
+def _step_info(row: StepRow, measured: tuple[Measured, ...], redact: Callable[[str], str]) -> StepInfo:
+    # Only the name of an approval, its title, is other than what the code says, and may have values in it.
     return StepInfo(
         row.key,
-        row.name,
+        redact(row.name) if row.kind == "approval" else row.name,
         row.kind,
         row.effect,
         row.status,

@@ -49,6 +49,7 @@ class StepInfo(msgspec.Struct):
 
     started_at, ended_at  of the last attempt; None if it has not begun, has not ended
     due_at                when the next attempt begins, a sleep ends, or a gate is left unanswered
+    duration_s            how long the last attempt took; None if it has not ended
     child                 the id of the child run, if it is the call of one
     note                  its error in one line, why it is in doubt, or how a gate was decided
     outcome               of a gate that was decided
@@ -68,7 +69,7 @@ class StepInfo(msgspec.Struct):
     note: str = ""
     outcome: str = ""
     measured: tuple[Measured, ...] = ()
-    """What its attempts have used, one for each model."""
+    """The usage of its attempts, one for each model."""
 
     JSON: ClassVar = {
         "key": "its identity in the run: `branch[2]/ask#1`",
@@ -81,6 +82,7 @@ class StepInfo(msgspec.Struct):
         "attempt": "how many attempts there were",
         "started_at": "when the last attempt began",
         "ended_at": "when it ended; null if it has not",
+        "duration_seconds": "how long the last attempt took; null if it has not ended",
         "due_at": "when the next attempt begins, a sleep ends, or a gate is left unanswered; else null",
         "child": "the id of the child run, or null",
         "note": "its error in one line, why it is in doubt, or how a gate was decided; else null",
@@ -98,6 +100,10 @@ class StepInfo(msgspec.Struct):
         return instant(self.ended_us) if self.ended_us else None
 
     @property
+    def duration_s(self) -> float | None:
+        return _seconds(self.started_at, self.ended_at)
+
+    @property
     def due_at(self) -> datetime | None:
         return instant(self.due_us) if self.due_us else None
 
@@ -111,6 +117,7 @@ class StepInfo(msgspec.Struct):
             "attempt": self.attempt,
             "started_at": iso(self.started_at),
             "ended_at": iso(self.ended_at),
+            "duration_seconds": self.duration_s,
             "due_at": iso(self.due_at),
             "child": self.child or None,
             "note": self.note or None,
@@ -123,6 +130,7 @@ class RunInfo(msgspec.Struct, frozen=True):
 
     interrupted  it has begun, has not ended, and has no live owner
     ended_at     when it completed, failed or was cancelled; None if it has not ended
+    duration_s   from its creation to then, in seconds; None if it has not ended
     title        its workflow with what it was started with, on one line
     input        that as data; None if it is so large that it is stored beside the log
     """
@@ -144,9 +152,12 @@ class RunInfo(msgspec.Struct, frozen=True):
     """The owner that the log names, alive or dead; empty if the run was released."""
     stage: str = ""
     """The last one that its code has entered with `stage(...)`; empty if none."""
+    number: int = 0
+    """Its short number in the store, which `find` accepts as `#42`; given once, and never to another."""
 
     JSON: ClassVar = {
         "id": "of the run",
+        "number": "its short number in the store: `#42` is accepted wherever an id is",
         "workflow": "a function's name, or a command line",
         "status": "`pending`, `running`, `waiting`, `sleeping`, `paused`, `needs_attention`, `completed`, "
         "`failed` or `cancelled`",
@@ -159,11 +170,16 @@ class RunInfo(msgspec.Struct, frozen=True):
         "updated_at": "the time of its last event",
         "completed_at": "when it completed, failed or was cancelled; null if it has not ended. An undo "
         "brings it back with the generation",
+        "duration_seconds": "from `created_at` to `completed_at`; null if it has not ended",
         "title": "the title of its code, if it has one; else the workflow with its input, on one line: "
         '`report(["kelp"])`; a command line as it is',
         "input": "`args` and `kwargs` of the workflow, tagged as a result is; of a command its words as "
         "`args`. In a list null if it takes more than 32 KB",
     }
+
+    @property
+    def duration_s(self) -> float | None:
+        return _seconds(self.created_at, self.ended_at)
 
     @property
     def ended(self) -> bool:
@@ -178,6 +194,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
+            "number": self.number,
             "workflow": self.workflow,
             "status": self.status,
             "interrupted": self.interrupted,
@@ -188,6 +205,7 @@ class RunInfo(msgspec.Struct, frozen=True):
             "created_at": self.created_at.isoformat(),
             "updated_at": self.updated_at.isoformat(),
             "completed_at": iso(self.ended_at),
+            "duration_seconds": self.duration_s,
             "title": self.title,
             "input": msgspec.to_builtins(self.input),
         }
@@ -239,3 +257,7 @@ class RunError(msgspec.Struct, frozen=True):
 
 def iso(at: datetime | None) -> str | None:
     return at.isoformat() if at is not None else None
+
+
+def _seconds(begin: datetime | None, end: datetime | None) -> float | None:
+    return (end - begin).total_seconds() if begin is not None and end is not None else None

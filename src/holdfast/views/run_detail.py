@@ -15,19 +15,23 @@ from holdfast.kernel.evolve import fold
 from holdfast.kernel.measures import as_data
 from holdfast.kernel.state import UNSEEN
 from holdfast.views.gate import Gate, decision_text
-from holdfast.views.records import RunError, RunInfo, StepInfo
+from holdfast.views.records import LogLine, RunError, RunInfo, StepInfo
 from holdfast.views.run_input import RunInput, input_of
 from holdfast.ways import VALUE, Way
 
 if TYPE_CHECKING:
+    from holdfast.engine.outside.records import LogEvent
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Recorded
     from holdfast.views.reader import Reader
+    from holdfast.views.step_detail import StepDetail
 
 
+PLAN_RUNNER = ("holdfast.plans.interpreter", "run_plan")
+"""Module and name of the workflow that executes plans."""
 _NAMED = 3  # so many steps are named, the others counted
 _STRETCH_ENDS = (e.RunReleased, e.RunCompleted, e.RunFailed, e.RunCancelled)
-_OF_OTHERS = (
+OF_OTHERS = (
     e.CancelRequested,
     e.FilesForgotten,
     e.GateDecided,
@@ -88,7 +92,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @cached_property
     def whole_input(self) -> RunInput | None:
-        """What the run was started with, also where that is stored beside the log."""
+        """The input of the run, also where it is stored beside the log."""
         created = self.recorded[0].event
         if self.input is not None or type(created) is not e.RunCreated:
             return self.input
@@ -106,7 +110,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         return [self.gate(step) for step in self.state.steps.values() if step.kind in ("approval", "signal")]
 
     def open_gates(self) -> list[Gate]:
-        """What the run waits for at the moment: its own gates, then those of its child runs."""
+        """The gates that the run waits at: its own, then those of its child runs."""
         found = [gate for gate in self.gates if gate.is_open]
         for child in self._reader_of.waiting_children(self.id):
             found += self._reader_of.detail(child).open_gates()
@@ -115,14 +119,38 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def children(self) -> Iterator[RunDetail]:
         """The child runs, in the order of their steps. One of which nothing was written yet is left out."""
         for step in self.steps:
-            child = self._reader_of.run(step.child) if step.child else None
+            child = self.beside(step.child) if step.child else None
             if child is not None:
-                yield RunDetail.of(child, self._reader_of)
+                yield child
+
+    def beside(self, run_id: str) -> RunDetail | None:
+        """Another run at the same moment; None if it did not exist."""
+        found = self._reader_of.run(run_id)
+        return None if found is None else RunDetail.of(found, self._reader_of)
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The moment that it is shown at; None for now."""
+        moment = self._reader_of.moment
+        return None if moment is None else instant(moment.at)
+
+    def events(self) -> list[LogEvent]:
+        """Everything that has happened to it, in order."""
+        return list(self._reader_of.events(self.id))
+
+    def step(self, name: str) -> StepDetail:
+        """One step: a key, a name, or the beginning of one. Raises as `hf.step` does."""
+        return self._reader_of.step(self.id, name)
 
     @property
     def is_command(self) -> bool:
         """Whether the run is one command line, and no function."""
         return bool(self.state.code.argv)
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether the run executes a plan: its arguments are the plan and the inputs."""
+        return (self.state.code.module, self.state.code.name) == PLAN_RUNNER
 
     @property
     def name(self) -> str:
@@ -173,7 +201,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             elif kind in _STRETCH_ENDS and since:
                 total += at - since
                 since = 0
-            elif kind not in _OF_OTHERS:
+            elif kind not in OF_OTHERS:
                 last = at
         return (total + (last - since if since else 0)) / 1e6
 
@@ -308,7 +336,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             note = self.redact(decision_text(step.outcome, step.by, step.comment))
         return StepInfo(
             step.key,
-            step.name,
+            self.redact(step.name),
             step.kind,
             step.effect,
             step.status,
@@ -334,6 +362,14 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         """A value of its history as JSON data, None without one."""
         data = self._reader_of.blob(blob) if blob else bytes(inline)
         return self._reader_of.redactor.redact_value(msgspec.json.decode(data)) if data else None
+
+    def output(self) -> Iterator[LogLine]:
+        """The output of its commands and steps, in every generation."""
+        return self._reader_of.logs(self.id)
+
+    def blob(self, name: str) -> bytes:
+        """A value of its history that is stored beside the log."""
+        return self._reader_of.blob(name)
 
     def redact(self, text: str) -> str:
         return self._reader_of.redactor.redact(text)

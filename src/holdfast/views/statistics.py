@@ -1,4 +1,4 @@
-"""What the runs of a store add up to."""
+"""Statistics of the runs of a store."""
 
 from __future__ import annotations
 

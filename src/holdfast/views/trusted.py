@@ -1,4 +1,4 @@
-"""What the user trusts: settings of projects, and stores, that came from somewhere else."""
+"""The user's trust: settings of projects, and stores, that came from somewhere else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GrantedSetting(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """What `trust` has allowed. `store` is the store whose code may be executed; empty for none."""
+    """One permission given by `trust`. `store` is the store whose code may be executed; empty for none."""
 
     directory: str
     settings: tuple[GrantedSetting, ...] = ()

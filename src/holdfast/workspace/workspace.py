@@ -39,19 +39,19 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did."""
+    """The result of a restore."""
 
     before: str
     """The snapshot of all files just before it: going back to it takes the restore back."""
     actions: tuple[Change, ...]
     kept: tuple[Kept, ...]
     rescued: str | None
-    """A snapshot of what somebody wrote while it ran, or while one before it did that told nobody; it is not
+    """A snapshot of what others wrote while it ran, or while one before it did that told nobody; it is not
     in the tree. Whoever has it in a log says so (`Workspace.rescues`)."""
     unreachable: tuple[bytes, ...]
-    """Paths in directories that somebody moved away while it ran."""
+    """Paths in directories that others moved away while it ran."""
     after: str
-    """What the files are when it has done its work."""
+    """The snapshot of the files after the restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Workspace:
     # Comparing
 
     def diff(self, before: str, after: str | None = None) -> Iterator[Change]:
-        """What differs between two snapshots, or between one and the files as they are."""
+        """The differences between two snapshots, or between one and the files as they are."""
         return changes.between(self.tree(before), self.tree(after or self.snapshot().id))
 
     def text_diff(self, change: Change, redact: Callable[[str], str] = str) -> str:
@@ -170,7 +170,7 @@ class Workspace:
         return changes.unified(self.contents, change, redact)
 
     def edits(self, pairs: Iterable[tuple[str, str]]) -> dict[bytes, Entry | None]:
-        """What the changes from the first to the second of each pair made of each path; the last counts."""
+        """The entry of each path after the changes of each pair, first to second; the last counts."""
         return {
             change.path: change.after
             for before, after in pairs
@@ -191,7 +191,7 @@ class Workspace:
         keep: Sequence[str] = (),
         theirs: bool = False,
     ) -> str:
-        """What the files would be after such a plan, had they been `now`."""
+        """The files as they would be after such a plan, had they been `now`."""
         plan = self._plan(to, left, now, tuple(only), theirs, keep=tuple(keep))
         edits = {action.path: action.after for action in plan.actions}
         return snapshot_edit.edited(self.contents, self.tree(now), edits, self.tree(to))
@@ -227,11 +227,11 @@ class Workspace:
         theirs: bool = False,
         yours: Edits = NO_EDITS,
     ) -> Plan:
-        """What it would take to go back to the snapshot `to` in what the run did until `left`.
+        """The plan that restores the snapshot `to` in what the run did until `left`.
 
         `only` restricts it to paths that match, as in .gitignore; those that match `keep` stay as they are.
-        What the run and somebody else both changed
-        is kept, unless `theirs`; so is what somebody else did before the run's last change (`yours`): it goes
+        What the run and others both changed
+        is kept, unless `theirs`; so is what others did before the run's last change (`yours`): it goes
         back to that. Saves all files first, and changes none.
         """
         with self.contents.hold():
@@ -369,7 +369,7 @@ class Workspace:
 
     @contextmanager
     def _getting_on(self) -> Iterator[None]:
-        """What fails inside leaves the journal, and whoever comes next continues from there."""
+        """A failure inside leaves the journal, and the next opening continues from there."""
         try:
             yield
         except OSError as exc:
@@ -424,7 +424,7 @@ class Workspace:
     # Working
 
     def try_to_work(self, until: ExitStack) -> bool:
-        """Be the only one who works on these files until the stack is closed; False if somebody else does."""
+        """Lock these files until the stack is closed; False if another process has the lock."""
         with store_files.errors_of(self._directory), ExitStack() as stack:
             if not stack.enter_context(file_lock.tried(self._work_path)):
                 return False
@@ -433,7 +433,7 @@ class Workspace:
             return True
 
     def worker(self) -> int:
-        """The process that works on these files, or did so last; 0 if nobody says."""
+        """The process that works on these files, or did so last; 0 if it is not known."""
         try:
             return int(self._work_path.read_text())
         except (OSError, ValueError):

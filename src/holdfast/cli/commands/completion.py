@@ -59,7 +59,7 @@ def teach(command: click.Command) -> None:
 
 
 class _FromStore(_Type):
-    """What is offered is read from the store that the command line names."""
+    """Completions are read from the store that the command line names."""
 
     name = "text"
 

@@ -127,7 +127,7 @@ class Demo:
             return any(one.key == step for one in hf.steps(RUN))
 
     def _show_interrupted(self) -> set[str]:
-        """What the store knows now; the steps that are recorded as completed."""
+        """The state of the store now; the steps that are recorded as completed."""
         self._act(3, "look", f"holdfast show {RUN}")
         with access.open_to_read(self._place) as hf:
             detail = hf.get(RUN)
@@ -224,7 +224,7 @@ class Demo:
         return all(holds for holds, _ in verdicts)
 
     def _audit(self) -> dict[str, Any]:
-        """What `holdfast audit verify` finds. It exits with another code than 0 if there are faults."""
+        """The findings of `holdfast audit verify`. It exits with another code than 0 if there are faults."""
         child = self._holdfast("audit", "verify", "--json")
         printed, complaints = child.communicate(timeout=_PATIENCE_S)
         if not printed:
@@ -234,7 +234,7 @@ class Demo:
         return found
 
     def _done(self, *words: str) -> str:
-        """What it printed; empty, with a complaint, if it did not do it."""
+        """Its output; empty, with a message, if it failed."""
         child = self._holdfast(*words, directory=self._project)
         printed, complaints = child.communicate(timeout=_PATIENCE_S)
         if child.returncode != 0:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.option(
     "--at",
     "step",
-    required=True,
     metavar="POINT",
-    help="A step, or a checkpoint's name; before:STEP, or start.",
+    help="A step, or a checkpoint's name; before:STEP, or start. Without it and with --plan-file: "
+    "all that was done.",
 )
 @click.option("--into", metavar="ID", help="The new run's id (default: a new one).")
 @click.option(
@@ -33,14 +33,21 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Let it work in this new directory, on the files of that point.",
 )
+@click.option(
+    "--plan-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For a run of a plan: fork it with the plan in FILE; steps that are the same keep their results.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def fork_command(
     run: str,
-    step: str,
+    step: str | None,
     into: str | None,
     directory: Path | None,
+    plan_file: Path | None,
     dry_run: bool,
     plan: str | None,
     as_json: bool,
@@ -50,8 +57,12 @@ def fork_command(
     A step runs again in the new run, a checkpoint is kept. RUN is not touched, and may be running. The
     new run waits for `holdfast resume`.
     """
+    if step is None and plan_file is None:
+        raise click.UsageError("give a point, `--at POINT`, or another plan, `--plan-file FILE`")
     with access.open_for(dry_run) as hf:
-        made = hf.fork(hf.find(run), step, into, directory=directory, dry_run=dry_run, plan=plan)
+        made = hf.fork(
+            hf.find(run), step, into, directory=directory, plan_file=plan_file, dry_run=dry_run, plan=plan
+        )
     if as_json:
         out.json(made.to_json())
     else:

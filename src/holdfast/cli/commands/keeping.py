@@ -55,11 +55,13 @@ def du_command(as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
-    """Remove what is saved of files and no snapshot in the log needs any more.
+    """Remove what was deleted for good, and what is saved of files and no snapshot needs any more.
+
+    What `holdfast delete` deleted until now can no longer be brought back after this.
 
     Beyond the quota, the snapshots of runs that have ended go too, the oldest first: those runs can no
     longer be rewound with their files. The newest run keeps its own, and so does one of which your last
-    operation can be undone. Waits until nobody saves files.
+    operation can be undone. Waits until no process saves files.
     """
     with access.open_for(dry_run) as hf:
         done = hf.gc(quota, dry_run=dry_run)
@@ -69,9 +71,16 @@ def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
         effects.show(_describe(done) if done.unneeded is None else _describe_preview(done, done.unneeded))
 
 
+def _final(done: Collected, verb: str) -> Iterator[Line]:
+    if done.final:
+        text = f"{counted(done.final, 'deletion')} {verb}: `holdfast undo` no longer brings back what went"
+        yield from effects.row("deleted", text, "yellow")
+
+
 def _describe_preview(done: Collected, unneeded: int) -> Iterator[Line]:
     are = "is" if unneeded == 1 else "are"
     yield [f"{counted(unneeded, 'content')} {are} needed by no snapshot"]
+    yield from _final(done, "would be made final")
     note = "" if done.forgotten else f": {_STAYS}"
     if done.over:
         yield from effects.row("quota", f"{amount(done.over)} over{note}", "yellow")
@@ -82,6 +91,7 @@ def _describe_preview(done: Collected, unneeded: int) -> Iterator[Line]:
 
 def _describe(done: Collected) -> Iterator[Line]:
     yield [(counted(done.removed, "content"), "bold"), f" removed, {amount(done.freed)} freed"]
+    yield from _final(done, "made final")
     yield from effects.names(
         "forgotten", done.forgotten, "can no longer be rewound with their files", "yellow"
     )

@@ -29,6 +29,7 @@ STYLES = {
     "failed": "red",
     "cancelled": "dim",
 }
+_WIDE = 100  # columns from which on there is room for how long a run took
 _NAMED = 3  # so many interrupted runs are named, the others counted
 
 
@@ -129,12 +130,14 @@ def _print(runs: Sequence[RunInfo], hf: Holdfast, as_json: bool) -> None:
 
 
 def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
-    rows = [("ID", "STATUS", "CREATED", "UPDATED", "WORKFLOW")]
+    rows = [("ID", "STATUS", "CREATED", "UPDATED", "TOOK", "NUMBER", "WORKFLOW")]
     for run in runs:
         times = moments.utc(run.created_at), moments.utc(run.updated_at)
-        rows.append((run.id, run.shown_status, *times, clean(run.title)))
-    widths = [max(len(row[n]) for row in rows) for n in range(4)]
-    return ["  ".join([*(row[n].ljust(widths[n]) for n in range(4)), row[4]]) for row in rows]
+        took = "-" if run.duration_s is None else f"{run.duration_s:.3f}s"
+        rows.append((run.id, run.shown_status, *times, took, f"#{run.number}", clean(run.title)))
+    last = len(rows[0]) - 1
+    widths = [max(len(row[n]) for row in rows) for n in range(last)]
+    return ["  ".join([*(row[n].ljust(widths[n]) for n in range(last)), row[last]]) for row in rows]
 
 
 def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]:
@@ -143,16 +146,22 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
     statuses = max(len(run.shown_status) for run in runs)
     ages = [moments.ago(run.updated_at) for run in runs]
     age = max(map(len, ages))
-    room = max(width - ids - statuses - age - 6, 8)
+    number = max(len(str(run.number)) for run in runs) + 1
+    times = [moments.between(run.created_at, run.ended_at) for run in runs]
+    took = max(map(len, times)) if width >= _WIDE else 0
+    room = max(width - ids - number - statuses - age - (took + 2 if took else 0) - 8, 8)
     lines: list[Line] = []
-    for run, old in zip(runs, ages, strict=True):
+    for run, old, time in zip(runs, ages, times, strict=True):
         status = run.shown_status
         pieces: list[Piece] = [
             (pad(fit(run.id, ids), ids), "bold"),
             "  ",
+            (f"#{run.number}".ljust(number), "dim"),
+            "  ",
             (status.replace("_", " ").ljust(statuses), STYLES.get(status, "")),
             "  ",
             (old.rjust(age), "dim"),
+            (f"  {time.rjust(took)}" if took else "", "dim"),
             "  ",
             title := fit(clean(run.title), room),
         ]

@@ -1,4 +1,4 @@
-"""`holdfast op log`: what was done to runs and can be undone."""
+"""`holdfast op log`: what was done to runs, tasks and the memory, and can be undone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group("op")
 def op_command() -> None:
-    """List what was done to runs and can be undone."""
+    """List what was done to runs, tasks and the memory, and can be undone."""
 
 
 @op_command.command("log")
@@ -45,12 +46,19 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
     whens = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
     when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
     for one, when in zip(found, whens, strict=True):
-        what = f"undo of {one.undoes}" if one.undoes else f"{clean(one.kind)} to {clean(one.to)}"
+        what = f"undo of {one.undoes}" if one.undoes else f"{clean(one.kind)} {_target(one)}"
         yield [
             (one.id, "bold" if one.stands else "dim"),
             "  ",
             (when.rjust(when_width), "dim"),
             f"  {pad(clean(one.by), by_width)}  ",
             ("stands  " if one.stands else "        ", "green"),
-            (f"{one.run_id}: {what}", "" if one.stands else "dim"),
+            (f"{one.run_id}: {what}" if one.run_id else what, "" if one.stands else "dim"),
         ]
+
+
+def _target(one: OperationInfo) -> str:
+    if one.kind == "edit":
+        what, _, id = clean(one.to).partition(" ")
+        return f"of {what} {short(id)}"
+    return f"to {clean(one.to)}" if one.run_id and one.kind != "delete" else f"of {clean(one.to)}"

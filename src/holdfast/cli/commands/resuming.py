@@ -14,7 +14,7 @@ from holdfast.cli.commands.listing import print_runs
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.moments import ago
 from holdfast.cli.drawing.progress import make_progress
-from holdfast.cli.drawing.terminal import clean, complain, out
+from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
 from holdfast.errors import NotFound
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.handle import Holdfast
 
 USAGE = 2
+_CHANGES = 12
 _PASSED_ON = "_HOLDFAST_PASSED_ON"
 """Set for the interpreter that a resume was passed on to, which does not pass it on again."""
 _STATES = {
@@ -162,6 +163,7 @@ def _resume(hf: Holdfast, detail: RunDetail, options: Options, python: str | Non
     how = hf.resumption(detail.id, python=python, root=options.root, passed_on=passed_on, on_note=print_note)
     if how.interpreter:
         _pass_on(how.interpreter, detail.id, options)
+    _say_plan_changes(hf, detail)
     enter(how)
     progress = make_progress(whole=how.is_command, keep_stdout=options.as_json, quiet=options.quiet)
     first = title(detail), detail.steps
@@ -177,6 +179,18 @@ def _resume(hf: Holdfast, detail: RunDetail, options: Options, python: str | Non
             lambda _: first,
             as_json=options.as_json,
         )
+
+
+def _say_plan_changes(hf: Holdfast, detail: RunDetail) -> None:
+    """Where the file of its plan has changed since: the run continues with the plan that is stored."""
+    if not detail.is_plan:
+        return
+    changes = hf.plan_changes(detail.id)
+    if changes:
+        say(f"the file of its plan has changed; run {detail.id} continues with the plan it was started with:")
+        for one in changes[:_CHANGES]:
+            say(f"  {clean(one)}")
+        say(f"{quoted(Way('fork', detail.id, {'plan-file': 'FILE'}))} makes a run with the changed plan")
 
 
 def _pass_on(interpreter: str, run_id: str, options: Options) -> None:
@@ -195,7 +209,8 @@ def title(detail: RunDetail) -> str:
     are = "is" if completed == 1 else "are"
     is_done = f"{counted(completed, 'step')} {are} done, " if completed else ""
     taken = _last_checkpoint(detail)
-    return f"run {detail.id} ({detail.workflow}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+    name = clean(detail.name) if detail.is_plan else detail.workflow
+    return f"run {detail.id} ({name}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
 
 
 def _last_checkpoint(detail: RunDetail) -> str:

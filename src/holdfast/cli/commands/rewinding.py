@@ -62,7 +62,8 @@ def rewind_command(
     What was recorded after that point no longer counts, decisions and signals too: when the run is
     resumed, it runs again, with other idempotency keys. Files that the run changed since go back; what
     others changed stays, and is named. HEAD, refs and the index of git stay, unless --git rolls back
-    what the run did to them. Nothing is lost: `holdfast undo` brings it back.
+    what the run did to them. Tasks that the run changed since are restored, and what it remembered is
+    withdrawn. Nothing is lost: `holdfast undo` brings it back.
 
     A step is named as `show` does (`ask#2`, `branch[1]/ask#1`); a name that only one has is enough.
     `before:ask#2` is the moment in which it began, with the files as it found them; `start` is before all.
@@ -119,6 +120,8 @@ def _describe(done: Rewind, rerun_once: bool, with_git: Way) -> Iterator[Line]:
         yield from effects.names("once", done.once, "done before; only with --rerun-once", "yellow")
     yield from effects.names("children", done.children, "begin anew, under other ids")
     yield from effects.files(done.files, _OF_BOTH)
+    yield from effects.parts("tasks", done.tasks)
+    yield from effects.parts("memory", done.memory)
     yield from effects.git(done.git)
     yield from effects.git_stays(done.git_stays)
     again = {"rerun_once": True} if done.once else {}

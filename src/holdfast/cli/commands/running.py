@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access, target
 from holdfast.cli.commands.listing import point_out_interrupted
 from holdfast.cli.drawing.progress import make_progress
-from holdfast.cli.drawing.terminal import clean
+from holdfast.cli.drawing.terminal import clean, say
 from holdfast.cli.ending import tell_again
 from holdfast.cli.foreground import execute
 from holdfast.errors import BadInput
@@ -41,17 +41,35 @@ class _RunCommand(click.Command):
 
 
 def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
-    """What somebody meant who wrote it: an option of ours, an argument of a workflow, or one of a command."""
+    """The probable meaning of it: an option of ours, an argument of a workflow, or one of a command."""
     name = error.option_name
     text = f"no such option: {name}"
     if error.possibilities:
-        return f"{text}; did you mean {' or '.join(sorted(error.possibilities))}?"
+        return f"{text}; did you mean {error.possibilities[0]}?"
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), len(words))
     if not any(names_workflow(word) for word in words[:at]):
         return f"{text}; a command with options goes after `--`: `holdfast run -- CMD ARGS`"
     given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
     parameter = name.lstrip("-").replace("-", "_")
     return f"{text}; an argument of the workflow is `--arg {shlex.quote(f'{parameter}={given}')}`"
+
+
+def plan_inputs(command: Any) -> Any:
+    """The options that give a plan its input."""
+    for option in (
+        click.option(
+            "--input-file", metavar="FILE", help="For a plan: its input as JSON or YAML; --input comes first."
+        ),
+        click.option(
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="For a plan: an input; JSON where it parses, else text.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
@@ -67,6 +85,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
 )
 @click.argument("words", nargs=-1, metavar="TARGET [ARGS]...")
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
+@click.option("--task", metavar="TASK", help="Claim this task for the run; the end of the run moves it.")
 @click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
 @click.option(
     "--effect",
@@ -91,6 +110,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
     metavar="SIZE",
     help="For a command: keep so much of its output in the log (default: 16MB).",
 )
+@plan_inputs
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 @click.pass_context
@@ -98,25 +118,42 @@ def run_command(
     ctx: click.Context,
     words: tuple[str, ...],
     run_id: str | None,
+    task: str | None,
     named: tuple[str, ...],
     effect: str | None,
     isolate: bool,
     writes: tuple[str, ...],
     timeout: float | None,
     output_limit: int | None,
+    inputs: tuple[str, ...],
+    input_file: str | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Run TARGET so that it survives a crash.
 
-    TARGET is `module:function` or `path.py:function`, or a command: `holdfast run "make test"`,
-    `holdfast run -- make -j4 test`. A command is split into words as a shell does it, but no shell runs it.
+    TARGET is `module:function` or `path.py:function`, a plan (`plan.yaml`, or a checklist `tasks.md`), or a
+    command: `holdfast run "make test"`, `holdfast run -- make -j4 test`. A command is split into words as a
+    shell does it, but no shell runs it.
     Shell syntax (`&&`, `|`, `>`, `$HOME`, `*.py`) is refused, with the `sh -c` form to copy.
 
     An argument for a parameter that is annotated `str` is the text as it is; any other is JSON if it parses,
     else text. One that does not fit its annotation (a text for `list[str]`) is refused.
     """
     found, rest = target.parse(words, ctx.meta.get(_DASHES, ()), _options_given(ctx))
+    if isinstance(found, target.PlanFile):
+        if (
+            named
+            or effect is not None
+            or timeout is not None
+            or writes
+            or isolate
+            or output_limit is not None
+        ):
+            raise BadInput("a plan takes --input; what --arg and --effect are for stands in its file")
+        return run_plan_file(found.path, inputs, input_file, run_id, task, quiet, as_json)
+    if inputs or input_file:
+        raise BadInput("--input and --input-file are for plans; a function takes --arg, a command words")
     if isinstance(found, target.Command):
         if named:
             raise BadInput("--arg is for functions; a command takes its arguments as words")
@@ -128,7 +165,7 @@ def run_command(
             "isolate": "copy" if isolate else None,
             "output_limit": output_limit,
         }
-        return _run_program(found, run_id, how, quiet, as_json)
+        return _run_program(found, run_id, task, how, quiet, as_json)
     if effect is not None or timeout is not None or writes or isolate or output_limit is not None:
         raise BadInput(
             "--effect, --isolate, --writes, --timeout and --output-limit are for commands; a function says "
@@ -136,7 +173,7 @@ def run_command(
         )
     workflow = target.load(found)
     args, kwargs = target.arguments(workflow.fn, rest, named)
-    return _run_function(workflow, args, kwargs, run_id, quiet, as_json)
+    return _run_function(workflow, args, kwargs, run_id, task, quiet, as_json)
 
 
 def _options_given(ctx: click.Context) -> list[str]:
@@ -154,40 +191,87 @@ def _options_given(ctx: click.Context) -> list[str]:
     return words
 
 
+def run_plan_file(
+    path: str,
+    inputs: tuple[str, ...],
+    input_file: str | None,
+    run_id: str | None,
+    task: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Read the plan, and run it unless it has faults, which are all told."""
+    from holdfast.cli.drawing.plan_faults import read_or_complain
+    from holdfast.facade.loading import plan_runner
+
+    workflow = plan_runner()
+    found = read_or_complain(path, inputs, input_file)
+    if found is None:
+        return BadInput.exit_code
+    return _run_function(
+        workflow, [found.plan, found.inputs], {}, run_id, task, quiet, as_json, found.plan.name
+    )
+
+
 def _run_function(
-    workflow: Any, args: list[Any], kwargs: dict[str, Any], run_id: str | None, quiet: bool, as_json: bool
+    workflow: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    run_id: str | None,
+    task: str | None,
+    quiet: bool,
+    as_json: bool,
+    name: str = "",
 ) -> int:
     progress = make_progress(whole=False, quiet=quiet)
 
     def start(hf: Holdfast) -> Run[Any]:
-        return (hf if run_id is None else hf.with_id(run_id)).start(workflow, *args, **kwargs)
+        found = None if task is None else hf.tasks.find(task)
+        if run_id is not None:
+            return hf.with_id(run_id, task=found).start(workflow, *args, **kwargs)
+        return (hf if found is None else hf.with_task(found)).start(workflow, *args, **kwargs)
 
-    return _execute(progress, start, run_id, workflow.name, as_json)
+    return _execute(progress, start, run_id, task, clean(name or workflow.name), as_json)
 
 
 def _run_program(
-    command: target.Command, run_id: str | None, how: dict[str, Any], quiet: bool, as_json: bool
+    command: target.Command,
+    run_id: str | None,
+    task: str | None,
+    how: dict[str, Any],
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
 
     def start(hf: Holdfast) -> Run[Any]:
-        return hf.start_command(command.argv, run_id=run_id, title=command.line, **how)
+        found = None if task is None else hf.tasks.find(task)
+        return hf.start_command(command.argv, run_id=run_id, task=found, title=command.line, **how)
 
-    return _execute(progress, start, run_id, clean(command.line), as_json)
+    return _execute(progress, start, run_id, task, clean(command.line), as_json)
 
 
 def _execute(
-    progress: Progress, start: Callable[[Holdfast], Run[Any]], run_id: str | None, name: str, as_json: bool
+    progress: Progress,
+    start: Callable[[Holdfast], Run[Any]],
+    run_id: str | None,
+    task: str | None,
+    name: str,
+    as_json: bool,
 ) -> int:
-    """Start the run and follow it. One that exists is shown as `resume` shows it, or how it ended."""
+    """Start the run and follow it; a task with checks is completed after it, if they succeed. A run that
+    exists is shown as `resume` shows it, or how it ended."""
     with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as hf:
         point_out_interrupted(hf, but=run_id or "")
         known = run_id is not None and hf.has(run_id)
         if not known:
-            return execute(
+            code = execute(
                 hf, progress, lambda: start(hf), lambda started: (f"run {started}: {name}", None),
                 as_json=as_json,
             )  # fmt: skip
+            if task is not None:
+                _end_task(hf, hf.tasks.find(task), completed=code == 0)
+            return code
         assert run_id is not None
         detail = hf.get(run_id)
         if detail.ended:
@@ -197,3 +281,13 @@ def _execute(
 
         first = title(detail), detail.steps  # as it was before it was claimed here
         return execute(hf, progress, lambda: start(hf), lambda _: first, as_json=as_json)
+
+
+def _end_task(hf: Holdfast, task: str, *, completed: bool) -> None:
+    """A run that has completed gives back a task that has checks: they are run now. What became of the
+    task is reported, unless the run still has it."""
+    found = hf.tasks.get(task)
+    if completed and found.checks and found.status == "pending":
+        found = hf.tasks.complete(task, summary="its run completed")
+    if found.status != "in_progress":
+        say([(f"task {task[:8]} is {found.status}: {clean(found.name)}", "dim")])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FAILED, NEEDS_ATTENTION = 1, 6
 _MILD_TO_GRAVE = (0, FAILED, INTERRUPTED, 2, 4, 3, NotTrusted.exit_code, NEEDS_ATTENTION, 70, 8)
 _STOPPED = (RunWaiting, RunPaused)
-"""What is no failure: the run came to where it has to wait."""
+"""Exit codes that are no failure: the run came to where it has to wait."""
 
 
 def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: Path | None = None) -> int:
@@ -127,7 +127,7 @@ def _is_unnamed(error: BaseException | None, detail: RunDetail) -> bool:
 
 
 def _exit_code(status: str, error: BaseException | None) -> int:
-    """What `resume` of that run alone would end with; 0 if it waits, which is not for a program to end."""
+    """The exit code of `resume` of that run alone; 0 if it waits, which no program can change."""
     if status in ("failed", "cancelled"):
         return FAILED
     if status == "needs_attention":

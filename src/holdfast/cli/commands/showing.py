@@ -14,17 +14,16 @@ from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.failures import error_rows
 from holdfast.cli.drawing.gates import heading, shown_lines
-from holdfast.cli.drawing.rows import INDENT, row, rows, width
+from holdfast.cli.drawing.rows import INDENT, broken, row, rows, width
 from holdfast.cli.drawing.scopes import Folding
 from holdfast.cli.drawing.steps import Look, plainly, shown_status, tree
-from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed, wrap
 from holdfast.cli.drawing.values import compact_text, data_text
-from holdfast.errors import RunNotFound
+from holdfast.cli.selection import read_at
 from holdfast.views.records import StepInfo
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
-    from holdfast.handle import Holdfast
     from holdfast.views.gate import Gate
     from holdfast.views.run_detail import RunDetail
 
@@ -57,23 +56,39 @@ _SHOWN_LINES = 12  # of what a gate shows
     help="Child runs inside child runs to show (default: 1). With --json it adds `children`.",
 )
 @click.option("--events", "with_events", is_flag=True, help="Everything that happened, in order.")
+@click.option(
+    "--at",
+    callback=read_at,
+    metavar="MOMENT",
+    help="As it was then: a time, an event's number, a checkpoint or a step.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def show_command(
-    run: str, step: str | None, everything: bool, depth: int | None, with_events: bool, as_json: bool
+    run: str,
+    step: str | None,
+    everything: bool,
+    depth: int | None,
+    with_events: bool,
+    at: int | datetime | str | None,
+    as_json: bool,
 ) -> None:
-    """Show one run: status, steps, result. The beginning of an id is enough.
+    """Show one run: status, steps, result. The beginning of an id is enough, or its number (`#42`).
 
     Of a long run the middle is folded, and branches that completed are counted. With --step: arguments,
     attempts with their times and errors, output, result, and who decided a gate or settled a doubt.
+
+    With --at, as `show` printed it at that moment: how long ago (90s, 15min, 2h, 3d), a date, a date and time
+    (2026-01-31T12:00), the number of an event (as --events counts them), a checkpoint, a step when it had
+    ended, before:STEP when it began, or start.
     """
     if step is not None and (with_events or depth is not None):
         raise click.UsageError("--step goes with --all and --json only")
     with access.open_to_read() as hf:
-        detail = access.detail(hf, run)
+        detail = hf.get(hf.find(run), at=at)
         if step is not None:
-            _show_step(hf, detail, step, everything, as_json)
+            _show_step(detail, step, everything, as_json)
             return
-        events = hf.events(detail.id) if with_events else []
+        events = detail.events() if with_events else []
         if as_json:
             shown = detail.to_json() | (
                 {"events": [_event(event) for event in events]} if with_events else {}
@@ -81,19 +96,21 @@ def show_command(
             out.json(shown | ({"children": _children(detail, depth)} if depth else {}))
             return
         folding = None if everything else Folding()
-        children = Children(hf)
+        children = Children(detail)
         lines = [*describe(detail, children, folding, 1 if depth is None else depth), *timeline(events)]
         out.lines(lines)
 
 
-def _show_step(hf: Holdfast, detail: RunDetail, name: str, everything: bool, as_json: bool) -> None:
+def _show_step(detail: RunDetail, name: str, everything: bool, as_json: bool) -> None:
     from holdfast.cli.drawing import step_showing
 
-    found = hf.step(detail.id, name)
+    found = detail.step(name)
     if as_json:
         out.json(found.to_json())
         return
-    lines = step_showing.describe(found, look(stopped=not _goes_on(detail)), whole=everything)
+    lines = step_showing.describe(
+        found, look(stopped=not _goes_on(detail), now=detail.as_of), whole=everything
+    )
     out.lines(lines)
 
 
@@ -104,16 +121,16 @@ def _goes_on(detail: RunDetail) -> bool:
 class Children(Mapping[str, Sequence[StepInfo]]):
     """The steps of child runs by the run's id, each loaded when it is asked for."""
 
-    def __init__(self, hf: Holdfast) -> None:
-        self._hf = hf
+    def __init__(self, detail: RunDetail) -> None:
+        self._detail = detail
         self._known: dict[str, list[StepInfo]] = {}
 
     def __getitem__(self, run_id: str) -> list[StepInfo]:
         if run_id not in self._known:
-            try:
-                self._known[run_id] = self._hf.get(run_id).steps
-            except RunNotFound:  # its step began, and nothing of the run was written
-                self._known[run_id] = []
+            child = self._detail.beside(run_id)
+            self._known[run_id] = (
+                [] if child is None else child.steps
+            )  # its step began, and nothing of it yet
         return self._known[run_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -138,7 +155,9 @@ def describe(
     depth: int = 1,
 ) -> Iterator[Line]:
     """The run for people."""
-    yield row("run", [(detail.id, "bold")])
+    yield row("run", [(detail.id, "bold"), (f"  #{detail.number}", "dim")])
+    if detail.as_of is not None:
+        yield row("at", [(f"{_when(detail.as_of)}, event {detail.recorded[-1].version:,}", "yellow")])
     yield from rows("workflow", clean(f"{detail.name} ({detail.place})"))
     yield from _input(detail, whole=folding is None)
     yield row(
@@ -161,9 +180,10 @@ def describe(
         )
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
-    yield from _ways_on(detail)
+    if detail.as_of is None:
+        yield from _ways_on(detail)
     if detail.steps:
-        drawing = look(stopped=not _goes_on(detail))
+        drawing = look(stopped=not _goes_on(detail), now=detail.as_of)
         drawn = tree(detail.steps, drawing, children, folding, depth)
         hint = "; --all shows each" if folding and len(drawn) < len(detail.steps) else ""
         yield from rows("steps", _counts(detail, drawing) + hint)
@@ -178,11 +198,15 @@ def _when(at: datetime) -> str:
 
 
 def _input(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
-    """The arguments of a function, a value on a line; a command's words are its name."""
+    """The arguments of a function, a value on a line; a command's words are its name. The plan of a run is
+    drawn by a command of its own."""
     given = detail.whole_input
     if given is None or detail.is_command:
         return
     values = [("", value) for value in given.args] + [(f"{k}=", v) for k, v in given.kwargs.items()]
+    if detail.is_plan:
+        yield from rows("plan", f"`holdfast plan show {detail.id}` draws it")
+        values = [("", value) for value in given.args[1:] if value]
     for n, (name, value) in enumerate(values):
         text = clean(name + compact_text(value))
         if not whole:
@@ -192,9 +216,9 @@ def _input(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
         yield from rows("input" if n == 0 else "", text)
 
 
-def look(*, stopped: bool) -> Look:
+def look(*, stopped: bool, now: datetime | None = None) -> Look:
     """How steps are drawn on standard output."""
-    return Look(min(out.width, 160), out.has_unicode, stopped, datetime.now(UTC))
+    return Look(min(out.width, 160), out.has_unicode, stopped, now or datetime.now(UTC))
 
 
 def timeline(events: list[LogEvent]) -> Iterator[Line]:
@@ -264,12 +288,12 @@ def _since(detail: RunDetail) -> Iterator[Piece]:
         word = "in" if detail.status == "completed" else "after"
         yield f" {word} {moments.between(detail.created_at, detail.ended_at)}", "dim"
     elif detail.owner_pid is not None:
-        yield f" for {moments.between(detail.created_at, datetime.now(UTC))}", "dim"
+        yield f" for {moments.between(detail.created_at, detail.as_of or datetime.now(UTC))}", "dim"
         yield f" in process {detail.owner_pid}", "dim"
 
 
 def _waits(detail: RunDetail) -> Iterator[Line]:
-    """What the run waits for by itself, the soonest first."""
+    """The timers of the run, the soonest first."""
     due = [
         step for step in detail.steps if step.due_at is not None and step.status in ("sleeping", "retrying")
     ]
@@ -340,6 +364,14 @@ def _result(text: str) -> Iterator[Line]:
     most = _RESULT_CHARS
     if out.is_terminal:
         most = min(most, _RESULT_LINES * width())
-    yield from rows("result", clean(fit(text, most)))
+    shown = clean(fit(text, most))
+    # Data has words longer than a line, which are broken; sentences have none.
+    lines = (
+        [part for one in wrap(shown, width()) for part in broken(one, width())]
+        if out.is_terminal
+        else [shown]
+    )
+    for n, line in enumerate(lines):
+        yield row("result" if n == 0 else "", [line])
     if len(text) > most:
         yield row("", [(f"({len(text):,} characters; --json shows all)", "dim")])

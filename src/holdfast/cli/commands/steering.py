@@ -161,7 +161,7 @@ def signal_command(
 ) -> int:
     """Give RUN the VALUE that its `wait_for(NAME)` waits for.
 
-    VALUE is JSON if it parses, else text; without it, null. A signal that nobody waits for is kept for the
+    VALUE is JSON if it parses, else text; without it, null. A signal that no gate waits for is kept for the
     next `wait_for` of that name.
     """
     with access.open_to_execute() as hf:
@@ -197,7 +197,7 @@ _timeout_option = click.option(
 @_timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
-    """Stop RUN at its next step boundary, until somebody resumes it.
+    """Stop RUN at its next step boundary, until a person resumes it.
 
     Exits with 4 if the process that executes it has not come there in time; it stops when it does.
     """

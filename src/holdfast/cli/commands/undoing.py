@@ -39,7 +39,8 @@ def undo_command(operation: str | None, dry_run: bool, as_json: bool, **options:
 
     The run is again what it was: its steps, decisions and signals, its status, its result and its files.
     What others changed in these since stays, and is named. What the run did since is put aside,
-    and another undo brings that back. `holdfast op log` lists operations.
+    and another undo brings that back. What you did to a task or a memory (complete, forget, ...) is undone
+    the same way, unless someone else has changed it since. `holdfast op log` lists operations.
     """
     with access.open_for(dry_run) as hf:
         done = hf.undo(operation, dry_run=dry_run, **_arguments(options))
@@ -73,20 +74,39 @@ def _show(done: Undo, rerun_once: bool, as_json: bool) -> None:
         effects.show(_describe(done, rerun_once))
 
 
-def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
+def _describe_deletion(done: Undo) -> Iterator[Line]:
     verb = "was undone" if done.operation else "would be undone"
-    yield [
-        f"{done.kind} {done.undoes} of run ",
-        (done.run_id, "bold"),
-        f" {verb}: it is {done.status.replace('_', ' ')}" + (" again" if done.kind != "restore" else ""),
-        (f", in generation {done.generation}", "dim"),
-    ]
+    again = "there again" if done.status == "restored" else "deleted again"
+    yield [f"{done.kind} {done.undoes} {verb}: ", (done.summary, "bold"), f" {again}"]
+    yield from effects.deleted(done.items)
+    if done.operation:
+        yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this in turn"))
+    else:
+        yield from effects.plan(done.plan)
+
+
+def _describe(done: Undo, rerun_once: bool) -> Iterator[Line]:
+    if done.items:
+        yield from _describe_deletion(done)
+        return
+    verb = "was undone" if done.operation else "would be undone"
+    if done.run_id:
+        yield [
+            f"{done.kind} {done.undoes} of run ",
+            (done.run_id, "bold"),
+            f" {verb}: it is {done.status.replace('_', ' ')}" + (" again" if done.kind != "restore" else ""),
+            (f", in generation {done.generation}", "dim"),
+        ]
+    else:
+        yield [f"{done.kind} {done.undoes} {verb}"]
     yield from effects.names("put aside", done.left)
     if done.operation or rerun_once:
         yield from effects.names("once", done.once, "done since, and run again", "yellow")
     else:
         yield from effects.names("once", done.once, "done since; only with --rerun-once", "yellow")
     yield from effects.files(done.files)
+    yield from effects.parts("tasks", done.tasks)
+    yield from effects.parts("memory", done.memory)
     yield from effects.git(done.git)
     if done.operation:
         yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this in turn"))

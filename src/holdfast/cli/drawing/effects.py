@@ -1,19 +1,20 @@
-"""What an operation does, or would do, as rows of a name and what it names."""
+"""The effects of an operation, done or planned, as rows of a name and what it names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, typed, wrap
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast import FilesBack, GitBack
+    from holdfast import FilesBack, GitBack, PartBack
 
 _INDENT = 11
 _MOST = 12
+_MOST_TEXT = 60
 
 
 def row(name: str, text: str, style: str = "") -> Iterator[Line]:
@@ -32,13 +33,20 @@ def names(name: str, items: Sequence[str], note: str = "", style: str = "") -> I
     yield from row(name, f"{listed}{more}" + (f": {note}" if note else ""), style)
 
 
+def deleted(items: Iterable[Any]) -> Iterator[Line]:
+    """The runs and tasks of a deletion."""
+    for kind in ("run", "task"):
+        named = [f"#{one.number} {one.id} ({one.title})" for one in items if one.kind == kind]
+        yield from names(f"{kind}s", named)
+
+
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "modified": ("~", "yellow")}
 _COUNTED = ("modified", "added", "removed", "mode", "type")
 
 
 def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
-    """What becomes of the files: how many, then one line for each, and what stays; `of_both` says how to put
-    back what the run and somebody else changed."""
+    """The effects on files: how many, then one line for each, and what stays; `of_both` says how to put
+    back what the run and others changed."""
     if back is None:
         return
     counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
@@ -65,8 +73,37 @@ def _file(change: str, path: str) -> Iterator[Line]:
     yield [" " * _INDENT, (f"{sign} {clean(path)}", style), (f"  {change}", "dim")]
 
 
+def parts(name: str, back: PartBack) -> Iterator[Line]:
+    """The effects on tasks, or on the memory: a line for each, and what stays."""
+    first = name
+    for one in back.changes[:_MOST]:
+        yield [
+            (first.ljust(_INDENT), "dim"),
+            (one.id[:8], "yellow"),
+            f"  {start(one.name)}",
+            (f"  {one.change}", "dim"),
+        ]
+        first = ""
+    if len(back.changes) > _MOST:
+        yield [" " * _INDENT, (f"and {len(back.changes) - _MOST:,} more (--json has all)", "dim")]
+    for kept in back.kept[:_MOST]:
+        yield [
+            (first.ljust(_INDENT), "dim"),
+            (kept.id[:8], "cyan"),
+            f"  {start(kept.name)}",
+            (f"  stays: {clean(kept.why)}", "dim"),
+        ]
+        first = ""
+
+
+def start(text: str) -> str:
+    """The beginning of a text, on one line."""
+    line = clean(text)
+    return line if len(line) <= _MOST_TEXT else f"{line[: _MOST_TEXT - 1]}…"
+
+
 def git(back: GitBack | None) -> Iterator[Line]:
-    """What becomes of the repository: a line for each ref, and what stays."""
+    """The effects on the repository: a line for each ref, and what stays."""
     if back is None:
         return
     told = [counted(len(back.moves), "ref")] if back.moves else []

@@ -25,5 +25,5 @@ def heading(gate: Gate) -> str:
 
 
 def shown_lines(gate: Gate, width: int, most: int | None, hint: str) -> Iterator[Line]:
-    """What an approval shows, at most so many lines of it; `hint` says how to see the rest."""
+    """The content of an approval, at most so many lines of it; `hint` says how to see the rest."""
     return cut_lines(shown_text(gate.shown), width, most, hint)

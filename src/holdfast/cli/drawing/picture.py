@@ -1,4 +1,4 @@
-"""What is known of a run while it is executed, kept up to date by its events."""
+"""The picture of a run while it is executed, updated by its events."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _apply(step: StepInfo, kind: str, data: dict[str, Any], at: int) -> None:
 
 
 def put_back(data: dict[str, Any]) -> Iterator[str]:
-    """What was done to the files around a step, beside what it did itself."""
+    """Changes to the files around a step, beside its own."""
     changed, kept, rescued = data.get("changes", 0), data.get("kept", ()), data.get("rescued", "")
     refs, tips = data.get("refs", ()), data.get("tips", "")
     if data["place"] == "taken_back" and (changed or kept):

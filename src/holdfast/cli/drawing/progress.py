@@ -1,4 +1,4 @@
-"""What a person sees while a run is executed: lines in a pipe, a live tree on a terminal.
+"""The display of a run while it is executed: lines in a pipe, a live tree on a terminal.
 
 Everything goes to standard error, except what a command that is itself the run prints.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.cli.drawing import inert
+from holdfast import inert
 from holdfast.cli.drawing.moments import between, duration, stamp
 from holdfast.cli.drawing.picture import Picture, put_back
 from holdfast.cli.drawing.steps import Look, tree
@@ -55,13 +55,13 @@ class Progress:
         self._lock = threading.Lock()
         self._run_id = ""
         self._early: list[LogEvent] = []
-        """What happened before `begin`: a started run does not wait for its title."""
+        """Events before `begin`: a started run does not wait for its title."""
         self._failed_to_print = False
         self.on_release: Callable[[], None] | None = None
         """Called when a run was released, from any thread."""
 
     def begin(self, run_id: str, title: str, steps: list[StepInfo] | None = None) -> None:
-        """What the run is, and what it had done before it continued here."""
+        """The run, and what it had done before it continued here."""
         say(title)
         with self._lock:
             self._run_id = run_id
@@ -232,12 +232,12 @@ def _make_console() -> Any:
 
 
 def _inert(piece: Piece) -> Piece:
-    """What is drawn by rich passes the same function as all else."""
+    """Text drawn by rich passes the same function as all other text."""
     return clean(piece) if isinstance(piece, str) else (clean(piece[0]), piece[1])
 
 
 def make_progress(*, whole: bool, keep_stdout: bool = False, quiet: bool = False) -> Progress:
-    """What fits this terminal, or this pipe; a command on a terminal speaks for itself."""
+    """The display that fits this terminal, or this pipe; a command on a terminal prints for itself."""
     kind = Progress
     if quiet or (err.is_live and whole):
         kind = QuietProgress
@@ -291,7 +291,7 @@ def _emitted(value: Any) -> str:
 
 
 def _streams(emitted: list[tuple[str, Any]], width: int) -> Iterator[Line]:
-    """What was emitted: the end of a stream of text, the last value of any other."""
+    """The emitted value: the end of a stream of text, the last value of any other."""
     for name, value in emitted:
         label = f"  {clean(name)}: "
         room = max(width - len(label), 20)

@@ -49,7 +49,7 @@ class Branches(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What is only counted: steps, or branches."""
+    """Items that are only counted: steps, or branches."""
 
     items: Sequence[Item]
 
@@ -104,7 +104,7 @@ class Folding(msgspec.Struct, frozen=True):
     loud: int = 20
 
     def fold(self, items: Sequence[Item]) -> list[Item]:
-        """What is drawn of a scope."""
+        """The drawn part of a scope."""
         items = arrange(items, self.branches)
         if len(items) <= self.most:
             return items
@@ -123,7 +123,7 @@ class Folding(msgspec.Struct, frozen=True):
         return drawn
 
     def unfold(self, branches: Branches) -> list[Item]:
-        """What is drawn below the heading of branches: nothing if all have completed."""
+        """The lines below the heading of branches: none if all have completed."""
         loud = [scope for scope in branches.scopes if not is_quiet(scope)]
         if not loud:
             return []

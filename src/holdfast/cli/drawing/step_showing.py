@@ -27,7 +27,7 @@ _SETTLED = {"done": "it happened", "retry": "it did not happen, and was to be ru
 
 
 def describe(step: StepDetail, look: Look, *, whole: bool) -> Iterator[Line]:
-    """What it is, what it got, each attempt, what it gave; unless `whole`, what is long is cut."""
+    """Its kind, its arguments, each attempt, its result; unless `whole`, long values are cut."""
     most = None if whole else _LINES
     yield row("step", [(clean(step.info.key), "bold"), f" of run {step.run.id}"])
     yield row("status", list(_status(step, look)))

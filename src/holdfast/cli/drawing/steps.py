@@ -22,7 +22,7 @@ _TOOK_MIN = 8
 
 
 class Look(msgspec.Struct, frozen=True):
-    """How steps are drawn here: `stopped` says that nobody executes the run, so nothing runs in it."""
+    """How steps are drawn here: `stopped` says that no process executes the run, so nothing runs in it."""
 
     width: int = 100
     unicode: bool = True
@@ -92,7 +92,7 @@ class _Drawing:
         self._children = children
 
     def scope(self, scope: Scope, guide: str | None, folding: Folding | None, depth: int) -> Iterator[_Row]:
-        """What a scope holds; `guide` is None for the root scope, whose items no line leads to."""
+        """The items of a scope; `guide` is None for the root scope, whose items no line leads to."""
         items = folding.fold(scope.items) if folding else arrange(scope.items)
         yield from self._items(items, guide, folding, depth)
 
@@ -109,10 +109,10 @@ class _Drawing:
             elif not isinstance(item, Scope):
                 yield from self._step(item, label(item), here, below, folding, depth)
             elif len(item.items) == 1 and isinstance(only := item.items[0], StepInfo):
-                name = f"{clean(item.name)}/{label(only)}"
+                name = _short_name(item.name, label(only), is_root=guide is None)
                 yield from self._step(only, name, here, below, folding, depth)
             else:
-                yield _Row(here, ("", ""), clean(item.name), "bold")
+                yield _Row(here, ("", ""), _heading(item, is_root=guide is None), "bold")
                 yield from self.scope(item, below, folding, depth)
 
     def _step(
@@ -168,10 +168,25 @@ def _retried(item: Item) -> Iterator[tuple[str, str]]:
 
 
 def _guides(look: Look, guide: str, last: bool) -> tuple[str, str]:
-    """What stands before an item of an inner scope, and before what is below it."""
+    """The guides before an item of an inner scope, and before its own items."""
     if look.unicode:
         return guide + ("└─ " if last else "├─ "), guide + ("   " if last else "│  ")
     return guide + ("`- " if last else "|- "), guide + ("   " if last else "|  ")
+
+
+def _heading(scope: Scope, *, is_root: bool) -> str:
+    """The name of a scope; of a plan's step with its items, the step's id."""
+    base, _, number = clean(scope.name).rpartition("[")
+    items = [item.name.rpartition("[")[0] for item in scope.items if isinstance(item, Scope)]
+    return base if is_root and number == "1]" and base in items else clean(scope.name)
+
+
+def _short_name(scope: str, step: str, *, is_root: bool) -> str:
+    """A scope and the only step in it. A step of a plan has the name of its scope: it is said once."""
+    base, _, number = clean(scope).rpartition("[")
+    if step != f"{base}#1":
+        return f"{clean(scope)}/{step}"
+    return base if is_root and number == "1]" else clean(scope)
 
 
 def label(step: StepInfo) -> str:

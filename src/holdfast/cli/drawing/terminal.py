@@ -2,7 +2,7 @@
 
 A line is text, or pieces of which some have a style: `["run ", ("failed", "red")]`. Styles show only
 on a terminal that takes colours; everywhere else the text is the same without them. No text moves the cursor:
-whatever is written here passes `holdfast.cli.drawing.inert`, and only styles and what is drawn over are ours.
+whatever is written here passes `holdfast.inert`, and only styles and what is drawn over are ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from holdfast.cli.drawing import inert
+from holdfast import inert
 
 Piece = str | tuple[str, str]
 Line = str | Sequence[Piece]
@@ -36,7 +36,7 @@ _OURS = re.compile(r"(?:^|(?<=`))holdfast (?=[a-z])")
 
 
 class ReaderLeft(Exception):
-    """Nobody reads our output any more. No OSError: click would make a failure of that."""
+    """No process reads our output any more. No OSError: click would make a failure of that."""
 
 
 class OutputLost(Exception):
@@ -189,7 +189,7 @@ def complain(message: str) -> None:
 
 
 def hear_warnings() -> None:
-    """What the engine warns of is said like all else, where nobody has set up logging."""
+    """Warnings of the engine are printed like everything else, unless logging is set up."""
     import logging
 
     class Inbox(logging.Handler):

@@ -76,7 +76,7 @@ class Signature:
             raise BadArguments(f"{self._what}{self._signature}: {error}") from None
 
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
-        """What the log keeps of a call: a digest always, the values if they are small."""
+        """The arguments as the log keeps them: a digest always, the values if they are small."""
         counted = self._counted(args, kwargs)
         try:
             data = codec.canonical(counted, self._what)

@@ -56,7 +56,7 @@ class StraightBody(TaskTurn):
             self._stop()  # it was stopped before anybody could be told
 
     def end(self) -> None:
-        """Nobody waits for it any more."""
+        """No caller waits for it any more."""
         self._call.execution.on_stop.remove(self._stop)
 
     def outcome(self) -> Outcome:

@@ -26,7 +26,7 @@ _NO_KWARGS: dict[str, Any] = {}
 
 
 class Spec:
-    """What a step promises, whoever calls it."""
+    """The options of a step, the same for every call."""
 
     __slots__ = (
         "body",
@@ -193,7 +193,7 @@ class Call(InsideStep):
                 run.engine.store.append_soon(run.append(events, durable=False), done)
 
     def measured(self) -> Sequence[c.Command]:
-        """What it has used and the log does not have: the caller records it now."""
+        """Measures that the log does not have yet; the caller records them now."""
         return () if self.meter is None else self.meter.take()
 
     def flush_measured(self) -> None:
@@ -222,7 +222,7 @@ class Call(InsideStep):
         return () if spec.older is None else spec.older()
 
     def recall(self) -> StepState | None:
-        """What the history has of it; a call that does not match it stops the run."""
+        """The recorded step of this call; a call that does not match it stops the run."""
         if not self.ordinal and self.execution.keyed.get(self.key, self) is not self:
             raise self.twice()  # the other one's value may not be on the disk yet
         spec = self.spec

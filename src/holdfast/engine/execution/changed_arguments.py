@@ -25,7 +25,7 @@ _HINT: Final = "time and chance must come from a step, or from `now` and `random
 
 
 class Sides(NamedTuple):
-    """What a divergence says of both sides."""
+    """Both sides of a divergence, in words."""
 
     recorded: str
     called: str

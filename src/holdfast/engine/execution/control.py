@@ -32,7 +32,7 @@ class Control(BaseException):
         self.silent = silent
         """Nothing more may be written: another owner has the run, or the store is gone."""
         self.at_once = at_once or silent
-        """What runs is not let end: bodies that can be cancelled are."""
+        """Running bodies are not awaited: those that can be cancelled are cancelled."""
         super().__init__(str(error))
 
     @property

@@ -1,6 +1,6 @@
 """A run being executed by this process: its state, and the way its events go to the store.
 
-Invariant: the state in memory is never behind what was acknowledged, and nobody is told of
+Invariant: the state in memory is never behind what was acknowledged, and no caller is told of
 anything that is not. Only the owner's process has an execution, and its epoch fences it off from
 the day another owner takes the run.
 """
@@ -69,7 +69,7 @@ class Birth:
         self.taken = False
 
     def flush(self, done: Callable[[Append], None]) -> None:
-        """Write them alone, without waiting for the disk, if nobody has taken them."""
+        """Write them alone, without waiting for the disk, if no append has taken them."""
         run = self.execution
         with run.taking:
             if not self.taken:
@@ -108,7 +108,7 @@ class Execution:
         state.code = engine.location.now(state.code)
         self.epoch = state.epoch
         self.claimed_at = state.version
-        """What is older was meant for those who had the run before."""
+        """Older messages were for earlier owners of the run."""
         self.is_async = is_async
         self.thread = threading.get_ident()
         around = current.get()
@@ -136,7 +136,7 @@ class Execution:
         self.keyed: dict[str, object] = {}
         """Calls under way whose key the user chose: identity → call."""
         self.patches: dict[str, bool] = {}
-        """What `patched` has said in this execution."""
+        """The answers of `patched` in this execution."""
         self.under_way = 0
         """Calls of an async run that are between their beginning and their record."""
         self.unawaited = Unawaited()
@@ -266,8 +266,17 @@ class Execution:
         if ends and turn is None:
             turn = self.delivery.turn(ends)
         kind = Append if turn is None else OutcomeAppend
+        companions = self.engine.companions if self.state.task else None
+        also = () if companions is None else companions(self.id, self.state, events)
         append = kind(
-            self.id, self.epoch, events, durable=durable, blobs=blobs, seal=self.seal, fate=self._fate
+            self.id,
+            self.epoch,
+            events,
+            durable=durable,
+            blobs=blobs,
+            seal=self.seal,
+            fate=self._fate,
+            also=also,
         )
         if turn is not None:
             append.turn = turn  # type: ignore[attr-defined]
@@ -398,7 +407,7 @@ class Execution:
         return self._read(f"the recorded result of {step.key}", step.result, step.blob, step.key)
 
     def arguments(self) -> Any:
-        """What the run was started with: (args, kwargs)."""
+        """The arguments of the run: (args, kwargs)."""
         return self._read("what it was started with", self.state.args, self.state.args_blob)
 
     def _read(self, what: str, inline: msgspec.Raw, blob: str, step: str = "") -> Any:

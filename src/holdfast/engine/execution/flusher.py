@@ -23,7 +23,7 @@ _FOLLOW_TICKS = 20
 
 
 class Beginning(Protocol):
-    """What begins now and may not be in the log yet: a step's attempt, a run."""
+    """A beginning that may not be in the log yet: a step's attempt, a run."""
 
     @property
     def execution(self) -> Execution: ...
@@ -31,7 +31,7 @@ class Beginning(Protocol):
     since: float
     """When it began, by the monotonic clock."""
     taken: bool
-    """Whether the log has it, or will have it by somebody else's append."""
+    """Whether the log has it, or will have it by another append."""
 
     @property
     def in_root(self) -> bool:
@@ -39,7 +39,7 @@ class Beginning(Protocol):
         ...
 
     def flush(self, done: Callable[[Append], None]) -> None:
-        """Write it alone, without waiting for the disk, if nobody has taken it."""
+        """Write it alone, without waiting for the disk, if no append has taken it."""
         ...
 
 
@@ -136,7 +136,7 @@ class Flusher:
             one.execution.lose(error)
 
     def outcome_for(self, run: Execution) -> Callable[[Append], None]:
-        """What is to follow an append of this run that nobody waits for: it is told of soon, or the run is
+        """The callback of an append of this run that no caller waits for: it is reported soon, or the run is
         lost, because nothing may be built on what was refused or failed."""
         return _Outcome(run, self._engine)
 

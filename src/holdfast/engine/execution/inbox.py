@@ -1,4 +1,4 @@
-"""What others write to a run that this process executes: decisions, signals, requests, a new owner.
+"""Messages of others for a run that this process executes: decisions, signals, requests, a new owner.
 
 The follower reads it in the log. A transaction of the run's own (`Execution.transact`) sees it earlier, maybe
 in the same commit: its state must know of it there, or a gate and what comes to it would miss each other. But

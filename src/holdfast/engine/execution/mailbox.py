@@ -26,7 +26,7 @@ class Mailbox:
         try:
             self.loop.call_soon_threadsafe(self._open)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: no caller waits any more
 
     def _open(self) -> None:
         with self._lock:

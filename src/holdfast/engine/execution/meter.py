@@ -1,4 +1,4 @@
-"""What the attempts of a step have used, on its way into the log.
+"""Measures of the attempts of a step, on their way into the log.
 
 It is written with the outcome of the attempt, in the same commit. What a running attempt has used for
 half a second is written by the flusher as an event of its own, without waiting for the disk: if the process
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.call import Call
 
 _AGE_S = 0.5
-"""What has waited for so long is written."""
+"""A measure that has waited this long is written."""
 
 
 class Meter:
@@ -39,7 +39,7 @@ class Meter:
             self._waiting[attempt] = added(self._waiting.get(attempt, ()), (measured,))
 
     def take(self) -> Sequence[c.MeasureStep]:
-        """What the caller must record now. The log must have the attempt before it."""
+        """The measures that the caller must record now. The log must have the attempt before it."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         return [c.MeasureStep(self._call.key, attempt, sums) for attempt, sums in waiting.items()]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.events import Waits
 
 IN_PLACE_S = 1.0
-"""What is over so soon is waited for: to replay a run would cost about as much."""
+"""A wait this short is waited for in place: to replay a run would cost about as much."""
 _GRACE_S = 1.0
 """How long an async run with several tasks must do nothing that can be seen before it is parked: what its
 tasks do between two steps, nobody sees."""
@@ -45,7 +45,7 @@ class Parked(Control):
 
 
 class Wait(NamedTuple):
-    """What one branch waits for."""
+    """The wait of one branch."""
 
     until: int
     """Microseconds of the wall clock; 0 for ever."""

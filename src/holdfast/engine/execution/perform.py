@@ -1,4 +1,4 @@
-"""What happens when a step is called: the rule, without I/O.
+"""The rule of a step, without I/O.
 
 `perform` is a generator. It yields what it needs, an `Append` to be committed, a `Body` to be run, a `Pause`
 to wait, and gets the answer sent back; the drivers (`thread_driver`, `task_driver`) do these things. It ends
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.delivery import Turn
 
 NOT_DONE: Any = object()
-"""What a `verify` hook returns, as `holdfast.NOT_DONE`, to say: it did not happen, run it."""
+"""A `verify` hook returns this, as `holdfast.NOT_DONE`, if the step did not happen and must run."""
 
 
 class Failed(NamedTuple):
@@ -197,7 +197,7 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
 
 
 def _with_measured(call: Call, command: c.Command, began: Sequence[NewEvent], at: int) -> Sequence[NewEvent]:
-    """What the attempt has used goes before its result, and its beginning before both."""
+    """Record the measures of the attempt before its result, and its beginning before both."""
     record = call.execution.record
     return [*began, *(event for one in (*call.measured(), command) for event in record(one, at))]
 
@@ -272,7 +272,7 @@ def _body(call: Call) -> Body:
 
 
 def doubt(call: Call, why: str) -> Control:
-    """What stops the run; `why` may quote an error, and is redacted."""
+    """The signal that stops the run; `why` may quote an error, and is redacted."""
     run = call.execution
     why = run.engine.redactor.redact(why)
     error = InDoubt(run.id, call.key, why)

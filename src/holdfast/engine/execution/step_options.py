@@ -1,4 +1,4 @@
-"""What a step may be asked for: retries, timeouts, and what it does with files."""
+"""The options of a step: retries, timeouts, and what it does with files."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.Ca
 
 
 async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
-    """What the gate, the sleep or the pause before the next attempt of a step `key` gives. If the code
+    """The outcome of the gate, the sleep or the pause before the next attempt of a step `key`. If the code
     gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel continues: whatever
     comes to it later, every replay goes the same way."""
     try:
@@ -278,7 +278,7 @@ async def _abandon(run: Execution, step: StepState) -> None:
     if step.kind not in GATES:
         await delivery.noted(command, step.key)
         return
-    # In the store at once: nobody is to be asked for a decision that nobody waits for, and what a gate has
+    # In the store at once: no person is to be asked for a decision that no code awaits, and what a gate has
     # taken may be what another one waits for.
     run.under_way += 1
     try:
@@ -322,7 +322,7 @@ async def in_thread(work: Callable[[], None]) -> None:
         try:
             loop.call_soon_threadsafe(tell, failed)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: no caller waits any more
 
     threading.Thread(target=run, name="holdfast-aside", daemon=True).start()
     await done

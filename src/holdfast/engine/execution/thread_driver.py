@@ -166,7 +166,7 @@ def commit(run: Execution, append: Append) -> None:
 
 def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
     """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
-    is asked again. Meanwhile somebody else may have taken the run: nothing of it may begin here then."""
+    is asked again. Meanwhile another process may have taken the run: nothing of it may begin here then."""
     clock = run.engine.clock
     ends = clock.monotonic() + most_s
     waited = False

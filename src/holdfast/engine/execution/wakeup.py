@@ -7,7 +7,7 @@ from contextvars import Context
 
 
 class Bell:
-    """For one listener. A ring that comes while nobody listens is heard by the next `wait`."""
+    """For one listener. A ring that comes while no thread listens is heard by the next `wait`."""
 
     __slots__ = ("_heard", "_loop", "_rung")
 

@@ -1,7 +1,7 @@
 """The windows of a run on its files: from where it continues to where it stops, with snapshots at the edges.
 
 A run takes part from its first checkpoint or `workspace` step on. Invariant (decision 0009): between a
-snapshot and the `start` that follows it lies what somebody else changed, everywhere else what the run did.
+snapshot and the `start` that follows it lies what others changed, everywhere else what the run did.
 All of this waits for the disk.
 """
 
@@ -44,7 +44,7 @@ NAMED = 20
 
 def begin(run: Execution) -> None:
     """The run continues: what its last owner left, where that one did not say so, and what the files are now.
-    What cannot be looked at stops the run: nobody could tell afterwards whose change is whose."""
+    What cannot be looked at stops the run: it could not be determined afterwards whose change is whose."""
     known = last(run.state.files)
     if known is None:
         return
@@ -98,7 +98,7 @@ def may_have_written(run: Execution) -> bool:
 
 
 def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
-    """What a run that was last seen alive then has done since `base`.
+    """The changes since `base` of a run that was last seen alive at that time.
 
     A deletion has no time: it is the run's, because putting a file back loses nothing. A directory that was
     moved here later came with all that is in it, whatever the times of that are.
@@ -161,8 +161,8 @@ class Seen(NamedTuple):
 
 @contextmanager
 def stopping(run: Execution) -> Iterator[Sequence[c.Command]]:
-    """What is to be written with the end of a window; the snapshot is held until that is done. One that
-    cannot be taken is left out: what the run did since the last one counts as somebody else's then."""
+    """The events to write at the end of a window; the snapshot is held until that is done. One that
+    cannot be taken is left out: what the run did since the last one counts as that of others then."""
     silent = run.control is not None and run.control.silent
     known = last(run.state.files)
     if silent or not run.state.owner or known is None or not may_have_written(run):

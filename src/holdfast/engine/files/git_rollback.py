@@ -114,7 +114,7 @@ def _refuse_unknown(repository: Repository, attempt: Attempt) -> None:
 
 
 def _name_others(repository: Repository, plan: GitPlan, attempt: Attempt) -> None:
-    """What changed and stays is worth a line where worktrees share refs: a command that made such a ref
+    """A change that stays is reported where worktrees share refs: a command that made such a ref
     itself without HEAD having been there finds it again."""
     from holdfast.workspace.git.ref_plan import GitWhy
 

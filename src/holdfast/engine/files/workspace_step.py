@@ -78,7 +78,7 @@ def leave(call: Call, guard: Guard, outcome: Outcome) -> Generator[Request, Outc
 
 
 def _alone(call: Call, guard: Guard) -> Generator[Request, Outcome | None, None]:
-    """Wait until nobody else works on the files, without holding a thread."""
+    """Wait until no other process works on the files, without holding a thread."""
     clock = call.execution.engine.clock
     began, pause = clock.monotonic(), _LOCK_AT_FIRST_S
     while not guard.lock(clock.monotonic() - began):
@@ -109,7 +109,7 @@ class Guard:
         self._hold = ExitStack()
         self._told = False
         self._rescued: str | None = None
-        """What somebody wrote while files were put back here, until the log names it."""
+        """Files that were written during a restore and saved aside, until the log names them."""
 
     def _is_inside_another(self) -> bool:
         """Whether a step of this process that has these files alone runs the run of this one."""
@@ -131,7 +131,7 @@ class Guard:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command must know. In a copy, git must not find the repository around it."""
+        """Variables for the command. In a copy, git must not find the repository around it."""
         if self._copy is None:
             return {INSIDE: self._root}
         return {"GIT_CEILING_DIRECTORIES": str(self._copy.root.parent)}
@@ -144,7 +144,7 @@ class Guard:
         return str(self._copy.root / path.relative_to(self._workspace.root))
 
     def lock(self, waited_s: float) -> bool:
-        """Be the only one who works on these files, if nobody does; never waits. A long wait is told of."""
+        """Take the lock of these files, if no other process has it; never waits. A long wait is reported."""
         if not self._locked:
             self._locked = self._workspace.try_to_work(self._lock)
         who = self._workspace.worker()
@@ -203,7 +203,7 @@ class Guard:
             self._run.note(c.Record(one))
 
     def _of_others(self, now: str, git: GitPosition | None) -> list[e.FilesSaved]:
-        """What somebody else changed since the last snapshot of the run: everything, if nothing of the run
+        """Changes of others since the last snapshot of the run: all changes, if nothing of the run
         was at work in the root; else only what other worktrees did to the repository."""
         files = self._run.state.files
         known = last(files)
@@ -221,7 +221,7 @@ class Guard:
 
     def _moved_on(self, git: GitPosition | None) -> bool:
         """Whether the repository is elsewhere than the run knows it to be. The index is not compared: it
-        changes when somebody looks."""
+        also changes by `git status`."""
         known = last_git(self._run.state.files)
         if git is None or known is None:
             return False

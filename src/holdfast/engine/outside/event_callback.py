@@ -28,7 +28,7 @@ _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 
 
 class _Story:
-    """What of one run was told, and what is to be."""
+    """The events of one run: those delivered, and those still to deliver."""
 
     __slots__ = ("after", "ended", "known", "next", "telling", "upto")
 
@@ -78,7 +78,7 @@ class EventCallback:
                 self._tell(run_id, story)
 
     def tell_up_to(self, run_id: str, version: int) -> None:
-        """Somebody else has written to a run that is told of: tell what the log has up to there."""
+        """Another process has written to a run that is told of: tell what the log has up to there."""
         with self._lock:
             story = self._stories.get(run_id)
             if story is not None:

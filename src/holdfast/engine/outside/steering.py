@@ -1,6 +1,6 @@
 """Steering runs from outside: decisions, signals, pause and cancel, from any process.
 
-What a run's owner must do, it is asked for in the log; what nobody owns is done at once. Who owns a run is
+The owner of a run is asked in the log; a run without an owner is changed at once. Who owns a run is
 looked at before and checked again in the write transaction.
 """
 
@@ -31,7 +31,7 @@ _WITH_PARENT = "its parent run was cancelled"
 
 
 def user() -> str:
-    """Who decides, if nobody says."""
+    """The default name of who decides."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user id without a name
@@ -91,7 +91,7 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
     """End the run, what runs in it, and its child runs; returns its status: `cancelled`, unless its owner
     has not come so far within `patience_s`.
 
-    A run that nobody executes ends with all that nobody executes beneath it in one transaction: no child
+    A run that no process executes ends with all such runs beneath it in one transaction: no child
     is left behind that waits for ever. A live owner sees to its children itself, before it ends the run.
     """
     while not _cancel_family(engine, run_id, reason, by):
@@ -101,7 +101,7 @@ def cancel(engine: Engine, run_id: str, reason: str, by: str, patience_s: float)
     while status in ENDED and time.monotonic() < deadline and any(_open_beneath(engine, run_id)):
         time.sleep(_POLL_S)  # their owners were asked, too
         if _wait(engine, run_id, ENDED, 0.0) not in ENDED:
-            break  # somebody continues them all
+            break  # another process continues them all
     return status
 
 

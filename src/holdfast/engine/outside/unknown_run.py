@@ -1,10 +1,10 @@
-"""What is said of an id that no run of the store has."""
+"""The error for an id that no run of the store has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.errors import RunArchived, RunNotFound
+from holdfast.errors import RunArchived, RunDeleted, RunNotFound
 
 if TYPE_CHECKING:
     from holdfast.store.port import Store
@@ -12,11 +12,21 @@ if TYPE_CHECKING:
 _LOOKED_AT = 500
 
 
-def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
-    """The error: that the run was archived, and in which file, or else the nearest ids."""
+def gone(store: Store, run_id: str) -> RunArchived | None:
+    """The error for a run that was archived, and in which file, or deleted, and by which operation; None if
+    it was neither."""
+    deleted = store.deleted(run_id)
+    if deleted is not None:
+        return RunDeleted(run_id, deleted.operation, final=deleted.final)
     file = store.archived(run_id)
-    if file is not None:
-        return RunArchived(run_id, file)
+    return None if file is None else RunArchived(run_id, file)
+
+
+def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
+    """The error for an id that no run has: what `gone` says, or else the nearest ids."""
+    error = gone(store, run_id)
+    if error is not None:
+        return error
     from holdfast.kernel.naming import nearest
 
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]

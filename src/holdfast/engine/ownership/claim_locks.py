@@ -45,7 +45,7 @@ class ClaimLocks:
             return True
 
     def cut_off(self, run_id: str) -> bool:
-        """Whether this thread had the turn. Then nobody gets it before `leave`."""
+        """Whether this thread had the turn. Then no thread gets it before `leave`."""
         with self._changed:
             mine = self._threads.get(run_id) == threading.get_ident()
             if mine:

@@ -1,4 +1,4 @@
-"""What a dead owner leaves: commands that are still being ended, and when it was last seen alive."""
+"""The remains of a dead owner: commands that are still being ended, and when it was last seen alive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TREE_PATIENCE_S = 10.0
 
 
 class CommandStillEnding(RunHeld):
-    """Nobody executes the run, but a command of its last owner is not dead yet."""
+    """No process executes the run, but a command of its last owner is not dead yet."""
 
     def __init__(self, run_id: str, whose: str = "dead") -> None:
         self.run_id = run_id
@@ -36,7 +36,7 @@ def command_locks(home: Path, run_id: str) -> Path:
 
 
 def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead") -> int:
-    """A dead owner's command dies within a second; until its whole tree is dead nobody continues.
+    """A dead owner's command dies within a second; until its whole tree is dead no process continues.
 
     Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
     them was dead, in microseconds; 0 if none says so.

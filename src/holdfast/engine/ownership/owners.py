@@ -15,6 +15,7 @@ from holdfast.clock import Clock
 from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import RunHeld, StoreError
 from holdfast.file_lock import lock
+from holdfast.process_identity import boot_id as boot_id
 from holdfast.project import explained
 from holdfast.store.port import OwnerRow, Store
 
@@ -122,15 +123,8 @@ def _bury_idle(home: Path, store: Store) -> None:
         pass
 
 
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
 def booted_at_us() -> int:
-    """When this machine was started; 0 if nobody says."""
+    """When this machine was started; 0 if it is not known."""
     try:
         for line in Path("/proc/stat").read_text().splitlines():
             if line.startswith("btime "):

@@ -1,6 +1,6 @@
 """Runs that this process could not release: it executes them no more, and the log still names it.
 
-On a full disk the record of a step fails, and then the release of its run. The process lives, so nobody else
+On a full disk the record of a step fails, and then the release of its run. The process lives, so no other
 may take the run; here it can be taken up, cancelled and paused at once. The follower releases it when the
 store takes writes again.
 """
@@ -36,7 +36,7 @@ class Unreleased:
         return bool(self._left)
 
     def add(self, run_id: str, epoch: int) -> None:
-        """The execution of this epoch has ended, and nobody knows that its release was written."""
+        """The execution of this epoch has ended, and it is not known that its release was written."""
         with self._lock:
             self._left[run_id] = Left(epoch, self._engine.clock.now_us())
         self._engine.follower.ensure()
@@ -57,7 +57,7 @@ class Unreleased:
 
 
 def is_held(engine: Engine, run_id: str, owner: str, epoch: int) -> bool:
-    """Whether somebody executes a run that has this owner and this epoch in the log, or is about to.
+    """Whether a process executes a run that has this owner and this epoch in the log, or is about to.
 
     A claim raises the epoch. So whoever acts on the answer must see the same owner and epoch in its write
     transaction, and needs to know nothing of the turns of this process's threads.

@@ -1,1 +1,1 @@
-"""What workflow code calls: steps, commands, gates, sleeps, fan-outs, checkpoints."""
+"""The functions that workflow code calls: steps, commands, gates, sleeps, fan-outs, checkpoints."""

@@ -1,4 +1,4 @@
-"""What a run says about itself: checkpoints, stages, values for whoever watches, changes in its code."""
+"""A run reports on itself: checkpoints, stages, values for watchers, changes in its code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`command`: a program as a step, its whole process tree under a supervisor.
 
 Its effect is `workspace`: what a command that was cut off did to the files is taken back, and it runs again.
-Where there is no workspace, or the command runs outside it, it is `once`: nobody knows what it did to the
+Where there is no workspace, or the command runs outside it, it is `once`: it is not known what it did to the
 world. Say `effect="idempotent"` for one that may run again as it is.
 """
 
@@ -25,7 +25,7 @@ from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
 from holdfast.engine.ownership.dead_owner import command_locks
-from holdfast.engine.processes.process import NO_OUTPUT, Exit, Process, SupervisorLost
+from holdfast.engine.processes.process import NO_OUTPUT, TAIL_BYTES, Exit, Process, SupervisorLost
 from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
@@ -47,18 +47,20 @@ _FROM_OUTSIDE = ("signalled", "supervisor_lost")
 
 
 Word = str | Secret
-"""What a program can be given."""
+"""One word of a command line."""
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """How a command ended. The texts are redacted and hold the last 64 KB; `hf.logs()` has as much as
-    `output_limit` says. `argv` is redacted too, with a `Secret` by its name."""
+    """How a command ended. The texts are redacted and hold the last 64 KB; `left_out` bytes came before
+    them, and `hf.logs()` has as much as `output_limit` says. `argv` is redacted too, with a `Secret` by its
+    name."""
 
     argv: tuple[str, ...]
     exit_code: int
     stdout: str
     stderr: str
     duration_s: float
+    left_out: int = 0
 
 
 def _parameters(
@@ -67,15 +69,15 @@ def _parameters(
     env: Mapping[str, Word] | None = None,
     stdin: Word | None = None,
 ) -> None:
-    """What counts for the identity of a command."""
+    """The parts of a command that identify it."""
 
 
 def _shown(argv: Sequence[Word], cwd: str | None = None, env: Mapping[str, Word] | None = None) -> None:
-    """What the log shows of it: an input may be long, and the words matter more."""
+    """The command as the log shows it: an input may be long, and the words matter more."""
 
 
 class _Words(NamedTuple):
-    """What a program is given: its words, directory, added variables, and the text of its standard input."""
+    """The input of a program: its words, directory, added variables, and the text of its standard input."""
 
     argv: tuple[Word, ...]
     cwd: str | None
@@ -276,7 +278,7 @@ _SHOWN = Signature(_shown, "command")
 
 
 def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
-    """What a command promises that says nothing: its files can be taken back if it works in the workspace.
+    """The effect of a command that declares none: `workspace` where it can have it.
     Raises `BadWorkspace` if it is `needed`."""
     files = run.engine.files
     where = _where(run, cwd)
@@ -343,7 +345,8 @@ def _run(call: Call, words: _Words, how: _How) -> CommandResult:
         _note_directory(failed, run, _where(run, words.cwd))
         raise failed
     shown = words.shown(run.engine.redactor)
-    return CommandResult(shown, end.code, end.stdout.text, end.stderr.text, end.duration_s)
+    left_out = sum(max(0, one.size - TAIL_BYTES) for one in (end.stdout, end.stderr))
+    return CommandResult(shown, end.code, end.stdout.text, end.stderr.text, end.duration_s, left_out)
 
 
 def _directory(call: Call, cwd: str | None) -> str:
@@ -365,7 +368,7 @@ def _note_directory(failed: CommandFailed, run: Execution, where: str) -> None:
 
 
 def _clear(lock: Path) -> None:
-    """Remove the lock if its tree is dead; where nobody can tell, whoever claims the run next looks again."""
+    """Remove the lock if its tree is dead; if that is not known, the next claim of the run looks again."""
     try:
         if tree_is_dead(lock):
             drop_lock(lock)
@@ -445,7 +448,8 @@ def start_command(
     how: tuple[Any, ...],
     run_id: str | None = None,
     title: str = "",
+    task: str = "",
 ) -> Run[Any]:
     """Start a run of `run_command`; `how` has its other arguments."""
     code = Code(title or shlex.join(argv), __name__, argv=tuple(argv), cwd=cwd)
-    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code)
+    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code, task)

@@ -16,7 +16,7 @@ from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.engine.execution.thread_driver import barrier, drive
-from holdfast.engine.primitives.slots import Slots
+from holdfast.engine.primitives.slots import Slots, limited
 from holdfast.engine.primitives.step import AsyncStep, BoundStep, Step
 from holdfast.engine.runs.workflow import AsyncWorkflow, WorkflowBase
 from holdfast.errors import BadInput, WrongColour
@@ -112,12 +112,17 @@ def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcom
 
 async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]:
     """Await all, at most `limit` at a time, and return the results in order."""
-    import asyncio
-    import inspect
-
     if limit is not None and limit < 1:
         raise BadInput(f"gather(limit={limit}): at least 1")
-    slots = Slots(limit) if limit else None
+    if limit is None:
+        return _results(await _gather(awaitables, None))
+    with limited(limit) as slots:
+        return _results(await _gather(awaitables, slots))
+
+
+async def _gather(awaitables: Sequence[Awaitable[R]], slots: Slots | None) -> list[Outcome]:
+    import asyncio
+    import inspect
 
     async def one(awaitable: Awaitable[R]) -> Outcome:
         try:
@@ -138,10 +143,6 @@ async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]
         )
         return asyncio.ensure_future(coroutine)
 
-    scope = current.get()
-    limits = scope.execution.delivery.limits if type(scope) is Scope else []
-    if slots is not None:
-        limits.append(slots)
     tasks = [branch(awaitable) for awaitable in awaitables]
     try:
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,15 +150,13 @@ async def gather(*awaitables: Awaitable[R], limit: int | None = None) -> list[R]
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
     finally:
-        if slots is not None:
-            limits.remove(slots)
         for awaitable in awaitables:  # a branch that was cancelled before it began
             if (
                 inspect.iscoroutine(awaitable)
                 and inspect.getcoroutinestate(awaitable) == inspect.CORO_CREATED
             ):
                 awaitable.close()
-    return _results([one if isinstance(one, Outcome) else Outcome(None, one) for one in outcomes])
+    return [one if isinstance(one, Outcome) else Outcome(None, one) for one in outcomes]
 
 
 def _results(outcomes: Sequence[Outcome]) -> list[Any]:

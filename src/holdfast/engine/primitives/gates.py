@@ -1,6 +1,6 @@
 """Gates: `approval` waits for a person's decision, `wait_for` for a signal.
 
-A gate is a record in the log. It is decided from any process, also while nobody executes the run; the first
+A gate is a record in the log. Any process can decide it, also while the run is not executed; the first
 decision is the only one. An approval is bound to the digest of what it shows: who decides can say which
 content they have seen, and another one is refused. A gate whose time is over is unanswered, never denied.
 
@@ -55,15 +55,19 @@ class Decision(msgspec.Struct, frozen=True):
 class Approval:
     """Call it in a `def` workflow; in an async one, `await approval.aio(...)`."""
 
-    def __call__(self, title: str, *, show: object = None, timeout: Seconds | None = None) -> Decision:
-        """Wait until somebody approves or rejects what is shown."""
-        return _decision(_pass(_approval(title, show, timeout, _plain_scope("approval"))))
+    def __call__(
+        self, title: str, *, show: object = None, timeout: Seconds | None = None, name: str | None = None
+    ) -> Decision:
+        """Wait until a person approves or rejects what is shown. `name` is what the gate is called in the log
+        and by `approve`; without it, its title. Give one if the title has values in it: they may be secret,
+        and a key is not redacted."""
+        return _decision(_pass(_approval(title, show, timeout, _plain_scope("approval"), name)))
 
     def aio(
-        self, title: str, *, show: object = None, timeout: Seconds | None = None
+        self, title: str, *, show: object = None, timeout: Seconds | None = None, name: str | None = None
     ) -> Coroutine[Any, Any, Decision]:
         """The same for async workflows."""
-        gate = _approval(title, show, timeout, _scope("approval"))
+        gate = _approval(title, show, timeout, _scope("approval"), name)
         return gate.run.unawaited.expect("approval", repr(title), self._decide(gate))
 
     @staticmethod
@@ -113,11 +117,13 @@ class _Gate(NamedTuple):
     blobs: Sequence[tuple[str, bytes]] = ()
 
 
-def _approval(title: str, show: object, timeout: Seconds | None, scope: Scope) -> _Gate:
+def _approval(
+    title: str, show: object, timeout: Seconds | None, scope: Scope, name: str | None = None
+) -> _Gate:
     if not check_text(title, "approval(title)").strip():
         raise BadInput("approval(title): say in a few words what is to be decided")
     run = scope.execution
-    key = scope.counters.key(_name_of(title))
+    key = scope.counters.key(_name_of(title) if name is None else check_step_name(name))
     shown, blob, blobs = run.engine.store_value(show, f"what approval {title!r} shows")
     digest = hashlib.sha256(codec.encode([title, show])).hexdigest()
     past = run.recall(
@@ -156,7 +162,7 @@ def _signal(name: str, timeout: Seconds | None, scope: Scope) -> _Gate:
 
 
 def _name_of(title: str) -> str:
-    """What of a title goes into the gate's identity."""
+    """The part of a title that belongs to the gate's identity."""
     return re.sub(r"[\s/@#\[\]\x00-\x1f\x7f]+", "-", title.strip())[:100]
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.engine.execution.scope import Scope, current
 
 
 class Slots:
@@ -46,3 +50,16 @@ class Slots:
         self._free += 1
         if self._free > 0 and self._waiting:
             self.stretch()
+
+
+@contextmanager
+def limited(limit: int) -> Iterator[Slots]:
+    """Slots that a replay of this run can stretch while it is inside."""
+    slots = Slots(limit)
+    scope = current.get()
+    limits = scope.execution.delivery.limits if type(scope) is Scope else []
+    limits.append(slots)
+    try:
+        yield slots
+    finally:
+        limits.remove(slots)

@@ -60,7 +60,7 @@ class Changes:
     """Call it in a `def` workflow; in an async one, `await changes.aio(...)`."""
 
     def __call__(self, a: str, b: str | None = None) -> list[FileDiff]:
-        """What differs between the snapshot `a` and the snapshot `b`, or the files as they are now.
+        """The differences between the snapshot `a` and the snapshot `b`, or the files as they are now.
 
         Text is redacted. Raises `SnapshotNotFound` for an id that is none, and `BadWorkspace` if there is no
         workspace.

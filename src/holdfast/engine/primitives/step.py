@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class StepBase(Generic[P, R]):
-    """What steps of both colours share."""
+    """The base of steps of both colours."""
 
     is_async = False
 
@@ -251,7 +251,7 @@ def _check_options(step: Spec) -> None:
 
 
 class _Decorator:
-    """What `step(...)` with options returns."""
+    """The decorator that `step(...)` with options returns."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options

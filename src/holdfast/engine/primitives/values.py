@@ -45,7 +45,7 @@ def uuid() -> UUID:
 
 
 def recorded(name: str, make: Callable[[], T]) -> T:
-    """What `make` returns, recorded under `name`: a cheap choice that every replay repeats.
+    """The value of `make()`, recorded under `name`: a cheap choice that every replay repeats.
 
         model = recorded("model", lambda: router.pick(prompt))
 

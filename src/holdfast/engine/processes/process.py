@@ -322,7 +322,7 @@ class _Pump:
                         return end
 
     def _write(self, stdin: IO[bytes]) -> bool:
-        """Write a part of the input; False when all is written, or nobody reads it."""
+        """Write a part of the input; False when all is written, or no process reads it."""
         try:
             self._stdin = self._stdin[stdin.write(self._stdin[:_CHUNK]) or 0 :]
         except BrokenPipeError:

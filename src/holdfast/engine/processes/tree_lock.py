@@ -93,7 +93,7 @@ def _open(path: StrPath) -> int:
 
 def drop_lock(path: StrPath) -> None:
     """Remove the file of a tree that is dead, and its directory with the last one. What cannot be removed may
-    stay: nobody holds it, and whoever claims the run next tries again."""
+    stay: no process holds it, and whoever claims the run next tries again."""
     path = Path(path)
     try:
         path.unlink(missing_ok=True)

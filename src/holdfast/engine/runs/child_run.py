@@ -3,7 +3,7 @@
 `_run_child` waits for a child in the parent's thread, `_run_child_async` in the parent's event loop. A child
 of the parent's colour is executed there, too. An async child of a `def` parent is executed in the engine's
 loop thread, a `def` child of an async parent in a thread of its own; the parent waits until that has ended,
-whatever stops it meanwhile, so that nobody executes the child of a parent that was released.
+whatever stops it meanwhile, so that no process executes the child of a parent that was released.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _LOOK_EVERY_S = 0.1
 
 Claimer = Callable[[], Claimed]
 _STOPPED = (NeedsAttention, RunHeld, RunInterrupted, RunPaused, OwnershipLost, StoreError)
-"""What stops a child without an end."""
+"""The signals that stop a child before it ends."""
 
 
 def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Claimer:
@@ -130,7 +130,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
     def make_claim() -> Claimed:
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = engine.store_value((tuple(args), kwargs), where)
-        code = engine.location.record(codes.code_of(workflow))
+        code = engine.location.record(codes.code_of_call(workflow, args, kwargs))
         # One directory per family: a child that is begun by another process is not begun elsewhere.
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
         create = c.CreateRun(
@@ -164,7 +164,7 @@ def _stopped_with_parent(call: Call) -> Iterator[None]:
 
 @contextmanager
 def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
-    """What the parent waits for while its child is parked: that the child can continue."""
+    """While its child is parked, the parent waits until the child can continue."""
     engine = call.execution.engine
     ready = threading.Event()
 
@@ -183,7 +183,7 @@ def _parked(call: Call, parked: Parked) -> Iterator[Wait]:
 
 
 def _claim_again(call: Call) -> Claimed:
-    """Claim a child that was parked. One that somebody paused or rewound meanwhile waits for a person."""
+    """Claim a child that was parked. One that a person paused or rewound meanwhile waits for a person."""
     engine, child = call.execution.engine, call.spec.child
     row = engine.store.run(child)
     if row is not None and row.status == "paused":
@@ -328,7 +328,7 @@ async def _execute_soon(
         try:
             lifecycle.execute(engine, handle, workflow, arguments, claimed, parks.append, call.deadline)
         finally:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no caller waits any more
                 loop.call_soon_threadsafe(waiter.finish)
 
     # Not one of a pool: a child can wait for others that need a thread, too.
@@ -346,7 +346,7 @@ async def _execute_soon(
 
 async def _claim_soon(call: Call, make_claim: Claimer) -> Claimed:
     """Without blocking the loop. A cancel that comes meanwhile gives the child back: the parent must not end
-    while somebody still claims it."""
+    while another process still claims it."""
     from holdfast.engine.execution.task_driver import shielded
 
     claimed, cancelled = await shielded(call.execution, make_claim)
@@ -357,7 +357,7 @@ async def _claim_soon(call: Call, make_claim: Claimer) -> Claimed:
 
 
 def _stop_parent(call: Call, error: HoldfastError) -> Control:
-    """What stops a child without an end stops its parent too, and says where to look."""
+    """A child that stops before its end stops its parent too; the error names the child."""
     run = call.execution
     if isinstance(error, NeedsAttention):
         reason = f"its child run {call.spec.child} does: {error.reason}"

@@ -51,7 +51,7 @@ class Claimed(NamedTuple):
     forced: bool = False
     """The claim may take the run, and so its children, from a live owner."""
     robbed: bool = False
-    """It did: until a moment ago somebody worked in it."""
+    """It did: until a moment ago a process worked in it."""
     keeps: bool = False
     """Earlier attempts' changes to the files are kept: the next one begins from the files as they are."""
     workflow: Any = None
@@ -97,10 +97,10 @@ def now(engine: Engine, run_id: str, known: RunState | None = None) -> RunState 
     return fold(engine.store.history(run_id, after=0 if known is None else known.version), known)
 
 
-# A run whose id was minted a moment ago: nobody else knows it, and nothing must be read.
+# A run whose id was minted a moment ago: no other process knows it, and nothing must be read.
 
 ID_TAKEN = (OwnershipLost, RunArchived)
-"""What the store raises for the first append of a run whose id another run has, or had."""
+"""Errors of the store for the first append of a run whose id is or was taken."""
 
 
 def claim_fresh(
@@ -154,7 +154,7 @@ def _with_another_id(engine: Engine, run: Run[Any], create: c.CreateRun) -> c.Cr
 
 
 def _leave_fresh(engine: Engine, claimed: Claimed, run_id: str, error: BaseException) -> None:
-    """The claim failed; where nobody knows whether it did, the run may be this process's in the log."""
+    """The claim failed; where it is not known whether it did, the run may be this process's in the log."""
     if isinstance(error, StoreInDoubt):
         engine.unreleased.add(run_id, claimed.state.epoch)
     engine.claim_locks.leave(run_id)
@@ -228,7 +228,7 @@ def _pause_as_asked(engine: Engine, run_id: str, state: RunState) -> None:
 
 
 def _refuse_paused(run_id: str, state: RunState) -> None:
-    """A pause holds until somebody resumes the run. A rewind or a fork leaves it paused, too, and then its
+    """A pause holds until a person resumes the run. A rewind or a fork leaves it paused, too, and then its
     program is started again to continue."""
     if state.paused is not None:
         raise RunPaused(run_id, state.paused.reason, state.paused.by)
@@ -251,7 +251,7 @@ def _end_commands(engine: Engine, owner: str, run_id: str, epoch: int) -> None:
 
 
 def give_back(engine: Engine, run_id: str, claimed: Claimed) -> None:
-    """Nobody waits for this claim any more: release the run, without waiting for the disk. The release is
+    """No caller waits for this claim any more: release the run, without waiting for the disk. The release is
     queued before anybody else can claim. What becomes of it shows later."""
     if claimed.attached is not None or claimed.state.ended:
         return
@@ -414,7 +414,7 @@ class _Attempt:
 
 def settle_pending(engine: Engine, run_id: str) -> bool:
     """Files on their way back must arrive before the run continues on them. True if an operation that was
-    cut off came to its end here: then look again. Raises what hinders it; `Refused` if somebody is at it."""
+    cut off came to its end here: then look again. Raises what hinders it; `Refused` if another is at it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
             if engine.finish_operation(row.id):

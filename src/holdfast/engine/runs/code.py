@@ -15,10 +15,13 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from contextvars import Token
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast.engine.runs import code_directory, source_loader
 from holdfast.engine.runs.source_loader import FromSource
@@ -27,7 +30,11 @@ from holdfast.kernel.classes import Alias, alias_module, enter_alias, leave_alia
 from holdfast.kernel.events import Code
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+
+    AnyWorkflow: TypeAlias = "Workflow[..., Any] | AsyncWorkflow[..., Any]"
 
 _loading = threading.local()
 
@@ -63,6 +70,14 @@ def code_of(workflow: Workflow[Any, Any] | AsyncWorkflow[Any, Any]) -> Code:
         interpreter=sys.executable,
         directory=directory,
     )
+
+
+def code_of_call(workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any]) -> Code:
+    """The same for a run with these arguments, with its title."""
+    code = code_of(workflow)
+    if workflow.title is None:
+        return code
+    return msgspec.structs.replace(code, title=workflow.title(*args, **kwargs))
 
 
 def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
@@ -215,7 +230,10 @@ def _to_enter(code: Code) -> Path | None:
 
 
 def _directory_of(name: str) -> str:
-    """The directory that a loaded module was imported from; empty if it was installed, or has no file."""
+    """The directory that a loaded module was imported from; empty if it was installed, or has no file.
+    Workflows of holdfast's own are found wherever the interpreter has it."""
+    if name.partition(".")[0] == "holdfast":
+        return ""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if module is None or not file:

@@ -124,7 +124,7 @@ def _is_module(path: Path) -> bool:
 
 
 def _other(name: str, directory: Path, is_on_path: bool) -> str:
-    """What the name means in this process, if that is not in the directory. A directory that is not on the
+    """The module of that name here, if it is not from the directory. A directory that is not on the
     path yet comes first on it: then its names must mean nothing at all."""
     loaded = sys.modules.get(name)
     if loaded is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Ending(NamedTuple):
-    """What to write at the end of a run, and what `result()` gives."""
+    """The end of a run: the command to record, and the outcome for `result()`."""
 
     commands: Sequence[c.Command]
     outcome: Outcome
@@ -43,7 +43,7 @@ class Ending(NamedTuple):
 
 
 def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
-    """What it means that the function returned or raised this."""
+    """The end that follows from this return value or exception."""
     error = outcome.error
     if execution.control is None and (error is None or isinstance(error, Exception)):
         try:

@@ -30,7 +30,7 @@ _POLL_S = 0.02
 _AGAIN_S = 1.0
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 _HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
-_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased")
+_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
 
 logger = logging.getLogger("holdfast")
 
@@ -101,7 +101,7 @@ class Follower:
         self._wake.set()
 
     def forget(self, run_id: str, parking: Parking) -> None:
-        """Nobody waits for it here any more."""
+        """No caller waits for it here any more."""
         with self._lock:
             parkings = self._parked.get(run_id, [])
             if parking in parkings:
@@ -110,7 +110,7 @@ class Follower:
                 self._parked.pop(run_id, None)
 
     def close(self) -> None:
-        """Let every parked run go: whoever waits for it is told that nobody follows it any more."""
+        """Let every parked run go: whoever waits for it is told that no process follows it any more."""
         with self._lock:
             self._closed = True
             self._wake.set()
@@ -205,7 +205,11 @@ class Follower:
         heard: dict[str, list[Entry]] = {}
         concerned = False
         for entry in page.entries:
-            if entry.stream in self._engine.live:
+            if entry.type == "StreamDeleted":
+                deleted = e.decode(entry.type, entry.payload)
+                if isinstance(deleted, e.StreamDeleted) and deleted.stream in self._parked:
+                    self._check(deleted.stream)
+            elif entry.stream in self._engine.live:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
                 concerned = True
@@ -214,7 +218,7 @@ class Follower:
             elif self._parked and (holder := self._holder(entry.stream)):
                 concerned = True
                 if entry.type in _ENDS:
-                    self._go(holder)  # a child that somebody else brought to its end
+                    self._go(holder)  # a child that another process brought to its end
                 elif entry.type in _HALTS:
                     self._halt(holder, entry.stream)
         for run_id, entries in heard.items():
@@ -256,13 +260,13 @@ class Follower:
         return run_id
 
     def _check(self, run_id: str) -> None:
-        """A parked run that somebody else ended or stopped has nothing to wait for."""
+        """A parked run that another process ended or stopped has nothing to wait for."""
         row = self._engine.store.run(run_id)
         if row is None or row.status in ENDED | HALTED:
             self._go(run_id)
 
     def _halt(self, run_id: str, child: str) -> None:
-        """A run cannot continue whose child somebody has halted by itself: it is paused, as it would be if it
+        """A run cannot continue whose child a person has halted by itself: it is paused, as it would be if it
         were executed now, and whoever waits for it is told."""
         store = self._engine.store
         row, halted = store.run(run_id), store.run(child)

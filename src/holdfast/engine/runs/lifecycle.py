@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 Arguments = tuple[Sequence[Any], dict[str, Any]]
 OnPark = Callable[[Parked], None]
-"""What happens to a run that was parked. Called when it is released."""
+"""A callback for a run that was parked, called when it is released."""
 
 
 class Ended(NamedTuple):
-    """How an execution ended, and whether the log is known to say that nobody executes the run."""
+    """How an execution ended, and whether the log is known to say that no process executes the run."""
 
     outcome: Outcome
     released: bool
@@ -95,8 +95,8 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 
 
 def _dismiss(engine: Engine, run_id: str, *, released: bool) -> None:
-    """Nobody executes the run here any more. Can be repeated: the run is live until all else is done. If
-    nobody knows that the log says so, too, it is released later."""
+    """No process executes the run here any more. Can be repeated: the run is live until all else is done. If
+    it is not known that the log says so, too, it is released later."""
     engine.claim_locks.leave(run_id)
     live = engine.live.get(run_id)
     if live is not None:
@@ -241,7 +241,7 @@ def _release(execution: Execution, parked: Parked, saved: Sequence[c.Command]) -
             try:
                 steering.cancel(execution.engine, execution.id, command.reason, command.by, 0.0)
             except Refused:
-                pass  # somebody has continued it, and ended it
+                pass  # another process has continued it, and ended it
     return control
 
 

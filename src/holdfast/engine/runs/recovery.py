@@ -1,4 +1,4 @@
-"""Continuing runs that stopped: one by name, or every one that nobody executes and that can."""
+"""Continuing runs that stopped: one by name, or every one that no process executes and that can."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_directory(run_id: str, code: Code, now: Code) -> None:
 
 
 def gone_path(code: Code) -> str:
-    """What of the code's place does not exist: its file, or the directory of its module; empty if it does."""
+    """The missing part of the code's place: its file, or the directory of its module; empty if both exist."""
     path = "" if code.argv else code.place
     return "" if not path or Path(path).exists() else path
 
@@ -107,7 +107,7 @@ def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
 
 
 def ready(engine: Engine) -> list[str]:
-    """The runs that nobody owns and that can continue, the oldest first; of a family, only its eldest."""
+    """The runs that no process owns and that can continue, the oldest first; of a family, only its eldest."""
     found = engine.store.ready_runs(engine.clock.now_us())
     return list(
         dict.fromkeys(engine.ancestry.eldest(parent) if parent else run_id for run_id, parent in found)
@@ -115,7 +115,7 @@ def ready(engine: Engine) -> list[str]:
 
 
 def orphans(engine: Engine) -> list[str]:
-    """The runs that name an owner and that nobody executes, because it is dead, or is this very process and
+    """The runs that name an owner and are not executed, because it is dead, or is this very process and
     could not release them; the oldest first, and of a family, only its eldest."""
     named = engine.store.owners_named(OPEN)
     others = [owner for owner in named if not (engine.unreleased and engine.owns(owner))]

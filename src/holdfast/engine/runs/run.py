@@ -85,7 +85,7 @@ class Run(Generic[R]):
         return self._take()
 
     def _left(self, error: KeyboardInterrupt) -> BaseException:
-        """What Ctrl-C becomes for a caller that waits."""
+        """The exception that Ctrl-C raises in a caller that waits."""
         return resumable(error, self.id)
 
     def done(self) -> bool:
@@ -225,7 +225,7 @@ def interrupted_by_signal(error: CancelledError, run_id: str) -> BaseException:
     runner = getattr(getattr(handler, "func", None), "__self__", None)
     main: object = getattr(handler, "keywords", {}).get("main_task")
     task = asyncio.current_task()
-    # Without a count of interrupts somebody else has cancelled the task: `asyncio.timeout`, for instance.
+    # Without a count of interrupts other code has cancelled the task: `asyncio.timeout`, for instance.
     if task is None or task is not main or not getattr(runner, "_interrupt_count", 0):
         return error
     # The runner does not read the exception of its task if that is no cancellation.

@@ -37,7 +37,7 @@ _SOON_AGAIN_S = 1.0
 """After a fault of the store, and when the process that executed it was killed."""
 _REFUSED_AGAIN_S = 30.0
 _NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
-"""What is no news: somebody else has the run, or this process stops."""
+"""Errors that are not reported: another process has the run, or this process stops."""
 
 OnServed = Callable[[str, BaseException | None], None]
 """(run id, why it did not come to its end here or None), each time that a run was served."""
@@ -216,7 +216,7 @@ class Service:
             self._on_served(tried.id, error)
 
     def _tried_version(self, tried: RunRow) -> int:
-        """As it was before, if it was not claimed: what somebody wrote to it meanwhile was not tried. Else as
+        """As it was before, if it was not claimed: what others wrote to it meanwhile was not tried. Else as
         it is now, with what was written of the attempt itself."""
         row = self._engine.store.run(tried.id)
         return row.version if row is not None and row.epoch != tried.epoch else tried.version

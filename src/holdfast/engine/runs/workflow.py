@@ -30,6 +30,8 @@ class WorkflowBase(Generic[P, R]):
     def __init__(self, fn: Callable[..., Any], name: str | None = None) -> None:
         self.fn = fn
         self.name: str = name or fn.__name__
+        self.title: Callable[P, str] | None = None
+        """The title made of its arguments, shown instead of its name."""
         self._signature: Signature | None = None
         self._warned = False
         self.__name__ = fn.__name__

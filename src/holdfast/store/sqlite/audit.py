@@ -15,9 +15,10 @@ import msgspec
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
-from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain
+from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain, is_numbered
 from holdfast.store.sqlite import projections, sql
 from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.schema_audit import verify_schema
 
 
 def verify(path: Path) -> Iterator[Fault]:
@@ -28,6 +29,7 @@ def verify(path: Path) -> Iterator[Fault]:
         for (problem,) in db.execute("PRAGMA integrity_check"):
             if problem != "ok":
                 yield Fault("", 0, f"the database file is damaged: {problem}")
+        yield from verify_schema(db)
         whole = True
         for fault in _verify_log(db):
             whole = False
@@ -48,6 +50,7 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
     streams = {row[0]: row[1:] for row in db.execute(sql.query("all_streams"))}
     created: dict[str, str] = {STORE_STREAM: "store"}
     archived: dict[str, e.StreamArchived] = {}
+    deleted: dict[str, e.StreamDeleted] = {}
     walks: dict[int, _Walk] = {}
     for id, rows in groupby(db.execute(sql.query("all_events")), key=itemgetter(0)):
         if id not in streams:
@@ -57,13 +60,25 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
         if streams[id][1] == "archived":
             yield Fault(streams[id][0], next(rows)[1], "events of a stream that was archived")
             continue
-        walk = walks[id] = _Walk(streams[id][0], streams[id][1])
-        for _, *row in rows:
+        name, kind = streams[id][:2]
+        record = deleted.get(name)  # the store's own stream comes first
+        walk = walks[id] = _Walk(name, kind if record is None else record.kind)
+        for _, *row, aside in rows:
             if (what := walk.fault(*row)) is not None:
                 yield what
+            elif bool(aside) != (record is not None):
+                yield Fault(name, row[0], "whether the event is deleted is not what the log says")
         created |= walk.created
         archived |= walk.archived
+        deleted |= walk.deleted
     yield from _verify_archived(streams, archived)
+    yield from _verify_numbers(db, created)
+    for id, row in streams.items():
+        if row[0] in deleted:
+            record = deleted[row[0]]
+            if (row[1], row[2], row[3].hex()) != ("deleted", record.version, record.hash):
+                yield Fault(row[0], 0, "what is left of the stream is not what its deletion says")
+            streams[id] = (row[0], record.kind, *row[2:4], -1 - row[4], row[5])
     there = {id: row for id, row in streams.items() if row[0] not in archived}
     known = {name: kind for name, kind in created.items() if name not in archived}
     yield from _verify_heads(there, walks, known)
@@ -84,6 +99,8 @@ class _Walk:
         self.created: dict[str, str] = {}
         """The streams whose creation it records, and their kinds."""
         self.archived: dict[str, e.StreamArchived] = {}
+        self.deleted: dict[str, e.StreamDeleted] = {}
+        """The streams that are deleted, and not restored, and whose deletion is not final."""
 
     def fault(self, version: int, type: str, at: int, payload: str, hash: bytes) -> Fault | None:
         found = self._look(version, type, at, payload, hash) if self.is_sound else None
@@ -110,9 +127,22 @@ class _Walk:
             self.created[event.stream] = event.kind
         elif isinstance(event, e.StreamArchived):
             self.archived[event.stream] = event
+            self.deleted.pop(event.stream, None)
+        elif isinstance(event, e.StreamDeleted):
+            self.deleted[event.stream] = event
+        elif isinstance(event, e.StreamRestored):
+            self.deleted.pop(event.stream, None)
         elif isinstance(event, e.FENCING):
             self.epoch = event.epoch or self.epoch
         return None
+
+
+def _verify_numbers(db: apsw.Connection, created: dict[str, str]) -> Iterator[Fault]:
+    """Runs and tasks are numbered in the order of their creation, and nothing else is."""
+    right = {name: number for number, name in enumerate(filter(is_numbered, created), 1)}
+    for name, number in db.execute(sql.query("all_numbers")):
+        if name in created and number != right.get(name, 0):
+            yield Fault(name, 0, "its short number is wrong; `holdfast repair --rebuild` gives it again")
 
 
 def _verify_archived(streams: dict[int, Any], archived: dict[str, e.StreamArchived]) -> Iterator[Fault]:
@@ -164,6 +194,7 @@ def _verify_blobs(db: apsw.Connection) -> Iterator[Fault]:
         present.add(hash)
         if hashlib.sha256(data).hexdigest() != hash:
             yield Fault("", 0, f"the large value {hash[:12]} was changed: it does not match its hash")
+    present |= {hash for (hash,) in db.execute(sql.query("values_lost"))}  # known, and recorded
     wanted = db.execute(sql.query("blobs_named"), (0,))
     for name, version, hash in wanted:
         if hash is not None and hash not in present:

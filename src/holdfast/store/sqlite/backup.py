@@ -41,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 """Told now and then: what is being done, how much of it is done, of how much."""
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite puts beside a database; the write-ahead log first."""
+"""Suffixes of the files that SQLite puts beside a database; the write-ahead log first."""
 
 _NAME: Final = re.compile(r"holdfast-(\d{8}T\d{6}Z)(?:-(\d+))?\.db", re.ASCII)
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
@@ -206,7 +206,7 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
         refuse_without_room(target.parent, size + room)
         db = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            # Nobody else knows the file, and after a crash it is thrown away.
+            # No other process knows the file, and after a crash it is thrown away.
             db.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
             with db.backup("main", source, "main") as pages:
                 while not pages.done:
@@ -336,6 +336,18 @@ def holds(path: Path, store: Path, *, files: bool = False) -> bool:
         return False
     try:
         return _end(path, "DESC") == _end(store, "DESC")
+    except (StoreError, apsw.Error):
+        return False
+
+
+def is_ahead(path: Path, store: Path) -> bool:
+    """Whether this backup has events behind the end of the store's log, in the same life of the store."""
+    try:
+        beginning, _ = _end(path, "ASC")
+        last, incarnation = _end(path, "DESC")
+        known, current = _end(store, "DESC")
+        same = incarnation == current and beginning == _end(store, "ASC")[0]
+        return same and isinstance(last, tuple) and (not isinstance(known, tuple) or last[0] > known[0])
     except (StoreError, apsw.Error):
         return False
 

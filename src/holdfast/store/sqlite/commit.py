@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import OwnershipLost, RunArchived
+from holdfast.errors import OwnershipLost, RunArchived, RunDeleted
 from holdfast.kernel import events as e
 from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
@@ -35,6 +35,7 @@ from holdfast.store.port import (
     new_event,
 )
 from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.connection import roll_back
 
 
 class Head:
@@ -72,7 +73,7 @@ Submission = Append | Command
 
 
 def share(fate: Fate | None, error: BaseException) -> None:
-    """What follows in the same execution fails for the first reason."""
+    """Later appends of the same execution fail for the first reason."""
     if fate is not None:
         fate.error = fate.error or error
 
@@ -98,7 +99,7 @@ class _Sorted:
         """First events of new streams."""
         self.others: list[Append] = []
         self.singly = singly or []
-        """What must be looked at one by one, on what the transaction reads."""
+        """Submissions that are decided one by one, on what the transaction reads."""
 
     def is_one_statement(self) -> bool:
         if self.singly or self.begun:
@@ -118,7 +119,7 @@ class Committer:
         self._waits = waits
         """Whether durable submissions wait for the disk; if not, all count as synced."""
         self._full: bool | None = None
-        """What SQLite was told last; None if that is not known."""
+        """The last setting given to SQLite; None if it is not known."""
         self._heads: dict[str, Head] = {}
 
     def write(self, batch: Sequence[Submission]) -> None:
@@ -151,7 +152,7 @@ class Committer:
         self._full = full
 
     def _sort(self, batch: Sequence[Submission]) -> _Sorted:
-        """What goes which way, so that each stream's own order is kept."""
+        """Sort the submissions by path, so that each stream's own order is kept."""
         heads = self._heads
         parts = _Sorted()
         behind: set[str] = set()
@@ -196,8 +197,7 @@ class Committer:
             db.execute("COMMIT")
         except BaseException:
             self._heads.clear()
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            roll_back(db)
             raise
 
     # Appends on remembered heads
@@ -310,8 +310,8 @@ class Committer:
     def _write_companion(self, item: Append, companion: Companion, synced: bool) -> None:
         stream = companion.source.stream
         head = self._head(stream)
-        if head is None and self._archived_in(stream) is not None:
-            return
+        if head is None and self._db.execute(sql.query("any_head"), (stream,)).fetchone() is not None:
+            return  # archived or deleted
         try:
             if stream == item.stream:
                 raise ValueError("a companion cannot write to its owner's own stream")
@@ -358,6 +358,9 @@ class Committer:
         return head
 
     def _refuse_archived(self, stream: str) -> None:
+        deleted = self._db.execute(sql.query("deleted_by"), (stream,)).fetchone()
+        if deleted is not None:
+            raise RunDeleted(stream, deleted[0], final=bool(deleted[1]))
         file = self._archived_in(stream)
         if file is not None:
             raise RunArchived(stream, file)
@@ -378,7 +381,7 @@ class Committer:
 
 
 def _accepted(item: Append, head: Head | None) -> Decision:
-    """What an owner's append writes, if the stream is still its own."""
+    """The rows of an owner's append, if the stream is still its own."""
     refused = head is not None if item.begins else head is None or head.epoch != item.epoch
     if refused and (item.events or item.also):
         raise OwnershipLost(item.stream)

@@ -40,13 +40,15 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     a database that somebody deleted must not come back as an empty one. Refused in a forked child that SQLite
     would not serve safely."""
     refuse_inherited(path)
-    new = create and not path.exists()
+    if create and not path.exists():
+        # Before SQLite opens it: whoever opens it at the same moment makes the files beside it with its mode.
+        from holdfast.durable_file import create_file
+
+        with explained(path.parent):
+            create_file(path, b"")
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
         db = apsw.Connection(str(path), flags=flags)
-        if new:
-            with explained(path.parent):
-                path.chmod(0o600)  # still empty; what SQLite puts beside it gets the same mode
         db.set_busy_timeout(BUSY_MS)
         check_ours(db, path)
         return db
@@ -120,9 +122,19 @@ def migrate(db: apsw.Connection, upto: int | None = None) -> None:
             projections.renew(db)
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # SQLite has rolled back by itself after some errors, a full disk among them
-            db.execute("ROLLBACK")
+        roll_back(db)
         raise
+
+
+def roll_back(db: apsw.Connection) -> None:
+    """End the transaction that has failed. SQLite has done so by itself after some errors, a full disk among
+    them, and sometimes only when the next statement begins: then there is nothing left to roll back."""
+    if db.in_transaction:
+        try:
+            db.execute("ROLLBACK")
+        except apsw.SQLError:
+            if db.in_transaction:
+                raise
 
 
 def prepare_to_write(db: apsw.Connection) -> None:
@@ -146,10 +158,8 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.NotADBError) and not _was_ours(path):
         return StoreForeign(f"{path} is not a database; move it aside, or name another home with --home")
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)) or "malformed JSON" in str(error):
-        return StoreCorrupt(
-            f"{path} is damaged ({error}); keep a copy of it, then restore a backup or name another home"
-        )
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)) or _tells_of_damage(str(error)):
+        return StoreCorrupt(f"{path} is damaged ({error}); `holdfast repair` saves what can be saved")
     if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)) or (
         isinstance(error, apsw.CantOpenError) and not os.access(path.parent, os.W_OK)
     ):
@@ -157,8 +167,24 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
     if isinstance(error, apsw.CantOpenError):
         return StoreError(f"{path} cannot be opened ({error}); check that its directory exists")
     if isinstance(error, apsw.BusyError):
-        return StoreError(f"another program keeps {path} locked; close it and try again")
+        return _locked(path)
     return StoreError(f"the store {path} failed: {error}")
+
+
+def _tells_of_damage(message: str) -> bool:
+    """Our own statements fail like this only on a file whose rows or schema were changed."""
+    return any(sign in message for sign in ("malformed JSON", "no such column", "no such table"))
+
+
+def _locked(path: Path) -> StoreError:
+    """A process that is stopped while it opens the store first, or closes it last, has SQLite's lock on the
+    whole file: no other process can open it until that process continues or ends."""
+    from holdfast.lock_holder import find_holder
+
+    holder = find_holder(path.stat(), "POSIX") if path.exists() else None
+    if holder is not None and holder.state == "T":
+        return StoreError(f"{holder} keeps {path} locked; continue it (`kill -CONT {holder.pid}`) or end it")
+    return StoreError(f"{holder or 'another program'} keeps {path} locked; close it and try again")
 
 
 def _was_ours(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What a forked child must not touch.
+"""The databases that a forked child must not touch.
 
 SQLite keeps what it knows of a file's locks in memory, and a forked child has the parent's: a new connection
 to a file that was open there would believe to hold locks that it does not hold. And a mutex inside SQLite
@@ -18,6 +18,9 @@ from holdfast.store.sqlite.inode import Inode, inode_of
 
 
 class Abandoned(Protocol):
+    @property
+    def path(self) -> Path: ...
+
     def abandon(self) -> tuple[Inode | None, object]:
         """In a forked child: become unusable, without a call into SQLite. Gives the database's inode, and
         what must never be freed."""
@@ -39,6 +42,12 @@ def watch(store: Abandoned) -> None:
 def forget(store: Abandoned) -> None:
     """It is closed: a child that is forked from now on may open it."""
     _open.discard(store)
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this process has the store of that database open. Its locks would not show: they are the
+    process's own."""
+    return any(store.path.resolve() == path.resolve() for store in list(_open))
 
 
 def refuse_inherited(path: Path) -> None:

@@ -1,9 +1,9 @@
 """Group commit: callers that arrive while a commit is under way share the next one.
 
-Leader and followers, no thread of its own in the synchronous case: the first caller to find nobody
+Leader and followers, no thread of its own in the synchronous case: the first caller to find no other
 committing commits for everyone who waits, then hands the lead to the first who came meanwhile. A
 step that runs alone thus never changes threads (a dedicated writer thread halved that speed).
-Submissions that nobody waits for (an event loop's) are led by one helper thread.
+Submissions that no caller waits for (an event loop's) are led by one helper thread.
 
 Ctrl-C can fall between any two lines here. So whoever leads is written down in one place (`_leader`),
 and every hand-over can be repeated: whoever is interrupted withdraws, and repeats it.

@@ -11,7 +11,7 @@ Inode = tuple[int, int]
 
 def inode_of(file: str, *, least: int = 0) -> Inode | None:
     """The file of this name; None if there is none, or one of less than `least` bytes. Raises a `StoreError`
-    if nobody can tell."""
+    if it cannot be determined."""
     try:
         found = os.stat(file)
     except (FileNotFoundError, NotADirectoryError):

@@ -19,15 +19,15 @@ from holdfast.project import DATABASE
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.backup import beside
 from holdfast.store.sqlite.connection import APPLICATION_ID, BUSY_MS, translate
-from holdfast.store.sqlite.restore import KEPT
+from holdfast.store.sqlite.restore import KEPT, REPAIRED
 
 Log = Sequence[tuple[str, e.Event]]
 """(stream, event), in the order of the log."""
 
 
 def kept_stores(home: Path) -> list[Path]:
-    """The databases that restores have kept in a store's directory."""
-    return sorted(home.glob(f"{KEPT}*/{DATABASE}"))
+    """The databases that restores and repairs have kept in a store's directory."""
+    return sorted(path for kept in (KEPT, REPAIRED) for path in home.glob(f"{kept}*/{DATABASE}"))
 
 
 def read_log(path: Path, types: Sequence[str]) -> Log:
@@ -38,7 +38,8 @@ def read_log(path: Path, types: Sequence[str]) -> Log:
         db = _open(path)
         try:
             if db.pragma("application_id") == APPLICATION_ID:
-                for stream, type, payload in db.execute(sql.query("events_of"), (sql.listed(types),)):
+                name = "events_of_all" if _has_deletions(db) else "events_of"
+                for stream, type, payload in db.execute(sql.query(name), (sql.listed(types),)):
                     log += ((stream, event) for event in _decoded(type, payload))
         finally:
             db.close(True)
@@ -57,6 +58,11 @@ def _open(path: Path) -> apsw.Connection:
     db = apsw.Connection(f"file:{quote(os.fsencode(path.resolve()))}?{mode}", flags=flags)
     db.set_busy_timeout(BUSY_MS)
     return db
+
+
+def _has_deletions(db: apsw.Connection) -> bool:
+    """Whether its version of holdfast could delete: it is not migrated."""
+    return db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'deleted_events'").get is not None
 
 
 def _decoded(type: str, payload: str) -> Iterator[e.Event]:

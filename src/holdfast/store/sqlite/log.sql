@@ -10,7 +10,8 @@ CREATE TEMP VIEW appended AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
        0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
 
-CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended WHEN NEW.type <> 'StreamArchived' BEGIN
+CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended 
+WHEN NEW.type NOT IN ('StreamArchived', 'StreamDeleted', 'StreamRestored') BEGIN
     INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
     VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
 END;
@@ -21,6 +22,8 @@ CREATE TEMP TRIGGER archive_stream INSTEAD OF INSERT ON appended WHEN NEW.type =
     INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
     VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
     DELETE FROM main.events WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.deleted_events
+    WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
     UPDATE main.streams SET kind = 'archived' WHERE name = NEW.payload ->> '$.stream';
 END;
 
@@ -32,8 +35,12 @@ CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT
 END;
 
 CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
-    INSERT INTO main.streams (id, name, kind, version, hash, epoch, time)
-    VALUES (NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0);
+    INSERT INTO main.streams (id, name, kind, version, hash, epoch, time, number)
+    VALUES (
+        NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0,
+        iif(NEW.payload ->> '$.stream' NOT GLOB '@*' OR NEW.payload ->> '$.stream' GLOB '@task/*',
+            1 + coalesce((SELECT max(number) FROM main.streams WHERE number > 0), 0), 0)
+    );
 END;
 
 -- The hot path: an event that no projection of any group looks at, such as `StepRan`. One trigger instead of

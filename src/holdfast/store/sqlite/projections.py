@@ -2,8 +2,9 @@
 
 A group `runs` is a file `runs.sql`: a view `projected_runs` whose triggers write the group's tables, and a
 trigger on `appended` (`log.sql`) that passes on the events that the group looks at. Among them is
-`StreamArchived`, which removes the rows of that stream. No group looks at an event of the hot path
-(`commit.py`). The tables themselves are in `schema.sql` and the migrations.
+`StreamArchived`, which removes the rows of that stream. When a stream is deleted, its rows are removed from
+every group, and when it is restored, it is projected again (`deletion.sql`). No group looks at an event of
+the hot path (`commit.py`). The tables themselves are in `schema.sql` and the migrations.
 """
 
 from __future__ import annotations
@@ -33,6 +34,22 @@ class Group(NamedTuple):
     def digest(self) -> str:
         return sql.digest(f"{self.name}.sql")
 
+    def remove(self) -> str:
+        """The statement that removes the rows of the stream that is deleted: as when it is archived."""
+        return (
+            f"INSERT INTO projected_{self.name} "
+            "VALUES (NEW.stream, NEW.version, 'StreamArchived', NEW.time, NEW.payload);"
+        )
+
+    def project(self) -> str:
+        """The statements that project the events of the stream that is restored, then what depends on it."""
+        return (
+            f"INSERT INTO projected_{self.name} SELECT stream, version, type, time, payload FROM main.events "
+            "WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream') "
+            f"ORDER BY version;\n    INSERT INTO projected_{self.name} "
+            "VALUES (NEW.stream, NEW.version, 'StreamProjected', NEW.time, NEW.payload);"
+        )
+
     def replay(self) -> str:
         """The statement that projects the whole log."""
         return sql.query("replay_projections").replace("projected", f"projected_{self.name}")
@@ -44,6 +61,14 @@ GROUPS: Final[Sequence[Group]] = (
         {"runs": "stream", "step_rows": "run", "generations": "run", "stages": "run", "operations": "stream"},
         reads="copy_rewound_steps",
     ),
+    # The tasks first: emptying the links then touches no count.
+    Group(
+        "tracker",
+        {"tasks": "stream", "task_readiness": "stream", "links": "task", "sessions": "stream"},
+        reads="copy_tracked_streams",
+    ),
+    Group("memory", {"memories": "stream"}),
+    Group("authored", {"authored": "stream"}),
 )
 
 
@@ -52,6 +77,15 @@ def prepare(db: apsw.Connection) -> None:
     db.execute(sql.script("log.sql"))
     for group in GROUPS:
         db.execute(group.script())
+    db.execute(_deletion())
+
+
+def _deletion() -> str:
+    """`deletion.sql`, with the statements for every group."""
+    removed = "\n    ".join(group.remove() for group in GROUPS)
+    projected = "\n    ".join(group.project() for group in GROUPS)
+    script = sql.script("deletion.sql")
+    return script.replace("-- rows: removed", removed).replace("-- rows: projected", projected)
 
 
 def rebuild(db: apsw.Connection, groups: Sequence[Group] | None = None) -> None:
@@ -61,6 +95,7 @@ def rebuild(db: apsw.Connection, groups: Sequence[Group] | None = None) -> None:
         for table in group.tables:
             db.execute(f"DELETE FROM {table}")
         db.execute(group.replay())
+    db.execute(sql.query("renumber"))
     db.execute(sql.query("set_projections"), (_noted(),))
 
 

@@ -1,14 +1,35 @@
 -- name: head
-SELECT id, version, hash, epoch FROM streams WHERE name = ? AND kind <> 'archived';
+SELECT id, version, hash, epoch FROM streams WHERE name = ? AND kind NOT IN ('archived', 'deleted');
 
 -- name: head_is
-SELECT 1 FROM streams WHERE name = ? AND version = ? AND hash = ? AND kind <> 'archived';
+SELECT 1 FROM streams WHERE name = ? AND version = ? AND hash = ? AND kind NOT IN ('archived', 'deleted');
 
 -- name: archived_in
 -- The file, by the record in the store's own stream, whose id is 1.
 SELECT coalesce(e.payload ->> '$.file', '') FROM streams AS s
      JOIN events AS e ON e.stream = 1 AND e.type = 'StreamArchived' AND e.payload ->> '$.stream' = s.name
 WHERE s.name = ? AND s.kind = 'archived';
+
+-- name: any_head
+SELECT kind, version, hash FROM streams WHERE name = ?;
+
+-- name: deleted_by
+-- The last record of its deletion, in the store's own stream, whose id is 1; whether that is final; its kind.
+SELECT coalesce(e.payload ->> '$.operation', ''), s.kind = 'archived', e.payload ->> '$.kind' FROM streams AS s
+     JOIN events AS e ON e.stream = 1 AND e.type = 'StreamDeleted' AND e.payload ->> '$.stream' = s.name
+WHERE s.name = ? AND s.kind IN ('archived', 'deleted')
+ORDER BY e.version DESC LIMIT 1;
+
+-- name: deletions
+-- Of a stream that was deleted, restored and deleted again, the last record.
+SELECT coalesce(e.payload ->> '$.operation', ''), e.time, s.name
+FROM events AS e JOIN streams AS s ON s.name = e.payload ->> '$.stream'
+WHERE e.stream = 1 AND e.type = 'StreamDeleted' AND s.kind = 'deleted' AND NOT EXISTS (
+    SELECT 1 FROM events AS later
+    WHERE later.stream = 1 AND later.version > e.version AND later.type = 'StreamDeleted'
+      AND later.payload ->> '$.stream' = s.name
+)
+ORDER BY e.version;
 
 -- name: begin_log
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (1, ?, 'store', 0, zeroblob(32), 0, 0);
@@ -23,11 +44,19 @@ SELECT data FROM blobs WHERE hash = ?;
 SELECT hash FROM blobs;
 
 -- name: blobs_named
--- By events of whatever type, behind a position; few name one. Of an event that is damaged, NULL.
+-- By events of whatever type, behind a position; few name one. Of an event that is damaged, NULL. A deletion
+-- that is not final keeps what it names.
 SELECT s.name, e.version, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.blob' END
-FROM events AS e JOIN streams AS s ON s.id = e.stream
+FROM (SELECT position, stream, version, payload FROM events
+      UNION ALL SELECT position, stream, version, payload FROM deleted_events) AS e JOIN streams AS s ON s.id = e.stream
 WHERE e.position > ?1 AND instr(e.payload, '"blob"')
   AND CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.blob' <> '' ELSE TRUE END;
+
+-- name: values_lost
+-- Those that a repair could not find again, by its record in the store's own stream.
+SELECT v.value
+FROM events AS e, json_each(CASE WHEN json_valid(e.payload) THEN e.payload ELSE '{}' END, '$.values') AS v
+WHERE e.stream = 1 AND e.type = 'StoreRepaired';
 
 -- name: drop_blob
 DELETE FROM blobs WHERE hash = ?;
@@ -39,7 +68,7 @@ SELECT coalesce(max(position), 0) FROM events;
 -- With the head's version, in one snapshot: a row without an event says that there is none behind ?2.
 SELECT e.version, e.type, e.time, e.payload, e.hash, s.version
 FROM streams AS s LEFT JOIN events AS e ON e.stream = s.id AND e.version > ?2
-WHERE s.name = ?1 AND s.kind <> 'archived'
+WHERE s.name = ?1 AND s.kind NOT IN ('archived', 'deleted')
 ORDER BY e.version;
 
 -- name: load_by_id
@@ -58,9 +87,22 @@ ORDER BY e.version;
 
 -- name: run
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage,
+       s.number
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.name = ?;
+
+-- name: numbered
+SELECT name FROM streams WHERE number = ?1 AND number > 0;
+
+-- name: all_numbers
+SELECT name, number FROM streams ORDER BY id;
+
+-- name: renumber
+UPDATE streams SET number = counted.number
+FROM (SELECT id, row_number() OVER (ORDER BY id) AS number FROM streams
+      WHERE name NOT GLOB '@*' OR name GLOB '@task/*') AS counted
+WHERE streams.id = counted.id AND streams.number <> counted.number;
 
 -- name: creations
 -- A run's first event.
@@ -120,7 +162,8 @@ LIMIT 1;
 -- name: find_runs
 -- `chosen` is `runs`, or fewer where these have all that is wanted: `open_runs`, the children of a run.
 SELECT s.name, r.workflow, r.status, r.reason, r.cause, r.attention_step, r.owner, s.epoch, r.generation,
-       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage
+       r.parent, r.created_at, s.time, s.version, r.ended_at, r.stage,
+       s.number
 FROM (
     SELECT r.stream FROM chosen AS r
     WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
@@ -187,10 +230,10 @@ ORDER BY sum(t.lost) DESC, r.workflow, t.name
 LIMIT ?2;
 
 -- name: count_events
-SELECT coalesce(sum(version), 0) FROM streams WHERE kind <> 'archived';
+SELECT coalesce(sum(version), 0) FROM streams WHERE kind NOT IN ('archived', 'deleted');
 
 -- name: extent
-SELECT (SELECT count(*) FROM streams WHERE kind <> 'archived'), (SELECT count(*) FROM events);
+SELECT (SELECT count(*) FROM streams WHERE kind NOT IN ('archived', 'deleted')), (SELECT count(*) FROM events);
 
 -- name: run_ids
 SELECT s.name FROM streams AS s
@@ -220,6 +263,32 @@ FROM operations AS o JOIN streams AS s ON s.id = o.stream
 WHERE substr(s.name, 1, length(?1)) = ?1 AND (?2 IS NULL OR o.run = ?2) AND (?3 IS NULL OR o.person = ?3)
 ORDER BY o.stream DESC
 LIMIT ?4;
+
+-- name: memories
+-- The newest first, before a version. `chosen` is `memories`, or those whose ids begin with ?1. A memory is superseded by the first one that names it and counts, or that
+-- is superseded itself.
+WITH RECURSIVE gone (id) AS (
+    SELECT supersedes FROM memories WHERE supersedes <> '' AND NOT withdrawn
+    UNION
+    SELECT m.supersedes FROM gone JOIN memories AS m ON m.id = gone.id WHERE m.supersedes <> ''
+)
+SELECT m.id, m.kind, m.text, m.scope, m.source, m.cites, m.supersedes, m.author, m.version, m.at, m.withdrawn,
+       m.reason, m.operation, m.changed_at,
+       coalesce((SELECT s.id FROM memories AS s
+                 WHERE s.supersedes = m.id AND s.supersedes <> ''
+                   AND (NOT s.withdrawn OR s.id IN (SELECT id FROM gone))
+                 ORDER BY s.version LIMIT 1), '') AS superseded_by
+FROM chosen AS m
+WHERE ?1 = ?1 AND (?2 IS NULL OR m.run = ?2) AND (?3 IS NULL OR m.kind = ?3)
+  AND (?4 IS NULL OR m.scope = ?4) AND (?5 OR (NOT m.withdrawn AND superseded_by = ''))
+  AND (?6 = 0 OR m.version < ?6)
+ORDER BY m.version DESC
+LIMIT ?7;
+
+-- name: authored_by
+SELECT DISTINCT s.name FROM json_each(?1) AS wanted JOIN authored AS a ON a.run = wanted.value
+     JOIN streams AS s ON s.id = a.stream
+ORDER BY s.id;
 
 -- name: put_owner
 INSERT OR REPLACE INTO owners (id, host, boot, pid, started_at) VALUES (?, ?, ?, ?, ?);
@@ -271,13 +340,21 @@ PRAGMA data_version;
 SELECT position, hash FROM events WHERE synced = 1 ORDER BY position DESC LIMIT 1;
 
 -- name: hash_at_position
-SELECT hash FROM events WHERE position = ?;
+SELECT hash FROM events WHERE position = ?1 UNION ALL SELECT hash FROM deleted_events WHERE position = ?1;
 
 -- name: archived_head
-SELECT hash FROM streams WHERE kind = 'archived' AND hex(substr(hash, 1, 6)) = ?;
+SELECT hash FROM streams WHERE kind IN ('archived', 'deleted') AND hex(substr(hash, 1, 6)) = ?;
 
 -- name: events_of
 SELECT s.name, e.type, e.payload FROM events AS e JOIN streams AS s ON s.id = e.stream
+WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
+
+-- name: events_of_all
+-- Also those of streams whose deletion is not final.
+SELECT s.name, e.type, e.payload
+FROM (SELECT position, stream, type, payload FROM events
+      UNION ALL SELECT position, stream, type, payload FROM deleted_events) AS e
+     JOIN streams AS s ON s.id = e.stream
 WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
 
 -- name: feed
@@ -298,19 +375,149 @@ WHERE e.type = 'StepRan' AND e.stream IN (SELECT stream FROM live.events WHERE t
 -- name: count_positions
 SELECT count(*), coalesce((SELECT sum(version) FROM streams WHERE kind = 'archived'), 0),
        coalesce(min(position), 1), coalesce(max(position), 0)
-FROM events;
+FROM (SELECT position FROM events UNION ALL SELECT position FROM deleted_events);
 
 -- name: out_of_order
 SELECT s.name, later.version FROM events AS later
 JOIN events AS earlier ON earlier.stream = later.stream AND earlier.version = later.version - 1
 JOIN streams AS s ON s.id = later.stream
-WHERE later.position <= earlier.position;
+WHERE later.position <= earlier.position
+UNION ALL
+SELECT s.name, later.version FROM deleted_events AS later
+JOIN deleted_events AS earlier ON earlier.stream = later.stream AND earlier.version = later.version - 1
+JOIN streams AS s ON s.id = later.stream
+WHERE later.position <= earlier.position
+UNION ALL
+SELECT s.name, aside.version FROM deleted_events AS aside
+JOIN events AS there ON there.position = aside.position
+JOIN streams AS s ON s.id = aside.stream;
 
 -- name: odd_synced
-SELECT s.name, e.version FROM events AS e JOIN streams AS s ON s.id = e.stream WHERE e.synced NOT IN (0, 1);
+SELECT s.name, e.version FROM (
+    SELECT stream, version, synced FROM events UNION ALL SELECT stream, version, synced FROM deleted_events
+) AS e JOIN streams AS s ON s.id = e.stream WHERE e.synced NOT IN (0, 1);
 
 -- name: all_streams
 SELECT id, name, kind, version, hash, epoch, time FROM streams ORDER BY id;
 
 -- name: all_events
-SELECT stream, version, type, time, payload, hash FROM events ORDER BY stream, version;
+-- With whether the event is set aside, because its stream is deleted.
+SELECT stream, version, type, time, payload, hash, 0 FROM events
+UNION ALL SELECT stream, version, type, time, payload, hash, 1 FROM deleted_events
+ORDER BY stream, version;
+
+-- name: schema_columns
+-- Every column of every table, view and index that is not SQLite's own.
+SELECT m.type || ' ' || hex(m.name), c.cid, hex(c.name), c.type, c."notnull", c.pk, c.hidden
+FROM main.sqlite_schema AS m, pragma_table_xinfo(m.name, 'main') AS c
+WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%'
+UNION ALL
+SELECT m.type || ' ' || hex(m.name), c.seqno, hex(coalesce(c.name, '')), hex(m.tbl_name), c."desc", c.key, ''
+FROM main.sqlite_schema AS m, pragma_index_xinfo(m.name, 'main') AS c
+WHERE m.type = 'index' AND m.name NOT LIKE 'sqlite_%'
+ORDER BY 1, 2;
+
+-- name: salvage_found
+INSERT OR IGNORE INTO found (copy, stream, version, type, time, payload, hash, synced, position, rank, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: salvage_name
+INSERT OR IGNORE INTO names (copy, stream, name) VALUES (?, ?, ?);
+
+-- name: salvage_head
+INSERT OR IGNORE INTO heads (copy, stream, name, kind, version, hash, rank) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: salvage_place
+INSERT OR IGNORE INTO places (copy, stream, version, position, page) VALUES (?, ?, ?, ?, ?);
+
+-- name: salvage_no_other_index
+-- Of pages of which no entry, or hardly one, is that of an event that was found.
+DELETE FROM places WHERE (copy, page) NOT IN (
+    SELECT p.copy, p.page FROM places AS p
+    LEFT JOIN found AS f ON f.copy = p.copy AND f.stream = p.stream AND f.version = p.version
+                        AND f.position = p.position
+    GROUP BY p.copy, p.page HAVING count(f.id) * 4 >= count(*)
+);
+
+-- name: salvage_names_alike
+-- To streams that have no name in their copy, the names that other copies have for their numbers.
+INSERT OR IGNORE INTO names (copy, stream, name)
+SELECT f.copy, f.stream, n.name FROM (SELECT DISTINCT copy, stream FROM found WHERE stream > 0) AS f
+JOIN names AS n ON n.stream = f.stream AND n.copy <> f.copy
+WHERE NOT EXISTS (SELECT 1 FROM names AS own WHERE own.stream = f.stream AND own.copy = f.copy);
+
+-- name: salvaged_names_in
+SELECT name FROM names WHERE copy = ? AND stream = ?;
+
+-- name: salvaged_names
+SELECT DISTINCT name FROM names ORDER BY name;
+
+-- name: salvaged_events
+-- What is found of a stream, by version; in each version the copy that is trusted most first.
+SELECT f.id, c.id, c.trust, f.version, f.type, f.time, f.payload, f.hash, f.synced, f.position, f.rank
+FROM names AS n JOIN copies AS c ON c.id = n.copy JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
+WHERE n.name = ?1 AND f.version > ?2
+ORDER BY f.version, c.trust, f.rank, c.id;
+
+-- name: salvaged_event
+SELECT type, time, payload, hash, synced, position, copy FROM found WHERE id = ?;
+
+-- name: salvaged_hash
+SELECT 1 FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust = 0
+     JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
+WHERE n.name = ? AND f.version = ? AND f.hash = ?;
+
+-- name: salvaged_heads
+SELECT h.stream, h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
+WHERE h.name = ? ORDER BY c.trust, h.rank, h.version DESC;
+
+-- name: salvaged_places
+SELECT DISTINCT p.version FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
+     JOIN places AS p ON p.copy = n.copy AND p.stream = n.stream
+WHERE n.name = ?1 AND p.version > ?2 ORDER BY p.version;
+
+-- name: salvaged_numbers
+SELECT n.stream FROM names AS n JOIN copies AS c ON c.id = n.copy
+WHERE n.name = ? AND n.stream > 0 ORDER BY c.trust, c.id, n.stream;
+
+-- name: salvaged_names_of
+-- The names that copies of this log have for the stream of this number, the most trusted first.
+SELECT n.name, coalesce(h.kind, '') FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
+     LEFT JOIN heads AS h ON h.copy = n.copy AND h.stream = n.stream AND h.name = n.name
+WHERE n.stream = ? ORDER BY c.trust, h.kind IS NULL, n.name;
+
+-- name: salvaged_first_events
+-- Of every stream in every copy, what may be its first event.
+SELECT f.copy, f.stream, f.type, f.time, f.payload, f.hash FROM found AS f WHERE f.version = 1;
+
+-- name: salvaged_incarnations
+SELECT payload ->> '$.before' FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 3
+WHERE f.stream = 1 AND f.type = 'StoreRepaired' AND json_valid(f.payload) AND payload ->> '$.before' <> '';
+
+-- name: salvaged_archived
+SELECT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
+WHERE h.kind = 'archived' AND h.rank = 0 ORDER BY h.name;
+
+-- name: salvaged_archived_in
+SELECT DISTINCT payload ->> '$.stream' FROM found
+WHERE stream = 1 AND type = 'StreamArchived' AND json_valid(payload) AND payload ->> '$.file' = ?;
+
+-- name: salvaged_blob
+SELECT 1 FROM blobs WHERE hash = ?;
+
+-- name: salvaged_labels
+SELECT id, label FROM copies;
+
+-- name: take_blobs
+INSERT INTO main.blobs (hash, data) SELECT hash, data FROM salvaged.blobs
+WHERE hash IN (SELECT value FROM json_each(?));
+
+-- name: put_event
+INSERT INTO events (position, stream, version, type, time, payload, hash, synced) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_deleted_event
+INSERT INTO deleted_events (position, stream, version, type, time, payload, hash, synced)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_stream
+INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (?, ?, ?, ?, ?, ?, ?);

@@ -51,6 +51,8 @@ from holdfast.store.sqlite.write_lock import WriteLock
 from holdfast.ways import Way, quoted
 
 KEPT: Final = "before-restore-"
+REPAIRED: Final = "before-repair-"
+"""How the directories begin that keep what a restore, or a repair, has replaced."""
 Files = AbstractContextManager[Callable[[], None]]
 """Prepares the files that belong to a backup; what it gives puts them in their place."""
 _NO_FILES: Final[Files] = nullcontext(lambda: None)

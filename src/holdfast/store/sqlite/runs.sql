@@ -19,6 +19,8 @@ CREATE TEMP TRIGGER project_archived INSTEAD OF INSERT ON projected_runs WHEN NE
     DELETE FROM main.generations
     WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
     DELETE FROM main.stages WHERE run = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
+    DELETE FROM main.operations
+    WHERE stream = (SELECT id FROM main.streams WHERE name = NEW.payload ->> '$.stream');
 END;
 
 -- An INSERT into `going` says that what holds a run up has changed: its gates, its sleeps, its owner.

@@ -16,8 +16,24 @@ CREATE TABLE events (
 
 CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
 
+-- Events of deleted streams, each with the place that it had in the log: no reader looks here. They go back, or
+-- are removed for good.
+CREATE TABLE deleted_events (
+    position INTEGER PRIMARY KEY,
+    stream   INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    type     TEXT    NOT NULL,
+    time     INTEGER NOT NULL,
+    payload  TEXT    NOT NULL,
+    hash     BLOB    NOT NULL,
+    synced   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX deleted_by_stream ON deleted_events (stream, version);
+
 -- A head per stream: compared and swapped in the transaction that appends. Of a stream that was archived
--- (its kind says so) only this row is left, so that neither its name nor its id is used again.
+-- (its kind says so) only this row is left, so that neither its name nor its id is used again. The kind of a
+-- deleted stream is 'deleted'; the record of its deletion has the one that it was.
 CREATE TABLE streams (
     id      INTEGER PRIMARY KEY,
     name    TEXT    NOT NULL UNIQUE,
@@ -26,7 +42,10 @@ CREATE TABLE streams (
     hash    BLOB    NOT NULL,
     epoch   INTEGER NOT NULL,
     time    INTEGER NOT NULL
-) STRICT;
+, number INTEGER NOT NULL DEFAULT 0) STRICT;
+
+-- The short numbers of runs and tasks: 1, 2, 3, ... in the order of their creation, also of those that are gone.
+CREATE UNIQUE INDEX streams_by_number ON streams (number) WHERE number > 0;
 
 -- Values too large for a row of the log, by their SHA-256.
 CREATE TABLE blobs (
@@ -137,6 +156,102 @@ CREATE TABLE operations (
     status            TEXT    NOT NULL,
     begun_at          INTEGER NOT NULL
 ) STRICT;
+
+-- Tasks, links and sessions (tracker.sql). Lists, objects, evidence and the claim are JSON.
+CREATE TABLE tasks (
+    stream     INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    body       TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    priority   INTEGER NOT NULL,
+    labels     TEXT    NOT NULL,
+    assignee   TEXT    NOT NULL,
+    due        INTEGER NOT NULL,
+    checks     TEXT    NOT NULL,
+    meta       TEXT    NOT NULL,
+    blocked    TEXT    NOT NULL,
+    summary    TEXT    NOT NULL,
+    evidence   TEXT    NOT NULL,
+    error      TEXT    NOT NULL,
+    unchecked  TEXT    NOT NULL,
+    archived   INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    claim      TEXT    NOT NULL,
+    number     INTEGER NOT NULL,
+    session    TEXT    NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+-- Claimed tasks: few, and some of them with a claim that is dead.
+CREATE INDEX tasks_claimed ON tasks (stream) WHERE status = 'in_progress';
+
+-- The tasks of a session by status, the last ones first: `current.json` shows few of what may be many.
+CREATE INDEX tasks_by_session ON tasks (session, status, ended_at);
+
+-- Whether a task can be worked on. Apart from the task, whose row is wide: a task that is completed changes the
+-- count of every task that needs it.
+CREATE TABLE task_readiness (
+    stream        INTEGER PRIMARY KEY,
+    priority      INTEGER NOT NULL,
+    open          INTEGER NOT NULL,
+    open_blockers INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX tasks_ready ON task_readiness (priority, stream) WHERE open = 1 AND open_blockers = 0;
+
+-- `task` needs `on_task`, or is a part of it, as `kind` says. Ids are those of streams.
+CREATE TABLE links (
+    kind    TEXT    NOT NULL,
+    on_task INTEGER NOT NULL,
+    task    INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (kind, on_task, task)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX links_by_task ON links (task, kind, on_task);
+
+CREATE TABLE sessions (
+    stream     INTEGER PRIMARY KEY,
+    actor      TEXT    NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    summary    TEXT    NOT NULL
+) STRICT;
+
+-- Decisions, patterns and facts, each with what became of it (memory.sql).
+CREATE TABLE memories (
+    id         TEXT PRIMARY KEY,
+    stream     INTEGER NOT NULL,
+    version    INTEGER NOT NULL,
+    kind       TEXT    NOT NULL,
+    text       TEXT    NOT NULL,
+    scope      TEXT    NOT NULL,
+    source     TEXT    NOT NULL,
+    cites      TEXT    NOT NULL,
+    supersedes TEXT    NOT NULL,
+    author     TEXT    NOT NULL,
+    run        TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    withdrawn  INTEGER NOT NULL,
+    reason     TEXT    NOT NULL,
+    operation  TEXT    NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX memories_by_version ON memories (version);
+CREATE INDEX memories_by_run ON memories (run) WHERE run <> '';
+CREATE INDEX memories_that_supersede ON memories (supersedes) WHERE supersedes <> '';
+
+-- The tasks that a run has written to, and the version of its last event there (authored.sql).
+CREATE TABLE authored (
+    run     TEXT    NOT NULL,
+    stream  INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (run, stream)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX authored_by_stream ON authored (stream);
 
 -- Not of the log: who is alive now, and what this store is.
 CREATE TABLE owners (

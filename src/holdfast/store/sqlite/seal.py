@@ -48,7 +48,7 @@ def seal(path: Path, events: int) -> None:
 
 
 def read_seal(path: Path) -> Seal | None:
-    """What the seal says; None if the file has none."""
+    """The contents of the seal; None if the file has none."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _read(fd, os.fstat(fd).st_size)

@@ -25,7 +25,7 @@ def digest(name: str) -> str:
 @cache
 def _queries() -> dict[str, str]:
     named: dict[str, str] = {}
-    for block in script("queries.sql").split("-- name: ")[1:]:
+    for block in (script("queries.sql") + script("tracker_queries.sql")).split("-- name: ")[1:]:
         name, _, text = block.partition("\n")
         named[name.strip()] = text.strip().removesuffix(";")
     stray = named.pop("is_stray")  # a condition, and no statement
@@ -33,7 +33,7 @@ def _queries() -> dict[str, str]:
 
 
 def query(name: str) -> str:
-    """One statement of `queries.sql`."""
+    """One statement of `queries.sql` or `tracker_queries.sql`."""
     return _queries()[name]
 
 

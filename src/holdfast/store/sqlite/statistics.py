@@ -1,4 +1,4 @@
-"""What the store's tables and its log say of all runs together."""
+"""Statistics of all runs, from the store's tables and its log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def statistics(path: Path, changed_since: int) -> Statistics:
     except apsw.Error as error:
         raise translate(error, path) from None
     except UnicodeDecodeError as error:
-        raise StoreCorrupt(f"{path} is damaged ({error}); restore a backup") from None
+        raise StoreCorrupt(
+            f"{path} is damaged ({error}); `holdfast repair` saves what can be saved"
+        ) from None
     finally:
         db.close()
         ran.join()

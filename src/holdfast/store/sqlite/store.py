@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,15 @@ from holdfast.store.port import (
     Decide,
     DecideAll,
     Decision,
+    Deleted,
     Entry,
     Fate,
     Fault,
     FeedPage,
+    MemoryFilter,
     OperationRow,
     OwnerRow,
+    PendingDeletion,
     Recorded,
     Resync,
     RunFilter,
@@ -52,20 +55,22 @@ from holdfast.store.port import (
     chain,
     new_event,
 )
-from holdfast.store.sqlite import audit, choice, forked, projections, sql, sweeping
+from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
+from holdfast.store.sqlite.tracker import TrackerQueries
 from holdfast.store.sqlite.write_lock import WriteLock
 
 if TYPE_CHECKING:
+    from holdfast.kernel.memory import Memory
     from holdfast.store.statistics import Statistics
 
 WAL_LOOK_S = 1.0
 
 
-class SqliteStore:
+class SqliteStore(TrackerQueries):
     """A store in a directory. Open it once per process and share it among threads.
 
     `durability="full"` waits for the disk at every acknowledgement (survives a power cut);
@@ -163,6 +168,91 @@ class SqliteStore:
     def archived(self, stream: str) -> str | None:
         found = self._read("archived_in", (stream,))
         return found[0][0] if found else None
+
+    def delete(
+        self,
+        heads: Mapping[str, int | None],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        def record(stream: str) -> e.Event | None:
+            head = self._any_head(stream)
+            if head is None or head[0] in _GONE or heads[stream] not in (None, head[1]):
+                return None
+            return e.StreamDeleted(stream, *head, operation)
+
+        return self._record_all(list(heads), record, at, also, decide)
+
+    def restore(
+        self,
+        streams: Sequence[str],
+        operation: str,
+        at: int,
+        also: Sequence[Source] = (),
+        decide: DecideAll | None = None,
+    ) -> bool:
+        def record(stream: str) -> e.Event | None:
+            assert self._db is not None
+            row = self._db.execute(sql.query("deleted_by"), (stream,)).fetchone()
+            return None if row is None or row[1] else e.StreamRestored(stream, row[2], operation)
+
+        return self._record_all(streams, record, at, also, decide)
+
+    def purge(self, streams: Sequence[str], at: int) -> bool:
+        def record(stream: str) -> e.Event | None:
+            head = self._any_head(stream)
+            is_deleted = head is not None and head[0] == "deleted"
+            return e.StreamArchived(stream, head[1], head[2]) if head is not None and is_deleted else None
+
+        return self._record_all(streams, record, at, (), None)
+
+    def _record_all(
+        self,
+        streams: Sequence[str],
+        record: Callable[[str], e.Event | None],
+        at: int,
+        also: Sequence[Source],
+        decide: DecideAll | None,
+    ) -> bool:
+        """Write the record of each stream, and what `decide` appends, in one transaction; nothing, and return
+        False, if one of them has none. The store's own stream comes first: what is decided for the others may
+        begin a stream, which is written there too."""
+        done = False
+
+        def decide_all(recorded: Sequence[Sequence[Recorded]]) -> Sequence[Decision]:
+            nonlocal done
+            assert self._db is not None
+            # SQLite overwrites what this connection deletes from here on. Copies that a page split left
+            # behind may stay until their page is used again.
+            self._db.execute("PRAGMA secure_delete=ON")
+            records = [record(stream) for stream in streams]
+            done = all(one is not None for one in records)
+            if not done:
+                return [NO_EVENTS] * (1 + len(also))
+            events = [new_event(one, at) for one in records if one is not None]
+            others = [] if decide is None else decide(recorded[1:])
+            return [Decision("store", events), *others]
+
+        self.command_all([Source(STORE_STREAM, _END), *also], decide_all)
+        return done
+
+    def _any_head(self, stream: str) -> tuple[str, int, str] | None:
+        """(kind, version, hash) of a stream, in the transaction."""
+        assert self._db is not None
+        row = self._db.execute(sql.query("any_head"), (stream,)).fetchone()
+        return None if row is None else (row[0], row[1], row[2].hex())
+
+    def deletions(self) -> list[PendingDeletion]:
+        found: dict[tuple[str, int], list[str]] = {}
+        for operation, at, stream in self._read("deletions"):
+            found.setdefault((operation, at), []).append(stream)
+        return [PendingDeletion(*key, tuple(streams)) for key, streams in found.items()]
+
+    def deleted(self, stream: str) -> Deleted | None:
+        found = self._read("deleted_by", (stream,))
+        return Deleted(found[0][0], bool(found[0][1])) if found else None
 
     def sweep(self) -> int:
         self._deciding.refuse_inside()
@@ -312,7 +402,7 @@ class SqliteStore:
         if self._write_lock.marked and inode_of(self._file, least=1) is None:
             raise StoreCorrupt(
                 f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
-                "restore a backup, or remove the directory to begin anew"
+                "`holdfast repair` brings back what other copies have, or remove the directory to begin anew"
             )
         try:
             self._connect(create=True)
@@ -331,11 +421,17 @@ class SqliteStore:
                 with self._write_lock:
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
-            if not self._write_lock.marked:
-                self._write_lock.mark()
-        except UnicodeDecodeError as error:
+            if self._write_lock.incarnation != self.incarnation:
+                self._write_lock.mark(self.incarnation)
+        except (
+            UnicodeDecodeError,
+            TypeError,
+            AttributeError,
+        ) as error:  # a damaged page: a value of another type
             self._disconnect()
-            raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
+            raise StoreCorrupt(
+                f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
+            ) from None
         except apsw.Error as error:
             self._disconnect()
             raise translate(error, self.path) from None
@@ -393,7 +489,9 @@ class SqliteStore:
             except UnicodeEncodeError:
                 return []  # half a character, as a terminal can give it: nothing in the store is named so
             except UnicodeDecodeError as error:
-                raise StoreCorrupt(f"{self.path} is damaged ({error}); restore a backup") from None
+                raise StoreCorrupt(
+                    f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
+                ) from None
             except apsw.Error as error:
                 raise translate(error, self.path) from None
 
@@ -483,6 +581,10 @@ class SqliteStore:
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
         return [row[0] for row in self._read("run_ids", (prefix, limit, parent))]
 
+    def numbered(self, number: int) -> str | None:
+        found = self._read("numbered", (number,)) if 0 < number < 1 << 62 else []
+        return found[0][0] if found else None
+
     def steps(self, run_id: str) -> list[StepRow]:
         return [StepRow(*row) for row in self._read("steps", (run_id,))]
 
@@ -500,6 +602,17 @@ class SqliteStore:
     ) -> list[OperationRow]:
         values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
         return [OperationRow(*row) for row in self._read("operations", values)]
+
+    def memories(self, which: MemoryFilter, *, before: int = 0, limit: int | None = None) -> list[Memory]:
+        from holdfast.store.sqlite.memory_rows import BEGINNING, memory_of
+
+        fields = (which.prefix, which.run, which.kind, which.scope, which.every)
+        values = (*fields, before, -1 if limit is None else limit)
+        found = self._read("memories", values, BEGINNING if which.prefix else "memories")
+        return [memory_of(*row) for row in found]
+
+    def authored_by(self, run_ids: Sequence[str]) -> list[str]:
+        return [row[0] for row in self._read("authored_by", (choice.array(run_ids),))]
 
     def strays(self, run_ids: Sequence[str]) -> list[str]:
         return [row[0] for row in self._read("strays", (choice.array(run_ids),))]
@@ -552,8 +665,8 @@ class SqliteStore:
             return FeedPage(entries, self._cursor(synced, hash))
         return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
-    def events_of(self, types: Sequence[str]) -> list[tuple[str, e.Event]]:
-        found = self._read("events_of", (sql.listed(types),))
+    def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:
+        found = self._read("events_of_all" if with_deleted else "events_of", (sql.listed(types),))
         return [(stream, e.decode(type, payload)) for stream, type, payload in found]
 
     def tail(self) -> str:
@@ -599,6 +712,8 @@ class SqliteStore:
         if self._closed:
             raise StoreClosed(f"the store {self.path} is {self._closed}")
         self._check_file()
+        from holdfast.store.sqlite import audit
+
         return audit.verify(self.path)
 
     def rebuild(self) -> None:
@@ -637,5 +752,6 @@ def _open_write_lock(home: Path) -> WriteLock:
         raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
 
 
+_GONE = ("archived", "deleted")
 _END = 1 << 62
 """Behind every event: for a command that need not read what is there."""

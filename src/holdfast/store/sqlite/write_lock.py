@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from pathlib import Path
 from types import TracebackType
 
 from holdfast.file_lock import lock, open_lock, try_lock, unlock
 
+_MARK_BYTES = 17
 _LONG_S = 5.0
 """Whoever holds the gate for so long does not work: it is stopped, or its disk is."""
 _LOOK_EVERY_S = 1.0
@@ -32,7 +32,7 @@ class WriteLock:
         try:
             if not try_lock(self._fd):
                 self._wait()
-        except BaseException:  # Ctrl-C as the lock was granted: nobody else would get it
+        except BaseException:  # Ctrl-C as the lock was granted: no other process would get it
             unlock(self._fd)
             raise
 
@@ -54,10 +54,18 @@ class WriteLock:
         """Whether there was a store here once: a database that is missing or empty now is a loss."""
         return os.fstat(self._fd).st_size > 0
 
-    def mark(self) -> None:
+    @property
+    def incarnation(self) -> str:
+        """Which store that is, or was; empty if an older version marked it."""
+        try:
+            return os.pread(self._fd, _MARK_BYTES, 0)[1:].decode("ascii", "replace")
+        except OSError:  # it is read again at the next opening
+            return ""
+
+    def mark(self, incarnation: str = "") -> None:
         """There is a store now. One that cannot be marked is marked by the next process that opens it."""
         try:
-            os.pwrite(self._fd, b"1", 0)
+            os.pwrite(self._fd, b"1" + incarnation.encode(), 0)
         except OSError:
             pass
 
@@ -66,23 +74,25 @@ class WriteLock:
         nobody would know why nothing happens."""
         import logging
 
-        pid, state = _holder(self._fd) or (0, "")
-        who = f"process {pid}" if pid else "another process"
-        stopped = ", which is stopped (SIGSTOP)" if state == "T" else ""
+        from holdfast.lock_holder import find_holder
+
+        who = str(find_holder(os.fstat(self._fd), "FLOCK") or "another process").rstrip(",")
         text = "waiting for %d s to write to the store: %s is held by %s"
-        logging.getLogger("holdfast").warning(text, waited_s, self._path, who + stopped)
+        logging.getLogger("holdfast").warning(text, waited_s, self._path, who)
 
     def release_stopped_writer(self, pid: int) -> None:
         """If the process `pid` was stopped while it held the gate: let it continue until it has left it, and
         stop it again. Nobody could write otherwise, short of ending that process."""
         import signal
 
+        from holdfast.lock_holder import find_holder, state_of
+
         try:
-            while _holder(self._fd) == (pid, "T"):
+            while find_holder(os.fstat(self._fd), "FLOCK") == (pid, "T"):
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(_A_WRITE_S)
                 os.kill(pid, signal.SIGSTOP)
-                while _state(pid) not in "TZX":
+                while state_of(pid) not in "TZX":
                     time.sleep(_A_WRITE_S)
         except OSError:
             pass  # it died meanwhile: that opens the gate too; or it is not this user's to stop
@@ -119,20 +129,3 @@ def _look() -> None:
         for gate, since in list(_waiting.items()):
             if now - since >= _LONG_S and _waiting.pop(gate, None) is not None:
                 gate.tell(now - since)
-
-
-def _holder(fd: int) -> tuple[int, str] | None:
-    """Who has the lock of this file, and its state in the letters of ps, where the system tells."""
-    try:
-        inode = str(os.fstat(fd).st_ino)
-        for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, _, _, pid, file, *_ = line.split()
-            if kind == "FLOCK" and file.rpartition(":")[2] == inode:
-                return int(pid), _state(int(pid))
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -57,7 +57,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What `gc` did."""
+    """The result of `gc`."""
 
     removed: int
     freed_bytes: int
@@ -109,6 +109,10 @@ class Contents:
                 return path.read_text()
             except FileNotFoundError:
                 return self._renew_generation()
+
+    def forget_generation(self) -> None:
+        """Contents were removed by other means than `gc`: whoever remembers what is here must look again."""
+        self._renew_generation()
 
     def _renew_generation(self) -> str:
         token = secrets.token_hex(16)
@@ -319,7 +323,7 @@ class Contents:
         return packed | {ref for ref, _ in self._large.all()}
 
     def gc(self, needed: Callable[[], Collection[Ref]]) -> Swept:
-        """Remove all but what is needed; waits until nobody puts contents. What is damaged stays, named.
+        """Remove all but what is needed; waits until no process puts contents. What is damaged stays, named.
 
         `needed` is asked when nobody can put any more: what came to be needed before that is on its list. A
         crash in the middle leaves contents twice or some of them not removed, never one too few.

@@ -23,7 +23,7 @@ def errors_of(directory: Path) -> Iterator[None]:
 
 
 def error_of(directory: Path, exc: OSError) -> StoreError:
-    """What an OSError that met the files in `directory` means."""
+    """The error that stands for an OSError of the files in `directory`."""
     return store_error_for(exc)(
         f"the workspace store in {directory} cannot be used ({exc.strerror or exc}); "
         "put that right and try again"

@@ -18,10 +18,10 @@ FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For reading a regular file: a pipe or a device in its place must not block or act."""
 NOT_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
-"""What opening a path says when it is not what it was: gone, or a link or a file now."""
+"""Errors of opening a path that is not what it was: gone, or a link or a file now."""
 
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""What opening a path says when that is no fault of the path: nothing else could be opened either."""
+"""Errors of opening that are not the path's: nothing else could be opened either."""
 
 _OPENAT2 = 437
 _NO_SYMLINKS, _BENEATH = 0x04, 0x08

@@ -61,7 +61,7 @@ def opened(directory: int | None, name: bytes) -> Iterator[int]:
 
 
 def beginning(path: bytes, most: int) -> bytes | None:
-    """What a regular file begins with, up to `most` bytes; None if there is none that can be read.
+    """The beginning of a regular file, up to `most` bytes; None if there is none that can be read.
 
     For files that are looked at because of their name: a pipe, or a link to a device, has no such meaning.
     """

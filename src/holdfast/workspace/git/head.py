@@ -15,7 +15,7 @@ _FILES = {
     "sequencer": "cherry-pick",
     "BISECT_LOG": "bisect",
 }
-"""What git leaves while something is in progress. They are files with every kind of ref storage."""
+"""Marks of git while an operation of it is in progress. They are files with every kind of ref storage."""
 _HEADS = {"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert"}
 """The same as refs, which git must be asked for."""
 

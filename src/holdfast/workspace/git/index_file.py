@@ -94,7 +94,7 @@ class GitIndex:
 
         `replacement` is the content that `put_back` puts in its place, "" for none. The lock is a second
         name of a file of ours that its process holds a flock on: whoever comes after a crash can tell that
-        it is ours, and that nobody holds it any more. Raises GitBusy if somebody else has the lock.
+        it is ours, and that no process holds it any more. Raises GitBusy if another process has the lock.
         """
         own = self.path + _OURS + owner.encode()
         lock = self.path + b".lock"
@@ -158,7 +158,7 @@ class GitIndex:
 
 
 class IndexLock:
-    """Held: nobody else writes the index, commits or switches branches."""
+    """Held: no other process writes the index, commits or switches branches."""
 
     def __init__(self, path: bytes, lock: bytes, replacement: str | None) -> None:
         self._path = path

@@ -16,7 +16,7 @@ _SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow
 _KEPT = ("GIT_CEILING_DIRECTORIES", "GIT_CONFIG_", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH")
 """Where to look, and configuration, which is how a container says `safe.directory`."""
 _DROPPED = "GIT_CONFIG_PARAMETERS"
-"""What a `git -c` that we were started from was told."""
+"""Variables of a `git -c` that started this process."""
 
 NOT_INSTALLED = "git is not installed"
 
@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
 
 
 def run(top: bytes, *arguments: str, stdin: bytes = b"", index: str | None = None) -> bytes:
-    """What git prints; `index` is a file to use in place of the repository's index. Raises GitFailed."""
+    """The output of git; `index` is a file to use in place of the repository's index. Raises GitFailed."""
     return complete(top, *arguments, stdin=stdin, index=index).stdout
 
 

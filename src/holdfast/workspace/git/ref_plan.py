@@ -1,11 +1,11 @@
-"""What going back in git would do, ref by ref, before anything is done.
+"""The plan of a restore in git, ref by ref, before anything is done.
 
 As with files, three positions decide about each ref: `to`, the one to go back to; `left`, as the run left the
-repository; `now`. What is now as the run left it goes back; what somebody else moved since stays, named.
+repository; `now`. What is now as the run left it goes back; what others moved since stays, named.
 
 HEAD goes back only to where it was, commit included, and the index only with it: otherwise the index of one
 commit would lie upon another, and the next commit would take back somebody's work. The files of a merge or a
-rebase in progress go back as one, with HEAD. Nothing at all is moved while somebody else has begun one, and
+rebase in progress go back as one, with HEAD. Nothing at all is moved while another process has begun one, and
 no ref goes back over commits that a remote has.
 """
 
@@ -71,8 +71,8 @@ class GitMove:
 
 @dataclass(frozen=True, slots=True)
 class GitKept:
-    """What stays as it is, though it differs from `to`: a ref, `HEAD`, `index`, or the name of what was in
-    progress."""
+    """An item that stays as it is, though it differs from `to`: a ref, `HEAD`, `index`, or the name of an
+    operation in progress."""
 
     ref: str
     why: GitWhy
@@ -100,7 +100,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class StashMove:
-    """What leaves the stash, newest first, and what comes back to it, oldest first."""
+    """Entries that leave the stash, newest first, and entries that return to it, oldest first."""
 
     drop: tuple[Stashed, ...]
     store: tuple[Stashed, ...]
@@ -108,7 +108,7 @@ class StashMove:
 
 @dataclass(frozen=True, slots=True)
 class GitSteps:
-    """What is to be done."""
+    """The actions to take."""
 
     moves: tuple[GitMove, ...]
     head: GitMove | None
@@ -131,7 +131,7 @@ class GitSteps:
 
 @dataclass(frozen=True, slots=True)
 class GitPlan:
-    """What `Repository.apply` would do."""
+    """The actions of `Repository.apply`."""
 
     to: GitPosition
     left: GitPosition | None

@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 @dataclass(frozen=True, slots=True)
 class GitMoved:
-    """What was done. Going from `after` to `before` takes it back."""
+    """The change that was made. Going from `after` to `before` undoes it."""
 
     before: GitPosition
     after: GitPosition
@@ -132,7 +132,7 @@ class Repository:
     def left_at(self, base: GitPosition, until_ns: int) -> GitPosition:
         """Where a run that was at `base`, and was last seen alive at `until_ns`, left the repository.
 
-        What was changed later, or by another worktree, is somebody else's, and is as at `base`, or as git's
+        What was changed later, or by another worktree, belongs to others, and is as at `base`, or as git's
         own record of the ref has it for that time. A deletion has no time and counts as the run's: undoing it
         loses nothing. Raises GitFailed.
         """
@@ -200,7 +200,7 @@ class Repository:
             raise ContentsDamaged([position.refs]) from exc
 
     def with_edits(self, to: GitPosition, gaps: Iterable[tuple[GitPosition, GitPosition]]) -> GitPosition:
-        """`to`, with what somebody else did in the gaps of a run: from the first to the second of each pair.
+        """`to`, with what others did in the gaps of a run: from the first to the second of each pair.
 
         What changed in a gap (a ref, HEAD, the stash, the index) is as it was after the last such gap, so
         that a plan to this position takes back what the run did, and not what a person did in between.
@@ -226,7 +226,7 @@ class Repository:
     # Going back
 
     def plan(self, to: GitPosition, left: GitPosition | None) -> GitPlan:
-        """What it would take to go back to `to` in what the run did until `left`.
+        """The plan that restores `to` in what the run did until `left`.
 
         Without `left`, because there was no repository that git could read, only what is gone comes back.
         Raises GitError if git refuses to look at the repository.

@@ -1,4 +1,4 @@
-"""What git says about paths: which it ignores and which it tracks.
+"""Paths as git sees them: which it ignores and which it tracks.
 
 Git is asked only about the few entries for which its answer matters, by one `git check-ignore` per repository
 that stays for the length of a scan. Where there is no git, or it does not answer, nothing is ignored: a

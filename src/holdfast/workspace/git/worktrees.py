@@ -59,7 +59,7 @@ class GitWorktrees:
 
     @cached_property
     def others(self) -> list[str]:
-        """What git calls the HEADs of the other worktrees. One whose files were removed counts until git
+        """The names of the HEADs of the other worktrees. One whose files were removed counts until git
         prunes it."""
         own = os.path.realpath(self._directory)
         common, heads = own, []

@@ -1,4 +1,4 @@
-"""Deleting what is under our names, with a look at what it is: what somebody else wrote is saved before."""
+"""Deleting what is under our names, with a look at what it is: what others wrote is saved before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Removal:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
         self.rescued: dict[bytes, Entry] = {}
-        """What somebody wrote at the last moment, by path: it was saved, and is not in the tree any more."""
+        """Files written at the last moment, by path: saved, and no longer in the tree."""
 
     def delete(self, fd: int, name: bytes, path: bytes, is_ours: Ours) -> bool:
         """Delete an entry with all that is in it → whether there was one."""
@@ -72,7 +72,7 @@ class Removal:
         os.unlink(name, dir_fd=fd)
 
     def rescue(self, path: bytes, fd: int, name: bytes, status: os.stat_result) -> None:
-        """Save what somebody wrote at the last moment."""
+        """Save what others wrote at the last moment."""
         with self._contents.writing() as batch:
             if stat.S_ISLNK(status.st_mode):
                 ref = batch.put(os.readlink(name, dir_fd=fd))
@@ -86,7 +86,7 @@ class Removal:
 
 
 def status_of(fd: int, name: bytes) -> os.stat_result | None:
-    """What an entry of a directory is; None if there is none."""
+    """The type of a directory entry; None if there is none."""
     try:
         return os.stat(name, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What somebody wrote at the last moment, while files were put back: saved, and not among the files.
+"""Files written at the last moment of a restore: saved, and not in the tree.
 
 Whoever puts files back is told of it, and names it in its log. Until then a file of its own keeps it, so that
 it is neither lost nor left untold where there is no such log: after a crash, or when a restore is itself

@@ -44,7 +44,7 @@ _NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK))
 
 
 class Disturbed(Exception):
-    """Somebody changed a path between the snapshot and its turn."""
+    """Others changed a path between the snapshot and its turn."""
 
     def __init__(self, path: bytes) -> None:
         self.path = path
@@ -68,13 +68,13 @@ class Restore:
         self._removal = Removal(contents)
         self._one_by_one = sum(1 + len(move.inner) for move in journal.moves) <= _FEW
         self.unreachable: list[bytes] = []
-        """Paths whose directory somebody moved away, so that they could not be put right."""
+        """Paths whose directory others moved away, so that they could not be put right."""
         self.damaged: list[bytes] = []
         """Paths whose content could not be read, so that they were left alone."""
 
     @property
     def rescued(self) -> dict[bytes, Entry]:
-        """What somebody wrote at the last moment, by path: it was saved, and is not in the tree any more."""
+        """Files written at the last moment, by path: saved, and no longer in the tree."""
         return self._removal.rescued
 
     # The way forward
@@ -176,8 +176,8 @@ class Restore:
         self.tidy()
 
     def _apply_again(self) -> None:
-        """What was done before a power cut may be lost, and what was tidied up may be gone: there is only the
-        way forward. What somebody has put in its place since stays."""
+        """Work done before a power cut may be lost, and tidied files may be gone: there is only the
+        way forward. What others have put in its place since stays."""
         for move in self._goes_first():
             with self._reaching(move.item.path):
                 try:
@@ -240,7 +240,7 @@ class Restore:
             self._removal.delete(fd, aside, move.item.path, was_there(move))
 
     def _undo_swap(self, fd: int, name: bytes, move: Move) -> None:
-        """The old file takes its name back from the new one; what somebody else has put there is saved."""
+        """The old file takes its name back from the new one; what others have put there is saved."""
         staged, aside = self.journal.staged(move), self.journal.aside(move)
         there, new, old = status_of(fd, name), status_of(fd, staged), status_of(fd, aside)
         is_ours = was_made(move)
@@ -290,7 +290,7 @@ class Restore:
 
     @contextmanager
     def _reaching(self, path: bytes) -> Iterator[None]:
-        """If somebody moved the directory away, that is noted, and the rest continues."""
+        """If others moved the directory away, that is noted, and the rest continues."""
         try:
             yield
         except OSError as exc:
@@ -299,7 +299,7 @@ class Restore:
             self.unreachable.append(path)
 
     def _sync(self) -> None:
-        """What was done lasts. Of many files, one sync of all that the disk has to do is the quicker one."""
+        """Make the changes durable. Of many files, one sync of the whole disk is quicker."""
         if not self._one_by_one:
             store_files.sync_filesystem(self._root)
             return
@@ -359,7 +359,7 @@ def _put_aside(fd: int, name: bytes, aside: bytes, item: Item) -> None:
 
 
 def _place(fd: int, staged: bytes, name: bytes, path: bytes) -> None:
-    """Give what is new its name, unless somebody else has taken it: then raises Disturbed."""
+    """Give what is new its name, unless another process has taken it: then raises Disturbed."""
     new, there = status_of(fd, staged), status_of(fd, name)
     if new is None:
         return

@@ -1,7 +1,7 @@
-"""What a restore would do, path by path, before anything is done.
+"""The plan of a restore, path by path, before anything is done.
 
 Three snapshots decide about a path: `to`, the one to go back to; `left`, as the run left the files; `now`.
-What is now as the run left it goes back. What somebody else changed since stays: as their own if the run had
+What is now as the run left it goes back. What others changed since stays: as their own if the run had
 not touched it, as a conflict if it had. Nothing is deleted without proof that it was absent at `to` and that
 the run made it, and nothing that one of the snapshots does not know for certain is touched.
 """
@@ -52,7 +52,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `apply` would do. `before` of an action is what is there now, `after` what will be."""
+    """The actions of `apply`. `before` of an action is what is there now, `after` what will be."""
 
     to: str
     left: str
@@ -62,7 +62,7 @@ class Plan:
     actions: tuple[Change, ...]
     kept: tuple[Kept, ...]
     yours: frozenset[bytes] = frozenset()
-    """Paths that `to` has as somebody else left them, though it is to be what the run began with."""
+    """Paths that `to` has as others left them, though it is to be what the run began with."""
     keep: tuple[str, ...] = ()
     """Patterns of paths that stay as they are."""
 
@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def conflicts(self) -> tuple[Kept, ...]:
-        """What the run changed and the restore would leave."""
+        """Changes of the run that the restore would leave."""
         return tuple(one for one in self.kept if one.why not in (Why.YOURS, Why.ASKED))
 
     @property
@@ -215,7 +215,7 @@ class Planner:
         self._actions[path] = Change(path, now, to)
 
     def _keep_hidden(self, path: bytes, to: State, now: State, selected: bool) -> bool:
-        """What is not known stays. Hidden on both sides is no difference that anybody knows of."""
+        """An unknown path stays. A path hidden on both sides does not differ as far as is known."""
         if isinstance(to, Hidden) != isinstance(now, Hidden):
             reason = to.reason if isinstance(to, Hidden) else now.reason if isinstance(now, Hidden) else ""
             self._keep(path, Why.DAMAGED if reason == DAMAGED else Why.UNKNOWN, selected, reason)

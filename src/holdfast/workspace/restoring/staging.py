@@ -38,7 +38,7 @@ class Staging:
         return True
 
     def _fill(self, top: int, move: Move) -> None:
-        """What is in a new directory, each directory before its entries; the modes last, innermost first."""
+        """A new directory, each directory before its entries; the modes last, innermost first."""
         walk = beneath.Walk(top)
         start = len(move.item.path) + 1
         made = [(b"", move.item.after_mode)]

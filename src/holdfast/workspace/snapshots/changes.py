@@ -1,4 +1,4 @@
-"""What differs between two snapshots, path by path, and as text for people."""
+"""The differences between two snapshots, path by path, and as text for people."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _modes(change: Change) -> str:
 
 
 def _text(contents: Contents, entry: Entry | None) -> str | None:
-    """What a person can read of an entry; None for what is not text, or too long to compare."""
+    """The text of an entry; None if it is not text, or too long to compare."""
     if entry is None or entry.is_directory:
         return ""
     data = _beginning(contents, entry.ref)

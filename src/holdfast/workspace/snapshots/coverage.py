@@ -1,4 +1,4 @@
-"""What a snapshot covers, and the reason for what it does not.
+"""The coverage of a snapshot, and the reason for each path left out.
 
 Everything is covered but: what is git's and holdfast's own, what cannot be restored (pipes, sockets,
 devices), what a `.holdfastignore` names, trees that a tool makes anew, other filesystems mounted inside, and
@@ -67,7 +67,7 @@ class Coverage:
         return self._git.state(directories) if directories else ""
 
     def has_ignore_file(self, directory: bytes) -> None:
-        """What the ignore file of a directory says holds from here on. Outer directories come first."""
+        """The rules of a directory's ignore file hold from here on. Outer directories come first."""
         self._ignoring.add(directory)
 
     def reason_against(self, path: bytes, name: bytes, status: os.stat_result) -> str | None:

@@ -25,8 +25,11 @@ class IgnoreFiles:
         """Read the ignore file of a directory. One that cannot be read, is no regular file or larger than any
         that a person wrote says nothing."""
         text = beginning(os.path.join(self._root, directory, IGNORE_FILE), _LARGEST + 1)
-        if text is None or len(text) > _LARGEST:
-            return
+        if text is not None and len(text) <= _LARGEST:
+            self.learn(directory, text)
+
+    def learn(self, directory: bytes, text: bytes) -> None:
+        """Use `text` as the ignore file of a directory."""
         self._rules[directory] = pathspec.GitIgnoreSpec.from_lines(os.fsdecode(text).splitlines())
         self._inner_first.clear()
 

@@ -1,4 +1,4 @@
-"""What a directory held, as a content: names, modes and refs of its entries.
+"""The entries of a directory, as a content: names, modes and refs of its entries.
 
 A listing refers to the listings of its subdirectories, so a snapshot is one ref, and what two snapshots have
 in common they share. A directory of many entries is cut into pages, at places that depend only on the names:

@@ -48,7 +48,7 @@ class _Visit(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What a scan saw: all directories, each before those inside it, the root first."""
+    """The result of a scan: all directories, each before those inside it, the root first."""
 
     root: Signature
     records: list[Record]

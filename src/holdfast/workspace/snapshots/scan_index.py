@@ -93,7 +93,7 @@ def make(
 
 
 def trusted(seen: Signature, started_ns: int) -> Signature:
-    """What to remember of an entry seen by a scan that began at `started_ns`."""
+    """The index row of an entry seen by a scan that began at `started_ns`."""
     newest = max(seen[2], seen[3])
     margin = _MARGIN_NS if newest % _SECOND_NS else _COARSE_MARGIN_NS
     return seen if newest < started_ns - margin else untrusted(seen)

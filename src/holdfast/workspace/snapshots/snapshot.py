@@ -103,7 +103,7 @@ class Hidden:
 
 
 State: TypeAlias = Entry | Hidden | None
-"""What a snapshot knows of a path; None is proof that there was nothing."""
+"""The knowledge of a snapshot about a path; None is proof that there was nothing."""
 
 
 class Tree:
@@ -124,11 +124,11 @@ class Tree:
         self.root = Entry(manifest.mode, Ref(manifest.listing))
 
     def listing(self, entry: Entry) -> Listing:
-        """What a directory of the snapshot held. Raises ContentsDamaged."""
+        """The entries of a directory of the snapshot. Raises ContentsDamaged."""
         return listing.read(self._contents.read, entry.ref)
 
     def find(self, path: bytes) -> State:
-        """What the snapshot knows of a path."""
+        """The knowledge of the snapshot about a path."""
         state: State = self.root
         at = b""
         for name in path.split(b"/") if path else ():
@@ -137,7 +137,7 @@ class Tree:
         return state
 
     def inside(self, parent: State, path: bytes, name: bytes) -> State:
-        """What it knows of an entry of `path`, which it knows as `parent`."""
+        """The same for an entry of `path`, which it knows as `parent`."""
         if isinstance(parent, Hidden):
             return parent
         if parent is None or not parent.is_directory:

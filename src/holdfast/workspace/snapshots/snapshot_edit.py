@@ -12,7 +12,7 @@ from holdfast.workspace.snapshots.listing import EMPTY, Entry
 from holdfast.workspace.snapshots.snapshot import Hidden, Tree
 
 Edits = Mapping[bytes, Entry | None]
-"""What a path is to be; None for nothing. Of a directory only the mode counts."""
+"""The new entry of a path; None for nothing. Of a directory only the mode counts."""
 
 NO_EDITS: Edits = {}
 _DIRECTORY = 0o40755
@@ -62,7 +62,7 @@ def _directory(
     inner: dict[bytes, Entry | None],
     like: Tree,
 ) -> Entry | None:
-    """What is at `path`, a directory with edits in it, when they are done."""
+    """The entry at `path`, a directory with edits in it, after them."""
     there = base.find(path)
     if isinstance(there, Hidden):
         return None

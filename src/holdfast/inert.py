@@ -31,7 +31,7 @@ _COLOUR = re.compile("\x1b\\[([0-9;:]{0,64})m")
 _SUBPARAMETERS = re.compile("4:[0-5]|[345]8:5:[0-9]+|[345]8:2(?::[0-9]*){3,6}")
 """A kind of underline, and a colour by its number or its parts, written with colons."""
 _HARMLESS = frozenset((*range(8), 9, *range(20, 28), 29, *range(30, 50), 53, 55, 59, *range(90, 108)))
-"""What colours and weights may be: all but `conceal`."""
+"""The permitted colours and weights: all but `conceal`."""
 _RESET = "\x1b[0m"
 
 
@@ -77,7 +77,7 @@ def lines(text: str) -> str:
 
 
 def printed(text: str, *, colour: bool, live: bool = False) -> str:
-    """What a program printed: as `lines`, with its colours if the terminal has any. While it is `live`, a
+    """The output of a program: as `lines`, with its colours if the terminal has any. While it is `live`, a
     carriage return is obeyed: that is how programs show how far they are."""
     signs = _live_signs if live else _text_signs
     if "\r" in text and not live:

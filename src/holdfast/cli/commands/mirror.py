@@ -1,0 +1,134 @@
+"""`holdfast mirror`: the JSON files in the project that show tasks, sessions, memory and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.drawing import effects
+from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
+from holdfast.ways import Way
+
+if TYPE_CHECKING:
+    from holdfast import ImportChange, MirrorImport, MirrorStatus
+
+_MOST = 40
+
+
+@click.group("mirror")
+def mirror_command() -> None:
+    """Show, rebuild or import the readable files in .holdfast."""
+
+
+@mirror_command.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def status(as_json: bool) -> None:
+    """Show whether the mirror is current, and what was kept aside."""
+    with access.open_to_read() as hf:
+        found = hf.mirror_status()
+    if as_json:
+        out.json(found.to_json())
+    else:
+        effects.show(_describe(found))
+
+
+def _describe(found: MirrorStatus) -> Iterator[Line]:
+    if found.directory is None:
+        yield ["there is no mirror: ", clean(found.off)]
+        return
+    yield from effects.row("mirror", clean(found.directory))
+    if found.is_current:
+        yield from effects.row("state", "current", "green")
+    elif found.written_at is None:
+        yield from effects.row("state", "not written yet", "yellow")
+    else:
+        yield from effects.row("state", _why_late(found), "yellow")
+    if found.written_at is not None:
+        yield from effects.row(
+            "written", f"{found.written_at.astimezone():%Y-%m-%d %H:%M:%S}, {counted(found.files, 'file')}"
+        )
+    for n, fault in enumerate(found.faults[:_MOST]):
+        yield [
+            (("faults" if n == 0 else "").ljust(11), "dim"),
+            clean(fault.path),
+            (f"  {fault.fault}", "yellow"),
+        ]
+    for n, name in enumerate(found.kept[:_MOST]):
+        yield [(("kept aside" if n == 0 else "").ljust(11), "dim"), clean(name)]
+    more = max(0, len(found.faults) - _MOST) + max(0, len(found.kept) - _MOST)
+    if more:
+        yield [" " * 11, (f"and {more:,} more (--json has all)", "dim")]
+    edited = [fault.path for fault in found.faults if fault.fault == "edited"]
+    importable = [
+        name for name in (*found.kept, *edited) if name.endswith(".json") or ".json.edited-" in name
+    ]
+    if importable:
+        path = str(Path(found.directory, importable[-1]))
+        yield from effects.ways(Way("mirror import", "", {"file": path}, "shows what it would change"))
+
+
+def _why_late(found: MirrorStatus) -> str:
+    if found.behind:
+        return f"{counted(found.behind, 'event')} behind; the next command that writes repairs it"
+    if all(fault.fault == "edited" for fault in found.faults):
+        return "edited by hand; the next command that writes renames the file, and writes it anew"
+    return "damaged; the next command that writes repairs it"
+
+
+@mirror_command.command("rebuild")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def rebuild(as_json: bool) -> None:
+    """Make all files of the mirror again from the log.
+
+    Files that were edited by hand are kept aside, not overwritten.
+    """
+    hear_warnings()
+    with access.open_to_keep() as hf:
+        done = hf.mirror_rebuild()
+    if as_json:
+        out.json(done.to_json())
+        return
+    out.line([(counted(done.replaced, "file"), "bold"), f" written to {clean(done.directory)}"])
+    for sentence in done.kept:
+        out.line(clean(sentence))
+
+
+@mirror_command.command("import")
+@click.argument("file", type=click.Path())
+@click.option("--apply", is_flag=True, help="Record the changes; without it, they are only shown.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def import_(file: str, apply: bool, as_json: bool) -> None:
+    """Show what an edited FILE of the mirror would change, and record it with --apply.
+
+    FILE is a current.json, a file of a session or a memory.json, edited in place or kept aside. Names,
+    texts and statuses of tasks, decisions, files and memories can be imported. Nothing is removed because
+    FILE leaves it out.
+    """
+    hear_warnings()
+    with access.open_to_keep() if apply else access.open_to_read() as hf:
+        found = hf.mirror_import(file, apply=apply)
+    if as_json:
+        out.json(found.to_json())
+    else:
+        effects.show(_describe_import(found))
+
+
+def _describe_import(found: MirrorImport) -> Iterator[Line]:
+    if not found.changes:
+        yield [f"{clean(found.file)} says nothing that the store does not have"]
+    for change in found.changes:
+        yield [(change.action.ljust(11), "dim"), clean(_words(change))]
+    for sentence in found.left:
+        yield [("left".ljust(11), "yellow"), clean(sentence)]
+    if found.changes and not found.applied:
+        yield from effects.ways(Way("mirror import", "", {"file": found.file, "apply": True}, "records this"))
+
+
+def _words(change: ImportChange) -> str:
+    parts = [f"{name} {value!r}" for name, value in change.fields.items() if value]
+    return " ".join([*([change.target] if change.target else []), ", ".join(parts)]).strip()

@@ -1,0 +1,171 @@
+"""`holdfast task start`, `claim`, `complete` and the like: working on a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.commands.task import OBJECT, changing, json_option, shown, task_command, told
+from holdfast.cli.drawing.tasks import ways
+from holdfast.cli.drawing.terminal import clean, err, say
+
+if TYPE_CHECKING:
+    from holdfast.views.task import Task
+
+_DAY_S = 86_400.0
+_HOUR_S = 3600.0
+_READY = 5
+"""So many tasks are named that a completed one no longer holds up."""
+_number = click.option(
+    "--number", type=click.IntRange(1), metavar="N", help="The claim's number; without it, your own claim."
+)
+
+
+def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--lease",
+        type=click.FloatRange(0, min_open=True),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long the claim holds.",
+    )
+
+
+@task_command.command("start")
+@click.argument("task")
+@_lease(_DAY_S)
+@json_option(OBJECT)
+def start(task: str, lease: float, as_json: bool) -> None:
+    """Claim a task for yourself and show all that belongs to it.
+
+    It belongs to your open session; if there is none, a session is started.
+    """
+    with changing(task) as (hf, id):
+        found = hf.tasks.start(id, lease=lease)
+    shown(found, as_json)
+    _say_ways(id)
+
+
+@task_command.command("resume")
+@click.argument("task", required=False)
+@_lease(_DAY_S)
+@json_option(OBJECT)
+def resume(task: str | None, lease: float, as_json: bool) -> None:
+    """Continue the task that was in progress in the last session, and show all that belongs to it.
+
+    Its claim is renewed, or made again if it has ended. TASK names another one.
+    """
+    with changing(task) as (hf, id):
+        found = hf.tasks.resume(id or None, lease=lease)
+    shown(found, as_json)
+    _say_ways(found.task.id)
+
+
+def _say_ways(id: str) -> None:
+    if err.is_terminal:
+        for line in ways(
+            (f'holdfast task note {id[:8]} --kind decision "..."', "writes a decision down"),
+            (f'holdfast task complete {id[:8]} --summary "..."', "completes it"),
+            (f"holdfast task release {id[:8]}", "gives it back"),
+        ):
+            say(line)
+
+
+@task_command.command("claim")
+@click.argument("task", required=False)
+@_lease(_HOUR_S)
+@click.option(
+    "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
+)
+@json_option(f"{OBJECT}, or null")
+def claim(task: str | None, lease: float, holder: int | None, as_json: bool) -> int:
+    """Claim TASK, or the most urgent one that is ready. Exit code 3 if none is."""
+    from holdfast.cli.drawing.terminal import out
+
+    with changing(task) as (hf, id):
+        made = hf.tasks.claim(id or None, lease=lease, holder=holder)
+    if made is None:
+        if as_json:
+            out.json(None)
+        say("no task is ready; `holdfast task list` shows what they wait for")
+        return 3
+    told(made.task, as_json, f"claim {made.number}")
+    return 0
+
+
+@task_command.command("renew")
+@click.argument("task")
+@_number
+@_lease(_HOUR_S)
+@json_option(OBJECT)
+def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
+    """Let a claim hold so many seconds from now."""
+    with changing(task) as (hf, id):
+        told(hf.tasks.renew(id, number, lease=lease), as_json, "renewed")
+
+
+@task_command.command("release")
+@click.argument("task")
+@_number
+@click.option("--reason", default="", metavar="TEXT", help="Why.")
+@json_option(OBJECT)
+def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
+    """Give a task back: it is pending again. With --number, also a claim of another."""
+    with changing(task) as (hf, id):
+        told(hf.tasks.release(id, number, reason=reason), as_json, "released")
+
+
+@task_command.command("complete")
+@click.argument("task")
+@_number
+@click.option("--summary", default="", metavar="TEXT", help="What was done.")
+@click.option("--evidence", metavar="VALUE", help="What shows it; JSON or text.")
+@click.option("--unchecked", metavar="REASON", help="Leave its checks out, and record why.")
+@json_option(OBJECT)
+def complete(
+    task: str, number: int | None, summary: str, evidence: str | None, unchecked: str | None, as_json: bool
+) -> None:
+    """Complete a task, after its checks have succeeded.
+
+    A check that fails is named with the end of its output, and the task is not completed.
+    """
+    from holdfast.cli.parameters import value
+
+    with changing(task) as (hf, id):
+        shows = None if evidence is None else value(evidence)
+        done = hf.tasks.complete(id, number, summary=summary, evidence=shows, unchecked=unchecked)
+        needed_by = (
+            [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
+        )
+        ready = [one for one in map(hf.tasks.get, needed_by) if _can_begin(one)]
+    told(done, as_json, "completed")
+    for one in ready[:_READY]:
+        say(f"ready now: {clean(one.name)}; `holdfast task start {one.id[:8]}` begins it")
+
+
+def _can_begin(task: Task) -> bool:
+    return task.status == "pending" and not (task.blocked or task.open_blockers or task.archived)
+
+
+@task_command.command("fail")
+@click.argument("task")
+@click.argument("why")
+@_number
+@json_option(OBJECT)
+def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
+    """Give a task up, and say why. It still holds up what needs it."""
+    with changing(task) as (hf, id):
+        told(hf.tasks.fail(id, why, number), as_json, "failed")
+
+
+@task_command.command("reopen")
+@click.argument("task")
+@click.option("--reason", default="", metavar="TEXT", help="Why.")
+@json_option(OBJECT)
+def reopen(task: str, reason: str, as_json: bool) -> None:
+    """Let a task that is completed, failed or archived be pending again."""
+    with changing(task) as (hf, id):
+        told(hf.tasks.reopen(id, reason), as_json, "pending again")

@@ -1,0 +1,226 @@
+"""Tasks as a person reads them: a line each, or one with all that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.rows import block, row, rows
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+
+if TYPE_CHECKING:
+    from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskNode
+
+STYLES = {"pending": "", "in_progress": "cyan", "completed": "green", "failed": "red"}
+SHORT = 8
+"""So many characters of an id are shown on a terminal; four that are unique are enough to type."""
+_BODY_LINES = 12
+_URGENT = {0: "red", 1: "yellow"}
+
+
+_NUMBER = 4
+
+
+def short(id: str) -> str:
+    """The id as it is shown: its beginning on a terminal, whole in a pipe."""
+    return id[:SHORT] if out.is_terminal else id
+
+
+def listed(tasks: Sequence[Task]) -> Iterator[Line]:
+    """A line for each task: aligned and coloured on a terminal, plain and whole in a pipe."""
+    return _for_people(tasks) if out.is_terminal else _for_programs(tasks)
+
+
+def _for_programs(tasks: Sequence[Task]) -> Iterator[Line]:
+    table = [("ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME")]
+    for task in tasks:
+        took = "-" if task.duration_s is None else f"{task.duration_s:.3f}s"
+        about = (str(task.priority), moments.utc(task.updated_at), took, f"#{task.number}")
+        table.append((task.id, task.status, *about, clean(task.name)))
+    last = len(table[0]) - 1
+    widths = [max(len(line[n]) for line in table) for n in range(last)]
+    for line in table:
+        yield "  ".join([*(line[n].ljust(widths[n]) for n in range(last)), line[last]])
+
+
+def _for_people(tasks: Sequence[Task]) -> Iterator[Line]:
+    ages = [moments.ago(task.updated_at) for task in tasks]
+    states = [_state(task) for task in tasks]
+    age, state = max(map(len, ages)), max(map(len, states))
+    room = max(out.width - SHORT - state - age - 10, 12)
+    for task, old, said in zip(tasks, ages, states, strict=True):
+        yield line_of(task, said.ljust(state), old.rjust(age), room)
+
+
+def line_of(task: Task, state: str, age: str, room: int, indent: str = "") -> Line:
+    """One task in one line; `room` is what its name and remarks may take."""
+    number = f"#{task.number}".ljust(_NUMBER)
+    room -= len(number) + 1
+    name = fit(clean(task.name), max(room - len(indent), 8))
+    pieces: list[Piece] = [
+        (short(task.id), "bold"),
+        (f" {number}", "dim"),
+        "  ",
+        (state, "yellow" if task.blocked else STYLES[task.status]),
+        "  ",
+        (f"P{task.priority}", _URGENT.get(task.priority, "dim")),
+        "  ",
+        (age, "dim"),
+        "  ",
+        indent,
+        name,
+    ]
+    left = room - len(indent) - cells(name) - 2
+    remark = _remark(task)
+    if remark and left > 6:
+        pieces.append((f"  {fit(clean(remark), left)}", "dim"))
+    return pieces
+
+
+def _state(task: Task) -> str:
+    if task.archived:
+        return "archived"
+    if task.blocked and task.status == "pending":
+        return "blocked"
+    return task.status.replace("_", " ")
+
+
+def _remark(task: Task) -> str:
+    """The remarks of a list on a task: who has it, why it is blocked, its labels."""
+    said = []
+    if task.claim is not None:
+        said.append(_claim(task.claim, brief=True))
+    elif task.blocked:
+        said.append(task.blocked)
+    elif task.open_blockers and task.status == "pending":
+        said.append(f"needs {counted(task.open_blockers, 'open task')}")
+    elif task.assignee:
+        said.append(f"for {task.assignee}")
+    if task.labels:
+        said.append(" ".join(f"#{label}" for label in task.labels))
+    return "  ".join(said)
+
+
+def _claim(claim: TaskClaim, *, brief: bool = False) -> str:
+    if claim.run:
+        return f"run {claim.run}"
+    over = claim.until is not None and claim.until <= datetime.now(UTC)
+    until = "" if claim.until is None else f"until {claim.until.astimezone():%Y-%m-%d %H:%M}"
+    if brief:
+        return f"{claim.actor}, lease over" if over else claim.actor
+    process = f", process {claim.pid}" if claim.pid else ""
+    return f"{claim.actor}, claim {claim.number}{process}, {'lease over' if over else until}"
+
+
+def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
+    """A task with its links and notes."""
+    task = found.task
+    yield [
+        ("task ", "dim"),
+        (task.id if not out.is_terminal else short(task.id), "bold"),
+        (f"  #{task.number}", "dim"),
+        "  ",
+        clean(task.name),
+    ]
+    said: list[Piece] = [(_state(task), "yellow" if task.blocked else STYLES[task.status])]
+    if task.claim is not None:
+        said.append((f"  {clean(_claim(task.claim))}", ""))
+    if task.completed_at is not None:
+        took = moments.between(task.started_at, task.completed_at)
+        said.append((f"  {_when(task.completed_at)}, after {took}", "dim"))
+    yield row("status", said)
+    if task.blocked:
+        yield from rows("blocked", task.blocked, "yellow")
+    about = [f"priority {task.priority}", *([f"for {task.assignee}"] if task.assignee else [])]
+    about += [f"due {moments.stamp(task.due)}"] if task.due else []
+    about += [f"#{label}" for label in task.labels]
+    about += [counted(task.attempts, "attempt")] if task.attempts > 1 else []
+    yield from rows("about", ", ".join(map(clean, about)), "dim")
+    if task.body:
+        yield from block("body", task.body, None if whole else _BODY_LINES, "--all shows all")
+    yield from _linked(found)
+    for command in task.checks:
+        yield from rows("check", clean(command))
+    for note in found.notes:
+        yield from rows(note.kind[:9], clean(f"{note.text}  ({note.by}, {_when(note.at)})"))
+    if task.summary:
+        yield from rows("summary", clean(task.summary), "green")
+    if task.error:
+        yield from rows("error", clean(task.error), "red")
+    if task.unchecked:
+        yield from rows("unchecked", clean(task.unchecked), "yellow")
+
+
+def _linked(found: TaskDetail) -> Iterator[Line]:
+    seen = ""
+    for link in sorted(found.links, key=lambda link: _ORDER.index(link.relation)):
+        name = _RELATIONS[link.relation]
+        pieces: list[Piece] = [
+            (short(link.task), "bold"),
+            "  ",
+            (link.status.replace("_", " "), STYLES[link.status]),
+            "  ",
+            clean(link.name),
+        ]
+        yield row("" if name == seen else name, pieces)
+        seen = name
+
+
+_RELATIONS = {
+    "parent": "part of",
+    "needs": "needs",
+    "needed-by": "needed by",
+    "child": "parts",
+    "discovered-from": "found in",
+    "discovered": "led to",
+    "related": "related",
+}
+_ORDER = list(_RELATIONS)
+
+
+def tree(nodes: Sequence[TaskNode]) -> Iterator[Line]:
+    """A task and its parts, each indented below what it is a part of."""
+    states = [_state(node.task) for node in nodes]
+    ages = [moments.ago(node.task.updated_at) for node in nodes]
+    state, age = max(map(len, states)), max(map(len, ages))
+    room = max(out.width - SHORT - state - age - 10, 12)
+    for node, said, old in zip(nodes, states, ages, strict=True):
+        indent = "  " * node.depth
+        if out.is_terminal:
+            yield line_of(node.task, said.ljust(state), old.rjust(age), room, indent)
+        else:
+            yield f"{indent}{node.task.id}  {node.task.status}  {clean(node.task.name)}"
+
+
+def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
+    """The events of a task, one line each."""
+    kind = max(len(event.type) for event in events)
+    by = max(len(event.by) for event in events)
+    for event in events:
+        data = {name: value for name, value in event.data.items() if name != "author"}
+        run = (event.data.get("author") or {}).get("run")
+        said = ", ".join(f"{name}={value!r}" for name, value in data.items())
+        when = moments.stamp(event.at) if out.is_terminal else moments.utc(event.at)
+        room = max(out.width - kind - by - len(when) - 12, 20)
+        text = clean(f"{said}{f'  (run {run})' if run else ''}")
+        yield [
+            (f"{event.version:>3}  ", "dim"),
+            event.type.ljust(kind),
+            f"  {clean(event.by).ljust(by)}  ",
+            (when, "dim"),
+            f"  {fit(text, room) if out.is_terminal else text}",
+        ]
+
+
+def ways(*commands: tuple[str, str]) -> Iterator[Line]:
+    """The next actions: commands to copy, and what each does."""
+    widest = max(cells(typed(command)) for command, _ in commands)
+    for command, effect in commands:
+        yield ["  ", (typed(command).ljust(widest), "cyan"), (f"  {effect}", "dim")]
+
+
+def _when(at: datetime) -> str:
+    return moments.ago(at) if out.is_terminal else moments.utc(at)

@@ -1,0 +1,122 @@
+"""The effects of an operation on tasks: it restores those that a rewound part of a run changed.
+
+A task is restored to what it is without the events of that part, if one of them is its last event. One that
+someone else changed since is kept and named. A task that the part created is archived. Undoing an operation
+restores each task that it changed, if no other has changed it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import NamedTuple
+
+from holdfast.kernel import events as e
+from holdfast.kernel import task as t
+from holdfast.kernel.author import NOBODY, Author
+from holdfast.operations.reversal import Gone, PartBack, PartChange, PartDecided, PartKept
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
+
+
+class _Move(NamedTuple):
+    """A task on its way: what it is now, and what it becomes; None if it had not been created then."""
+
+    task: str
+    now: t.TaskState
+    then: t.TaskState | None
+
+    @property
+    def change(self) -> str:
+        if self.then is None:
+            return "archived"
+        fields = t.revert(self.now, self.then, "").fields
+        return "archived" if fields.archived else fields.status.replace("_", " ")
+
+
+class TaskReversal:
+    """Implements `Reversal`.
+
+    gone     whose changes no longer count; None for none. `runs` are the runs that it may name
+    applied  what the operation that is undone did to tasks
+    kin      the operation itself, with those that undid it and those that undid these
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        reason: str,
+        author: Author = NOBODY,
+        *,
+        gone: Gone | None = None,
+        runs: Iterable[str] = (),
+        applied: e.TasksApplied | None = None,
+        kin: Set[str] = frozenset(),
+    ) -> None:
+        self._reason = reason
+        self._author = author
+        self._gone = gone
+        self._kin = kin
+        self._moves: list[_Move] = []
+        self._kept: list[PartKept] = []
+        self._versions: list[tuple[str, int]] = []
+        undone = {move.id: move for move in (e.TasksApplied() if applied is None else applied).moves}
+        streams = [t.stream_of(task) for task in undone]
+        authored = (one for one in store.authored_by(list(runs)) if t.task_of(one))
+        for stream in dict.fromkeys((*streams, *authored)):
+            self._look(t.task_of(stream), store.load(stream), undone.get(t.task_of(stream)))
+
+    def plan(self) -> PartBack:
+        changes = [PartChange(one.task, one.now.fields.name, one.change) for one in self._moves]
+        return PartBack(tuple(changes), tuple(self._kept))
+
+    def sources(self) -> Sequence[Source]:
+        return [Source(t.stream_of(task), version) for task, version in self._versions]
+
+    def decide(self, recorded: Sequence[Sequence[Recorded]], operation: str, at: int) -> PartDecided | None:
+        if any(recorded):
+            return None
+        moves = {one.task: one for one in self._moves}
+        decisions = [NO_EVENTS] * len(self._versions)
+        applied: list[e.TaskMove] = []
+        for n, (task, version) in enumerate(self._versions):
+            move = moves.get(task)
+            if move is not None:
+                event = self._event(move, operation)
+                decisions[n] = Decision(t.KIND, [new_event(event, at)])
+                applied.append(e.TaskMove(task, version + 1, version))
+        return PartDecided(decisions, e.TasksApplied(tuple(applied)) if applied else None)
+
+    def _event(self, move: _Move, operation: str) -> e.Event:
+        if move.then is None:
+            return t.TaskArchived(self._reason, self._author)
+        return t.revert(move.now, move.then, operation, self._author)
+
+    def _look(self, task: str, recorded: list[Recorded], undone: e.TaskMove | None) -> None:
+        """Find what becomes of one task."""
+        counting = [one for one in recorded if not self._is_gone(one.event)]
+        now = t.fold(recorded)
+        if now is None or (undone is None and len(counting) == len(recorded)):
+            return
+        self._versions.append((task, now.version))
+        if undone is not None and task_stands(counting, undone, self._kin):
+            self._moves.append(_Move(task, now, t.at_version(recorded, undone.before)))
+        elif undone is None and recorded[-1] not in counting:
+            self._moves.append(_Move(task, now, t.fold(counting)))
+        else:
+            self._kept.append(PartKept(task, now.fields.name, f"changed by {_who(now.last)} since"))
+
+    def _is_gone(self, event: e.Event) -> bool:
+        author: Author = getattr(event, "author", NOBODY)
+        return self._gone is not None and self._gone(author)
+
+
+def task_stands(recorded: Sequence[Recorded], move: e.TaskMove, kin: Set[str]) -> bool:
+    """Whether an operation, or one that did it again (`kin`), wrote the task's last event."""
+    if not recorded:
+        return False
+    event = recorded[-1].event
+    again = isinstance(event, t.TaskReverted) and event.operation in kin
+    return recorded[-1].version == move.after or again
+
+
+def _who(author: Author) -> str:
+    return f"run {author.run}" if author.run else author.by or "someone"

@@ -1,0 +1,118 @@
+"""The part of the store port that reads tasks, links and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from holdfast.kernel.task import TaskFields
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """A task as `task list` shows it. `number` is that of its last claim; `open_blockers` is how many tasks
+    that it needs are neither completed nor archived."""
+
+    id: str
+    fields: TaskFields
+    number: int
+    session: str
+    open_blockers: int
+    created_at: int
+    updated_at: int
+    version: int
+    place: int = 0
+    """Its short number, which it shares the sequence of with runs (`RunRow.number`)."""
+
+
+class TaskFilter(msgspec.Struct, frozen=True):
+    """Which tasks. What is left as it is lets all through, but for archived ones."""
+
+    status: tuple[str, ...] = ()
+    label: str | None = None
+    assignee: str | None = None
+    session: str | None = None
+    ids: tuple[str, ...] | None = None
+    archived: bool = False
+
+
+class LinkRow(NamedTuple):
+    """A link: `task` needs `on`, or is a part of it, as `kind` says."""
+
+    task: str
+    on: str
+    kind: str
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session; `ended_at` is 0 while it is open."""
+
+    id: str
+    actor: str
+    started_at: int
+    ended_at: int
+    summary: str
+
+
+class TrackerStore(Protocol):
+    """The queries of a store on the tracker; every answer is of one moment."""
+
+    def task(self, task: str) -> TaskRow | None: ...
+
+    def tasks(self, which: TaskFilter, limit: int | None = None) -> list[TaskRow]:
+        """The tasks that the filter lets through: the most urgent first, of equally urgent ones the
+        oldest."""
+        ...
+
+    def session_tasks(self, session: str, status: str, limit: int) -> list[TaskRow]:
+        """The tasks of a session with that status, archived or not: the ones that ended last first, of
+        equal ones the newest. What it costs does not grow with those beyond the limit."""
+        ...
+
+    def count_session_tasks(self, session: str, status: str) -> int:
+        """How many there are of them."""
+        ...
+
+    def ready_tasks(self, limit: int | None = None) -> list[TaskRow]:
+        """Tasks that are pending, not blocked and not archived, and need nothing that is open, in the order
+        of `tasks`. What it costs does not grow with the tasks that are not ready."""
+        ...
+
+    def count_ready_tasks(self) -> int:
+        """How many `ready_tasks` there are."""
+        ...
+
+    def claimed_tasks(self) -> list[TaskRow]:
+        """Tasks that are in progress, not blocked and not archived, and need nothing that is open, in the
+        order of `tasks`: those of them whose claim is dead are ready, too."""
+        ...
+
+    def task_ids(self, prefix: str, limit: int) -> list[str]:
+        """Ids with that beginning, in order."""
+        ...
+
+    def links(self, tasks: Sequence[str]) -> list[LinkRow]:
+        """Every link from or to one of these tasks, in the order of their creation."""
+        ...
+
+    def links_of(self, task: str) -> tuple[int, list[LinkRow]]:
+        """The version of the stream of links, and the links that lead from a task: what it needs, what it
+        is a part of. What it costs does not grow with those that lead to it."""
+        ...
+
+    def all_links(self) -> list[LinkRow]: ...
+
+    def is_linked(self, task: str, on: str, kind: str) -> tuple[int, bool]:
+        """The version of the stream of links, and whether a chain of links of that kind leads from `task` to
+        `on` at that version."""
+        ...
+
+    def sessions(self, limit: int | None = None) -> list[SessionRow]:
+        """Sessions, the newest first."""
+        ...
+
+    def session_ids(self, prefix: str, limit: int) -> list[str]:
+        """Ids with that beginning, in order."""
+        ...

@@ -1,0 +1,250 @@
+"""Claiming tasks: one holder at a time, however many ask, and none that is dead.
+
+Whether a claim's holder lives is looked at before the command; inside the transaction the claim must be the
+one that was looked at. The blockers of the task are read in the same transaction: a task that needs
+something open is not claimed, whoever opened that meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+
+from holdfast.clock import Clock
+from holdfast.errors import BadInput, NotFound, Refused, StoreCorrupt, TaskHeld, TaskNotFound
+from holdfast.kernel import links, task_rules
+from holdfast.kernel import task as tasks
+from holdfast.kernel.author import Author
+from holdfast.kernel.state import ENDED
+from holdfast.kernel.task import ClaimState, Holder, TaskState
+from holdfast.process_identity import boot_id, started_ticks
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
+from holdfast.store.tracker_port import TaskRow
+from holdfast.tracker.tracker import Tracker
+
+LEASE_S = 3600.0
+_LOOKED_AT = 16
+_FRUITLESS = 20
+"""So many times in a row the same tasks may be ready and not claimable: others may claim and release them
+between a look and a claim."""
+"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
+
+
+def is_live(tracker: Tracker, claim: ClaimState) -> bool:
+    """Whether a claim still holds: `lives`."""
+    return lives(tracker.store, tracker.clock, claim)
+
+
+def lives(store: Store, clock: Clock, claim: ClaimState) -> bool:
+    """Whether a claim still holds. That of a run does until the run has ended or is deleted; any other one,
+    and that of a run that is not in the log yet, until its lease is over, and if it names a process, only
+    while that lives."""
+    if claim.run:
+        run = store.run(claim.run)
+        if run is not None:
+            return run.status not in ENDED
+        if store.deleted(claim.run) is not None:
+            return False
+    if claim.until <= clock.now_us():
+        return False
+    holder = claim.holder
+    if holder is None:
+        return True
+    return holder.boot == boot_id() and started_ticks(holder.pid) == holder.started
+
+
+def ready(tracker: Tracker, limit: int | None = None) -> list[TaskRow]:
+    """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead."""
+    found = tracker.store.ready_tasks(limit)
+    dead = _dead(tracker)
+    if dead:
+        found = sorted([*dead, *found], key=lambda row: (row.fields.priority, row.created_at))
+    return found[:limit]
+
+
+def count_ready(tracker: Tracker) -> int:
+    """How many tasks can be claimed now."""
+    return tracker.store.count_ready_tasks() + len(_dead(tracker))
+
+
+def _dead(tracker: Tracker) -> list[TaskRow]:
+    """Tasks whose claim is dead."""
+    return [row for row in tracker.store.claimed_tasks() if _is_free(tracker, row)]
+
+
+def _is_free(tracker: Tracker, row: TaskRow) -> bool:
+    claim = row.fields.claim
+    return claim is None or not is_live(tracker, claim)
+
+
+def claim_next(
+    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None
+) -> tuple[str, TaskState] | None:
+    """Claim the most urgent task that is ready; None if there is none. A step that runs again after a crash
+    gets the task that it had claimed."""
+    lease_of(lease_s)
+    author = tracker.author()
+    for row in tracker.store.claimed_tasks() if author.run else ():
+        if row.fields.claim is not None and row.fields.claim.run == author.run:
+            state = tracker.load(row.id)
+            if author.is_step_of(state.last):
+                return row.id, state
+    before: list[str] = []
+    rounds = 0
+    while True:
+        found = ready(tracker, _LOOKED_AT)
+        ids = [row.id for row in found]
+        rounds = rounds + 1 if ids == before else 0
+        if rounds > _FRUITLESS:
+            raise StoreCorrupt(
+                f"task {ids[0]} is listed as ready and cannot be claimed: the tables do not match the log; "
+                "`holdfast repair --rebuild` makes them again"
+            )
+        before = ids
+        for row in found:
+            try:
+                return row.id, claim(tracker, row.id, lease_s=lease_s, pid=pid, shared=False)
+            except (TaskHeld, Refused, NotFound):
+                continue  # another process was faster
+        if not found:
+            return None
+
+
+def claim(
+    tracker: Tracker,
+    task: str,
+    *,
+    lease_s: float = LEASE_S,
+    pid: int | None = None,
+    run: str = "",
+    shared: bool = True,
+) -> TaskState:
+    """Claim one task: for the author until the lease ends, for a process until its death, or for a run until
+    its end. A run that has the task gets its claim again, without `shared` only from the step that made it:
+    of the workers of a run, one gets the task. Raises `TaskNotFound`, `TaskHeld`, and `Refused` if it is
+    done, blocked, or needs what is open."""
+    holder = None if pid is None else _holder(pid)
+    lease_us = lease_of(lease_s)
+    author = tracker.author()
+    if not run and holder is None:
+        run = author.run  # what a run claims, it has until it ends
+    while True:
+        state = tracker.load(task)
+        held = state.fields.claim
+        free = held.number if held is not None and not is_live(tracker, held) else 0
+        version, needed = _blockers(tracker, task)
+        made = _Claiming(tracker, author, task, needed, free, lease_us, holder, run, shared)
+        sources = [Source(tasks.stream_of(task)), Source(links.STREAM, version)]
+        sources += [Source(tasks.stream_of(one)) for one in needed]
+        tracker.store.command_all(sources, made.decide)
+        if made.after is not None:
+            return made.after
+
+
+class _Claiming:
+    """One attempt at a claim; `after` stays None if links were added since they were read."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        author: Author,
+        task: str,
+        needed: Sequence[str],
+        free: int,
+        lease_us: int,
+        holder: Holder | None,
+        run: str,
+        shared: bool,
+    ) -> None:
+        self.after: TaskState | None = None
+        self._tracker = tracker
+        self._author = author
+        self._task = task
+        self._needed = needed
+        self._free = free
+        self._lease_us = lease_us
+        self._holder = holder
+        self._run = run
+        self._shared = shared
+
+    def decide(self, recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
+        own, newer, *blockers = recorded
+        nothing = [NO_EVENTS] * len(recorded)
+        if newer:
+            return nothing
+        state = tasks.fold(own)
+        if state is None:
+            raise TaskNotFound(self._task)
+        now = self._tracker.clock.now_us()
+        until = now + self._lease_us
+        author = self._author
+        held = state.fields.claim
+        is_own = held is not None and self._run and held.run == self._run
+        if is_own and (self._shared or author.is_step_of(state.last)):
+            self.after = state  # the run has it; or its step runs again after a crash
+            return nothing
+        if state.fields.status in ("completed", "failed") and author.is_step_of(state.last):
+            self.after = state  # the step has claimed and ended it, and runs again
+            return nothing
+        event = task_rules.claim(
+            self._task,
+            state,
+            author,
+            now=now,
+            until=until,
+            run=self._run,
+            holder=self._holder,
+            free=self._free,
+        )
+        self._refuse_open(blockers)
+        self.after = tasks.evolve(state, event, state.version + 1, now)
+        return [Decision(tasks.KIND, [new_event(event, now)]), *nothing[1:]]
+
+    def _refuse_open(self, blockers: Sequence[Sequence[Recorded]]) -> None:
+        for one, recorded in zip(self._needed, blockers, strict=True):
+            needed = tasks.fold(recorded)
+            if needed is not None and not needed.settled:
+                raise Refused(
+                    f"task {self._task[:8]} needs {one[:8]} ({needed.fields.name}), which is "
+                    f"{needed.fields.status}; complete that first, or "
+                    f"`holdfast task unlink {self._task[:8]} {one[:8]}`"
+                )
+
+
+def _blockers(tracker: Tracker, task: str) -> tuple[int, list[str]]:
+    """The tasks that a task needs, and the version of the links at which it does."""
+    version, found = tracker.store.links_of(task)
+    return version, [link.on for link in found if link.kind == "blocks"]
+
+
+def lease_of(seconds: float) -> int:
+    """A lease in microseconds. Raises `BadInput`."""
+    if not isinstance(seconds, (int, float)):
+        raise BadInput(f"lease={seconds!r} is no number of seconds; an hour is 3600")
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise BadInput(f"a lease of {seconds!r} seconds is none; give a number more than 0")
+    return min(int(seconds * 1e6), _LONGEST_US)
+
+
+_LONGEST_US = 100 * 365 * 86_400 * 1_000_000
+
+
+_UNTIL_RECORDED_S = 60.0
+"""So long a claim for a run holds without the run: its first event follows at once."""
+
+
+def claim_for_run(tracker: Tracker, task: str, run: str) -> None:
+    """Claim a task for a run that is about to be started, unless the run has it, or has moved it, already.
+    If the process dies before the run is in the log, the claim is free."""
+    state = tracker.load(task)
+    if state.last.run == run and state.fields.claim is None:
+        return  # the run has ended: whoever starts it again gets its outcome
+    claim(tracker, task, lease_s=_UNTIL_RECORDED_S, pid=os.getpid(), run=run)
+
+
+def _holder(pid: int) -> Holder:
+    started = started_ticks(pid)
+    if started is None:
+        raise BadInput(f"there is no process {pid} that could hold a claim")
+    return Holder(pid, started, boot_id())

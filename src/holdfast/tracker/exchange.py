@@ -1,0 +1,282 @@
+"""Tasks as a file: a JSON object on each line, out and in.
+
+The first line is `{"holdfast": "tasks", "format": 1}`. A task is `{"task": ID, "name", "status", "events":
+[...]}`: its whole history, so that what is read in is what was written out. A link is `{"link": [TASK, ON,
+KIND]}`. A line from elsewhere needs no id and no events: `{"name": "..."}` with the fields of `create`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from holdfast.errors import BadInput, HoldfastError
+from holdfast.kernel import events as e
+from holdfast.kernel import links, task_rules
+from holdfast.kernel import task as tasks
+from holdfast.kernel.author import Author
+from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
+from holdfast.store.tracker_port import LinkRow, TaskFilter
+from holdfast.tracker.tracker import Tracker, missing
+
+_FORMAT = {"holdfast": "tasks", "format": 1}
+_AT_ONCE = 500
+"""So many tasks are one commit."""
+_ALL = 1 << 62
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """The result of an import: tasks that are new, tasks that got events they lacked, tasks that stay as
+    they are here, links that are new. `checks` counts the commands that come along: they run
+    when their task is completed."""
+
+    created: int
+    extended: int
+    kept: int
+    links: int
+    checks: int = 0
+
+
+def lines(tracker: Tracker) -> Iterator[bytes]:
+    """All tasks, archived ones too, and all links."""
+    encode = msgspec.json.encode
+    yield encode(_FORMAT)
+    for row in tracker.store.tasks(TaskFilter(archived=True)):
+        events = [
+            {"type": entry.type, "at": entry.at, "payload": msgspec.Raw(entry.payload.encode())}
+            for entry in tracker.store.entries(tasks.stream_of(row.id))
+        ]
+        yield encode({"task": row.id, "name": row.fields.name, "status": row.fields.status, "events": events})
+    for link in tracker.store.all_links():
+        yield encode({"link": list(link)})
+
+
+def export(tracker: Tracker, file: IO[bytes]) -> int:
+    """Write all tasks and links; returns how many lines."""
+    count = 0
+    for line in lines(tracker):
+        file.write(line + b"\n")
+        count += 1
+    return count
+
+
+class _Line(msgspec.Struct, frozen=True):
+    task: str
+    events: list[NewEvent]
+    is_new: bool = False
+    """It has no id in the file. If its task is here, the step that reads the file has made it, and runs again
+    after a crash."""
+
+
+def import_(tracker: Tracker, path: Path) -> Imported:
+    """Read a file in. The whole file is checked before anything is written: `BadInput` names the first wrong
+    line. A task that is here already gets the events that it lacks, if its history here is the beginning of
+    that in the file; otherwise it stays as it is. Raises `TaskDeleted` for one that was deleted here."""
+    found, wanted = _read(tracker, path)
+    known = set(tracker.store.task_ids("", _ALL))
+    for one in found:
+        if one.task not in known and tracker.store.deleted(tasks.stream_of(one.task)) is not None:
+            raise missing(tracker.store, one.task)
+    _refuse_unknown(path, wanted, known | {one.task for one in found})
+    _refuse_wrong(path, [*tracker.store.all_links(), *(link for _, link in wanted)])
+    counts = [0, 0, 0]
+    changed: set[str] = set()
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+
+        def decide(recorded: Sequence[Sequence[Recorded]], some: list[_Line] = some) -> list[Decision]:
+            decisions = [_added(one, here, counts) for one, here in zip(some, recorded, strict=True)]
+            changed.update(one.task for one, made in zip(some, decisions, strict=True) if made.events)
+            return decisions
+
+        tracker.store.command_all([Source(tasks.stream_of(one.task)) for one in some], decide)
+    created, extended, kept = counts
+    added = _import_links(tracker, path, [link for _, link in wanted])
+    rows = tracker.store.tasks(TaskFilter(archived=True)) if changed else []
+    checks = sum(len(row.fields.checks) for row in rows if row.id in changed)
+    return Imported(created, extended, kept, added, checks)
+
+
+def _added(one: _Line, here: Sequence[Recorded], counts: list[int]) -> Decision:
+    """The events of the file that the store lacks."""
+    there = [(e.type_of(old.event), old.at, e.encode(old.event)) for old in here]
+    theirs = [(new.type, new.at, e.encode(e.decode(new.type, new.payload))) for new in one.events]
+    if there and one.is_new:
+        counts[0] += 1
+        return NO_EVENTS
+    if theirs[: len(there)] != there or len(theirs) == len(there):
+        counts[2] += 1
+        return NO_EVENTS
+    counts[1 if there else 0] += 1
+    return Decision(tasks.KIND, one.events[len(there) :])
+
+
+def _import_links(tracker: Tracker, path: Path, wanted: Sequence[LinkRow]) -> int:
+    """Add the links that are not there, in one commit; how many. If others link meanwhile, look again."""
+    author, now = tracker.author(), tracker.clock.now_us()
+    while True:
+        version = tracker.store.is_linked("", "", "blocks")[0]
+        here = tracker.store.all_links()
+        _refuse_wrong(path, [*here, *wanted])
+        missing = dict.fromkeys(wanted)
+        for link in here:
+            missing.pop(link, None)
+        if not missing:
+            return 0
+        new = [new_event(links.add(link.task, link.on, link.kind, author), now) for link in missing]
+        written = False
+
+        def decide(newer: Sequence[Recorded], new: list[NewEvent] = new) -> Decision:
+            nonlocal written
+            written = not newer
+            return Decision(links.KIND, new) if written else NO_EVENTS
+
+        tracker.store.command(links.STREAM, decide, after=version)
+        if written:
+            return len(new)
+
+
+def _read(tracker: Tracker, path: Path) -> tuple[list[_Line], list[tuple[int, LinkRow]]]:
+    found: list[_Line] = []
+    wanted: list[tuple[int, LinkRow]] = []
+    seen: set[str] = set()
+    author = tracker.author()
+    try:
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                if not text.strip():
+                    continue
+                try:
+                    line = msgspec.json.decode(text)
+                    if not isinstance(line, dict):
+                        raise BadInput("it is no JSON object")
+                    if "holdfast" in line:
+                        _check_head(line)
+                    elif "link" in line:
+                        wanted.append((number, _link(line["link"])))
+                    else:
+                        one = _task(tracker, line, number, author)
+                        if one.task in seen:
+                            raise BadInput(f"task {one.task} is in the file twice")
+                        seen.add(one.task)
+                        found.append(one)
+                except (HoldfastError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    raise BadInput(
+                        f"line {number} of {path} is wrong: {error}; nothing was read in"
+                    ) from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+    return found, wanted
+
+
+def _check_head(line: dict[str, Any]) -> None:
+    if line.get("holdfast") != "tasks":
+        raise BadInput("the file has no tasks")
+    if line.get("format") != 1:
+        raise BadInput(f"format {line.get('format')!r} is of a newer holdfast; upgrade holdfast")
+
+
+def _link(value: Any) -> LinkRow:
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(one, str) for one in value):
+        raise BadInput("a link is [TASK, ON, KIND]")
+    added = links.add(*value)
+    return LinkRow(added.task, added.on, added.kind)
+
+
+def _task(tracker: Tracker, line: dict[str, Any], number: int, author: Author) -> _Line:
+    id = line.get("task") or tracker.new_id(author, f"line {number} {line}")
+    if not isinstance(id, str) or not _is_uuid(id):
+        raise BadInput(f"{id!r} is no UUID")
+    if "events" not in line:
+        fields = {name: value for name, value in line.items() if name != "task"}
+        made = task_rules.create(tracker.redacted(fields), author)
+        return _Line(id, [new_event(made, tracker.clock.now_us())], not line.get("task"))
+    events = []
+    state = None
+    for version, one in enumerate(line["events"], 1):
+        event, at = _event(tracker, version, one)
+        state = tasks.evolve(state, event, version, at)
+        if state is None:
+            raise BadInput("its first event is no TaskCreated")
+        task_rules.check_state(state)
+        events.append(new_event(event, at))
+    if not events:
+        raise BadInput("it has no events")
+    return _Line(id, events)
+
+
+def _event(tracker: Tracker, version: int, one: Any) -> tuple[e.Event, int]:
+    """An event of a task, redacted, and its time. Only events of tasks: those of the store delete streams."""
+    if not isinstance(one, dict) or not isinstance(one.get("at"), int):
+        raise BadInput(f"event {version} has no time `at`")
+    task_rules.check_time("time", one["at"])
+    type = str(one.get("type"))
+    if type not in _TYPES:
+        raise BadInput(f"event {version} is a {type}, which is no event of a task that this version knows")
+    payload = msgspec.json.encode(tracker.redacted(one.get("payload")))
+    event = e.decode(type, payload.decode())
+    if isinstance(event, (tasks.TaskClaimed, tasks.ClaimRenewed)):
+        task_rules.check_time("lease", event.until)
+    return event, one["at"]
+
+
+_TYPES = frozenset(one.__name__ for one in tasks.EVENTS)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _refuse_unknown(path: Path, wanted: Iterable[tuple[int, LinkRow]], known: set[str]) -> None:
+    for number, link in wanted:
+        for one in (link.task, link.on):
+            if one not in known:
+                raise BadInput(
+                    f"line {number} of {path} is wrong: there is no task {one} in the file or in the store; "
+                    "nothing was read in"
+                )
+
+
+def _refuse_wrong(path: Path, all_links: Sequence[LinkRow]) -> None:
+    """Raise if the links of the file and those of the store do not fit."""
+    _refuse_cycle(path, all_links)
+    parents: dict[str, str] = {}
+    for link in all_links:
+        if link.kind == "parent" and parents.setdefault(link.task, link.on) != link.on:
+            raise BadInput(
+                f"{path} gives task {link.task} a second parent, {link.on}; it has {parents[link.task]}; "
+                "nothing was linked"
+            )
+
+
+def _refuse_cycle(path: Path, all_links: Iterable[LinkRow]) -> None:
+    """Raise if the links of the file and those of the store close a cycle."""
+    for kind in links.ACYCLIC:
+        on: dict[str, list[str]] = {}
+        waits: dict[str, int] = {}
+        for link in set(all_links):
+            if link.kind == kind:
+                on.setdefault(link.on, []).append(link.task)
+                waits[link.task] = waits.get(link.task, 0) + 1
+                waits.setdefault(link.on, 0)
+        free = [task for task, count in waits.items() if not count]
+        done = 0
+        while free:
+            done += 1
+            for task in on.get(free.pop(), ()):
+                waits[task] -= 1
+                if not waits[task]:
+                    free.append(task)
+        if done < len(waits):
+            left = sorted(task for task, count in waits.items() if count)
+            raise BadInput(
+                f"the links of kind {kind!r} in {path} close a cycle with those that are here, among "
+                f"{', '.join(left[:5])}; nothing was read in"
+            )

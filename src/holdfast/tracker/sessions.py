@@ -1,0 +1,57 @@
+"""Sessions: who works, from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors import SessionNotFound
+from holdfast.kernel import session as sessions
+from holdfast.kernel import task_rules
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Store, new_event
+from holdfast.tracker.tracker import Tracker
+
+
+def start(tracker: Tracker, actor: str | None = None) -> str:
+    """Begin a session; returns its id."""
+    author = tracker.author()
+    name = tracker.redacted(actor or author.by)
+    session = tracker.new_id(author, f"session {name}")
+    event = sessions.SessionStarted(name, author)
+
+    def decide(recorded: Sequence[Recorded]) -> Decision:
+        if recorded:
+            return NO_EVENTS  # the step has begun it, and runs again after a crash
+        return Decision(sessions.KIND, [new_event(event, tracker.clock.now_us())])
+
+    tracker.store.command(sessions.stream_of(session), decide)
+    return session
+
+
+def end(tracker: Tracker, session: str, summary: str = "") -> None:
+    """End a session. Raises `SessionNotFound`, and `Refused` if it is over."""
+    task_rules.check({"summary": summary})
+    text, author = tracker.redacted(summary), tracker.author()
+
+    def decide(recorded: Sequence[Recorded]) -> Decision:
+        state = sessions.fold(recorded)
+        if state is None:
+            raise SessionNotFound(session)
+        last = recorded[-1].event
+        if isinstance(last, sessions.SessionEnded) and author.is_step_of(last.author):
+            return NO_EVENTS
+        event = sessions.end(session, state, text, author)
+        return Decision(sessions.KIND, [new_event(event, tracker.clock.now_us())])
+
+    tracker.store.command(sessions.stream_of(session), decide)
+
+
+def open_session(store: Store, actor: str) -> str:
+    """The last session of an actor that is open; empty if there is none."""
+    for row in store.sessions(_LOOKED_AT):
+        if not row.ended_at and row.actor == actor:
+            return row.id
+    return ""
+
+
+_LOOKED_AT = 50
+"""So many sessions are looked at: one that is older and still open was forgotten."""

@@ -1,0 +1,144 @@
+"""The mirror as plain data: whether it is current, what was kept aside, what an edited file would change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.views.records import iso
+
+
+class MirrorFault(msgspec.Struct, frozen=True):
+    """A file of the mirror that is not as holdfast wrote it."""
+
+    path: str
+    fault: str
+
+    JSON: ClassVar = {"path": "in the mirror's directory", "fault": "`edited`, `torn` or `missing`"}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "fault": self.fault}
+
+
+class MirrorStatus(msgspec.Struct, frozen=True):
+    """Whether the mirror shows what the log has.
+
+    directory   where it is; None if there is none
+    off         why there is none; empty if there is one
+    is_current  whether its files show every event of the log, as holdfast wrote them
+    behind      how many events it does not show
+    written_at  when it was last written; None if it never was
+    cursor      of the feed: its files show all events up to it
+    files       how many files it has
+    faults      files that were edited, are torn, or are missing: the next drain writes them again, and keeps
+                aside what is there
+    kept        files that were kept aside
+    """
+
+    directory: str | None
+    off: str = ""
+    is_current: bool = False
+    behind: int = 0
+    written_at: datetime | None = None
+    cursor: str = ""
+    files: int = 0
+    faults: tuple[MirrorFault, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    JSON: ClassVar = {
+        "directory": "where it is; null if there is none",
+        "off": "why there is none; empty if there is one",
+        "is_current": "whether its files show every event of the log, as holdfast wrote them",
+        "behind": "how many events it does not show",
+        "written_at": "when it was last written; null if it never was",
+        "cursor": "of the feed: its files show all events up to it",
+        "files": "how many files it has",
+        "faults": "files that were edited, are torn, or are missing",
+        "kept": "files that were kept aside, in the mirror's directory",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "off": self.off,
+            "is_current": self.is_current,
+            "behind": self.behind,
+            "written_at": iso(self.written_at),
+            "cursor": self.cursor,
+            "files": self.files,
+            "faults": [one.to_json() for one in self.faults],
+            "kept": list(self.kept),
+        }
+
+
+class MirrorRebuilt(msgspec.Struct, frozen=True):
+    """The mirror was made again from the log."""
+
+    directory: str
+    events: int
+    replaced: int
+    kept: tuple[str, ...] = ()
+
+    JSON: ClassVar = {
+        "directory": "where it is",
+        "events": "how many events its files show",
+        "replaced": "how many files were written",
+        "kept": "a sentence for each file that was kept aside",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "directory": self.directory,
+            "events": self.events,
+            "replaced": self.replaced,
+            "kept": list(self.kept),
+        }
+
+
+class ImportChange(msgspec.Struct, frozen=True):
+    """One thing that an edited file says and the store does not.
+
+    action  `create`, `edit`, `complete`, `fail`, `release`, `claim`, `note` or `remember`
+    target  the id of the task or of the memory that is superseded; empty if it is new
+    fields  what is recorded, by name
+    """
+
+    action: str
+    target: str
+    fields: dict[str, Any]
+
+    JSON: ClassVar = {
+        "action": "`create`, `edit`, `claim`, `complete`, `fail`, `release`, `note` or `remember`",
+        "target": "the task, or the memory that is superseded; null if it is new",
+        "fields": "what is recorded, by name",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"action": self.action, "target": self.target or None, "fields": self.fields}
+
+
+class MirrorImport(msgspec.Struct, frozen=True):
+    """The changes that an edited file leads to. `applied`: they are recorded. `left` are things that the
+    file says and that cannot be imported, a sentence each."""
+
+    file: str
+    changes: tuple[ImportChange, ...]
+    applied: bool
+    left: tuple[str, ...] = ()
+
+    JSON: ClassVar = {
+        "file": "that was read",
+        "changes": "what it says and the store does not",
+        "applied": "whether they were recorded",
+        "left": "a sentence for each thing in the file that cannot be imported",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "changes": [one.to_json() for one in self.changes],
+            "applied": self.applied,
+            "left": list(self.left),
+        }

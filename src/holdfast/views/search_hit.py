@@ -1,0 +1,96 @@
+"""The result of a search: hits in pages, each with the place where the words stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.ways import Way
+
+Marks = tuple[tuple[int, int], ...]
+"""Where hits are in a text: [start, end) in characters, in order, none over another."""
+
+
+class SearchHit(msgspec.Struct, frozen=True):
+    """One item that fits, redacted.
+
+    family   `tasks`, `runs`, `memory` or `events`
+    id       of the task, the run or the memory; of an event, that of its run
+    kind     of a memory: its kind; of an event: `step`, `error`, `gate`, `decision`, `emitted`, ...
+    status   of a task, a run or a memory; of an event, that of its run
+    at       when it last changed
+    version  of an event: its place in the run
+    step     of an event: the step that it is about
+    snippet  the part of its text that has the first hit; the marks say where the hits are
+    """
+
+    family: str
+    id: str
+    kind: str
+    status: str
+    at: datetime
+    title: str
+    title_marks: Marks = ()
+    snippet: str = ""
+    snippet_marks: Marks = ()
+    version: int = 0
+    step: str = ""
+
+    JSON: ClassVar = {
+        "family": "`tasks`, `runs`, `memory` or `events`",
+        "id": "of the task, the run or the memory; of an event, that of its run",
+        "kind": "`task`, `run`; of a memory its kind; of an event `step`, `error`, `doubt`, `settled`, "
+        "`gate`, `decision`, `emitted`, `signal`, `stage`, `checkpoint`, `attention`, `paused` or "
+        "`cancelled`",
+        "status": "of a task or a run; of a memory `current`, `superseded` or `withdrawn`; of an event, that "
+        "of its run; a run may be `interrupted`",
+        "at": "when it last changed",
+        "title": "its name, on one line",
+        "title_marks": "where hits are in the title: a list of [start, end), in characters",
+        "snippet": "the part of its text with the first hit, on one line",
+        "snippet_marks": "the same for the snippet",
+        "version": "of an event: its place in the run; else null",
+        "step": "of an event: the step that it is about; else null",
+    }
+
+    @property
+    def way(self) -> Way | None:
+        """The command that shows it; None for a memory, whose text is the hit."""
+        if self.family == "memory":
+            return None
+        if self.family == "tasks":
+            return Way("task show", self.id)
+        return Way("show", self.id, {"step": self.step} if self.step else {})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "family": self.family,
+            "id": self.id,
+            "kind": self.kind,
+            "status": self.status,
+            "at": self.at.isoformat(),
+            "title": self.title,
+            "title_marks": [list(mark) for mark in self.title_marks],
+            "snippet": self.snippet,
+            "snippet_marks": [list(mark) for mark in self.snippet_marks],
+            "version": self.version or None,
+            "step": self.step or None,
+        }
+
+
+class SearchPage(msgspec.Struct, frozen=True):
+    """Hits, the best first, and the cursor of the next page; it is empty at the end."""
+
+    hits: Sequence[SearchHit]
+    after: str = ""
+
+    JSON: ClassVar = {
+        "hits": "the best first; without a query, the newest first",
+        "after": "the cursor of the next page, for `--after`; empty if there is none",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"hits": [hit.to_json() for hit in self.hits], "after": self.after}

@@ -1,0 +1,324 @@
+"""A task as the tracker shows it: in a list, and with everything that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.clock import instant
+from holdfast.kernel.task import ClaimState, Note, TaskFields
+from holdfast.store.tracker_port import LinkRow, TaskRow
+from holdfast.views.records import iso
+
+
+class TaskClaim(msgspec.Struct, frozen=True):
+    """Who works on a task; `until` is None for a run, which has the task until it ends."""
+
+    number: int
+    actor: str
+    session: str = ""
+    run: str = ""
+    until: datetime | None = None
+    pid: int = 0
+    since: datetime | None = None
+
+    JSON: ClassVar = {
+        "number": "counts the claims of the task; what is done under a claim names it",
+        "actor": "who has it",
+        "session": "in which session, or null",
+        "run": "the run that has it, or null",
+        "until": "when the lease ends; null for a run, which has it until it ends",
+        "pid": "the process that has it, or null: with its death the claim is free",
+        "since": "when it was claimed",
+    }
+
+    @classmethod
+    def of(cls, claim: ClaimState) -> TaskClaim:
+        return cls(
+            claim.number,
+            claim.actor,
+            claim.session,
+            claim.run,
+            None if claim.run else _moment(claim.until),
+            claim.holder.pid if claim.holder else 0,
+            _moment(claim.at),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "actor": self.actor,
+            "session": self.session or None,
+            "run": self.run or None,
+            "until": iso(self.until),
+            "pid": self.pid or None,
+            "since": iso(self.since),
+        }
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task.
+
+    status         `pending`, `in_progress`, `completed` or `failed`
+    blocked        why it cannot be worked on now; empty if it can
+    open_blockers  how many of the tasks that it needs are open
+    attempts       how often it was claimed
+    number         its short number in the store, which `find` accepts as `#42`
+    completed_at   when it was completed or failed
+    """
+
+    id: str
+    name: str
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    body: str = ""
+    priority: int = 2
+    labels: tuple[str, ...] = ()
+    assignee: str = ""
+    due: datetime | None = None
+    checks: tuple[str, ...] = ()
+    meta: dict[str, Any] = {}
+    blocked: str = ""
+    open_blockers: int = 0
+    summary: str = ""
+    evidence: Any = None
+    error: str = ""
+    unchecked: str = ""
+    archived: bool = False
+    claim: TaskClaim | None = None
+    attempts: int = 0
+    session: str = ""
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    number: int = 0
+
+    JSON: ClassVar = {
+        "id": "a UUID",
+        "number": "its short number in the store: `#42` is accepted wherever an id is",
+        "name": "in one line",
+        "body": "what is to be done, or null",
+        "status": "`pending`, `in_progress`, `completed` or `failed`",
+        "priority": "0 is the most urgent, 4 the least",
+        "labels": "texts",
+        "assignee": "who is to do it, or null",
+        "due": "until when, or null",
+        "checks": "commands that must succeed before it counts as completed",
+        "meta": "an object of the user's own",
+        "blocked": "why it cannot be worked on now, or null",
+        "open_blockers": "how many of the tasks that it needs are open",
+        "summary": "what was done, or null",
+        "evidence": "what shows it, as it was given; else null",
+        "error": "why it failed, or null",
+        "unchecked": "why its checks were left out, or null",
+        "archived": "true: it is not listed, and holds up nothing",
+        "claim": "who works on it, or null: `number`, `actor`, `session`, `run`, `until`, `pid`, `since`",
+        "attempts": "how often it was claimed",
+        "session": "of its last claim, or in which it was created; else null",
+        "created_at": "when it was created",
+        "updated_at": "when it last changed",
+        "started_at": "its first claim, or null",
+        "completed_at": "when it was completed or failed; else null",
+        "duration_seconds": "from `started_at` to `completed_at`, or null",
+        "version": "of its last event",
+    }
+
+    @classmethod
+    def of(cls, row: TaskRow) -> Task:
+        fields: TaskFields = row.fields
+        return cls(
+            id=row.id,
+            name=fields.name,
+            status=fields.status,
+            created_at=instant(row.created_at),
+            updated_at=instant(row.updated_at),
+            version=row.version,
+            body=fields.body,
+            priority=fields.priority,
+            labels=fields.labels,
+            assignee=fields.assignee,
+            due=_moment(fields.due),
+            checks=fields.checks,
+            meta=fields.meta,
+            blocked=fields.blocked,
+            open_blockers=row.open_blockers,
+            summary=fields.summary,
+            evidence=fields.evidence,
+            error=fields.error,
+            unchecked=fields.unchecked,
+            archived=fields.archived,
+            claim=TaskClaim.of(fields.claim) if fields.claim else None,
+            attempts=row.number,
+            session=row.session,
+            started_at=_moment(fields.started_at),
+            completed_at=_moment(fields.ended_at),
+            number=row.place,
+        )
+
+    @property
+    def duration_s(self) -> float | None:
+        """From its first claim to its end, in seconds; None if it has not ended."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return (self.completed_at - self.started_at).total_seconds()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "number": self.number,
+            "name": self.name,
+            "body": self.body or None,
+            "status": self.status,
+            "priority": self.priority,
+            "labels": list(self.labels),
+            "assignee": self.assignee or None,
+            "due": iso(self.due),
+            "checks": list(self.checks),
+            "meta": self.meta,
+            "blocked": self.blocked or None,
+            "open_blockers": self.open_blockers,
+            "summary": self.summary or None,
+            "evidence": self.evidence,
+            "error": self.error or None,
+            "unchecked": self.unchecked or None,
+            "archived": self.archived,
+            "claim": self.claim.to_json() if self.claim else None,
+            "attempts": self.attempts,
+            "session": self.session or None,
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+            "started_at": iso(self.started_at),
+            "completed_at": iso(self.completed_at),
+            "duration_seconds": self.duration_s,
+            "version": self.version,
+        }
+
+
+class TaskLink(msgspec.Struct, frozen=True):
+    """A link of a task to another, as seen from the task: `relation` is `needs`, `needed-by`, `parent`,
+    `child`, `discovered-from`, `discovered` or `related`."""
+
+    relation: str
+    task: str
+    name: str
+    status: str
+
+    JSON: ClassVar = {
+        "relation": "`needs`, `needed-by`, `parent`, `child`, `discovered-from`, `discovered` or `related`",
+        "task": "the id of the other task",
+        "name": "its name",
+        "status": "its status",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"relation": self.relation, "task": self.task, "name": self.name, "status": self.status}
+
+
+_RELATIONS = {
+    "blocks": ("needs", "needed-by"),
+    "parent": ("parent", "child"),
+    "discovered-from": ("discovered-from", "discovered"),
+    "related": ("related", "related"),
+}
+
+
+def links_of(task: str, links: Sequence[LinkRow], others: dict[str, TaskRow]) -> tuple[TaskLink, ...]:
+    """The links of one task, from its side."""
+    found = []
+    for link in links:
+        ours, theirs = _RELATIONS.get(link.kind, (link.kind, link.kind))
+        relation, other = (ours, link.on) if link.task == task else (theirs, link.task)
+        row = others.get(other)
+        if row is not None:
+            found.append(TaskLink(relation, other, row.fields.name, row.fields.status))
+    return tuple(found)
+
+
+class TaskNote(msgspec.Struct, frozen=True):
+    """Something that was written down while a task was worked on."""
+
+    kind: str
+    text: str
+    by: str
+    at: datetime
+
+    JSON: ClassVar = {
+        "kind": "`note`, `decision`, `scope`, `file`, `plan`, `review`, `verification` or `log`",
+        "text": "the note",
+        "by": "who wrote it",
+        "at": "when",
+    }
+
+    @classmethod
+    def of(cls, note: Note) -> TaskNote:
+        return cls(note.kind, note.text, note.author.by, instant(note.at))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "text": self.text, "by": self.by, "at": self.at.isoformat()}
+
+
+class TaskDetail(msgspec.Struct, frozen=True):
+    """A task with its links and its notes, as `task show` gives it."""
+
+    task: Task
+    links: tuple[TaskLink, ...] = ()
+    notes: tuple[TaskNote, ...] = ()
+
+    JSON: ClassVar = {
+        "links": "an object for each: `relation`, `task`, `name`, `status`",
+        "notes": "an object for each: `kind`, `text`, `by`, `at`",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.task.to_json(),
+            "links": [link.to_json() for link in self.links],
+            "notes": [note.to_json() for note in self.notes],
+        }
+
+
+class TaskEvent(msgspec.Struct, frozen=True):
+    """One event of a task's history."""
+
+    version: int
+    type: str
+    at: datetime
+    by: str
+    data: dict[str, Any]
+
+    JSON: ClassVar = {
+        "version": "in the task's history: 1, 2, 3, ...",
+        "type": "such as `TaskClaimed`",
+        "at": "when",
+        "by": "who did it",
+        "data": "the fields of the event, with its `author`",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "type": self.type,
+            "at": self.at.isoformat(),
+            "by": self.by,
+            "data": self.data,
+        }
+
+
+class TaskNode(msgspec.Struct, frozen=True):
+    """A task in a tree: `depth` is 0 for the one that was asked for."""
+
+    task: Task
+    depth: int
+
+    JSON: ClassVar = {"depth": "0 for the task that was asked for, 1 for its children, and so on"}
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.task.to_json(), "depth": self.depth}
+
+
+def _moment(us: int) -> datetime | None:
+    return instant(us) if us else None

@@ -1,0 +1,104 @@
+"""`prime`: what a new session needs to know, in a few thousand characters."""
+
+import re
+import threading
+
+import pytest
+
+from holdfast import approval, step
+from holdfast.errors import BadInput
+from holdfast.project_type import project_type, project_types
+
+
+def section(text: str, title: str) -> list[str]:
+    """The heading of a section, and its lines."""
+    lines = text.splitlines()
+    begin = next(n for n, one in enumerate(lines) if one.startswith(f"{title}:"))
+    end = next(
+        (n for n, one in enumerate(lines[begin + 1 :], begin + 1) if not one.startswith("- ")), len(lines)
+    )
+    return lines[begin:end]
+
+
+def test_a_newcomer_can_answer_from_the_text_alone(open_hf, act):
+    """What is in progress and ready, who is waited for, what was interrupted and how to continue, what was
+    decided last; and the same bytes again."""
+    opened = threading.Event()
+    hf = open_hf(on_event=lambda event: opened.set() if event.type == "GateOpened" else None)
+    grow = hf.tasks.create("grow kelp")
+    hf.tasks.create("eat kelp", needs=[grow.id])
+    claimed = hf.tasks.create("dry kelp", priority=0)
+    hf.tasks.claim(claimed.id)
+    old = hf.memory.remember("use tabs", kind="decision")
+    hf.memory.remember("use spaces", kind="decision", supersedes=old.id)
+    hf.memory.remember("test first", kind="pattern", scope=f"task:{grow.id}")
+    hf.sessions.start("ann")
+    hf.with_id("asks").start(act(lambda: approval("Send the letter?", show="text")))
+    assert opened.wait(30)
+
+    @step
+    def fails():
+        raise OSError("no")
+
+    with pytest.raises(OSError):
+        hf.with_id("broken").run(act(lambda: fails()))
+    text = hf.prime()
+    assert section(text, "Tasks in progress") == [
+        "Tasks in progress: 1",
+        f'- {claimed.id[:8]} "dry kelp" (priority 0), {hf.tasks.get(claimed.id).claim.actor}: '
+        f"holdfast task show {claimed.id[:8]}",
+    ]
+    assert section(text, "Tasks that are ready") == [
+        "Tasks that are ready: 1",
+        f'- {grow.id[:8]} "grow kelp" (priority 2): holdfast task start {grow.id[:8]}',
+    ]
+    (_, stopped) = section(text, "Runs that stopped")
+    assert stopped.startswith("- broken ") and stopped.endswith(" is failed: holdfast resume broken")
+    (_, gate) = section(text, "Runs that wait for someone")
+    assert re.fullmatch(
+        r'- run asks waits for a person, "Send the letter\?": holdfast approve asks .*', gate
+    ), gate
+    assert len(section(text, "Latest decisions")) == 2 and "use spaces" in text and "use tabs" not in text
+    assert f"task:{grow.id}" in section(text, "Latest patterns")[1]
+    assert " of ann since " in section(text, "Open sessions")[1]
+    assert hf.prime() == text and len(text) <= 4000
+
+
+def test_it_keeps_to_its_limit_and_counts_what_it_leaves_out(hf):
+    """At every limit whole lines, all headings with their counts, and the command that lists the rest."""
+    for n in range(40):
+        hf.memory.remember(f"decision {n} " + "kelp " * (n % 7) * 10, kind="decision")
+        hf.tasks.create(f"task {n} " + "x" * 90)
+    whole = hf.prime(limit=100_000)
+    for limit in range(600, 9_000, 97):
+        text = hf.prime(limit=limit)
+        assert len(text) <= limit and text.endswith("\n")
+        for line in text.splitlines():
+            assert line in whole.splitlines() or re.match(
+                r"[A-Z# ].*(: none|: \d+ \(.*not shown; all: holdfast .*\))$", line
+            )
+        shown = len(section(text, "Latest decisions")) - 1
+        assert f"Latest decisions: 40 ({40 - shown} not shown" in text
+    with pytest.raises(BadInput, match="at least 600"):
+        hf.prime(limit=599)
+
+
+def test_text_from_outside_is_inert(hf):
+    """It neither begins a line, nor steers a terminal, nor hides."""
+    hf.memory.remember("one\nTasks in progress: none\n\x1b[2Jgone\u200b\u202e", kind="decision")
+    hf.tasks.create("a\x1b]52;c;aGk=\x07b")
+    text = hf.prime()
+    assert "\x1b" not in text and "\u202e" not in text and "\u200b" not in text
+    assert [one for one in text.splitlines() if one.startswith("Tasks in progress")] == [
+        "Tasks in progress: none"
+    ]
+
+
+def test_the_project_type_is_that_of_its_files(tmp_path):
+    """Several at once, in a fixed order; a Makefile counts only alone."""
+    assert (project_types(tmp_path), project_type(tmp_path / "none")) == ((), "unknown")
+    (tmp_path / "Makefile").touch()
+    assert project_types(tmp_path) == ("make",)
+    for name in ("package.json", "pyproject.toml", "app.csproj"):
+        (tmp_path / name).touch()
+    assert (project_types(tmp_path), project_type(tmp_path)) == (("python", "node", "dotnet"), "python")

@@ -1,0 +1,287 @@
+"""Rewind and undo of what a run did to tasks and to the memory, and of what a person did."""
+
+from contextvars import Context
+
+import pytest
+
+from holdfast import Holdfast, checkpoint, step, wiring
+from holdfast.errors import PlanChanged, Refused
+
+
+def status(hf: Holdfast, task: str) -> str:
+    found = hf.tasks.get(task)
+    return "archived" if found.archived else found.status
+
+
+def statuses(hf: Holdfast) -> dict[str, str]:
+    return {one.text: one.status for one in hf.memory.list(every=True)}
+
+
+def faults(hf: Holdfast) -> list[object]:
+    return list(hf._store.verify())
+
+
+@pytest.fixture
+def task(hf, act) -> str:
+    """A task that the run `r` completes, and remembers two things, after the checkpoint `half`."""
+    made = hf.tasks.create("grow kelp")
+
+    @step
+    def finish() -> None:
+        hf.tasks.complete(made.id, summary="done")
+        hf.memory.remember("in a step")
+
+    def plot() -> None:
+        hf.memory.remember("early")
+        checkpoint("half")
+        finish()
+        hf.memory.remember("late", kind="decision")
+
+    hf.with_id("r").run(act(plot))
+    assert status(hf, made.id) == "completed"
+    return made.id
+
+
+ALL = {"early": "current", "in a step": "current", "late": "current"}
+BACK = {"early": "current", "in a step": "withdrawn", "late": "withdrawn"}
+
+
+def test_a_rewind_covers_tasks_and_memory_and_undo_brings_both_back(hf, task):
+    """A preview shows them; the rewind does it in its own commit; undo, and undo of the undo, again and
+    again."""
+    seen = hf.rewind("r", "half", dry_run=True)
+    assert (status(hf, task), statuses(hf)) == ("completed", ALL)
+    assert [(one.name, one.change) for one in seen.memory.changes] == [
+        ("in a step", "withdrawn"), ("late", "withdrawn"),
+    ]  # fmt: skip
+    assert [(one.name, one.change) for one in seen.tasks.changes] == [("grow kelp", "pending")]
+    done = hf.rewind("r", "half", plan=seen.plan)
+    assert (done.plan, done.memory, done.tasks) == (seen.plan, seen.memory, seen.tasks)
+    (late,) = hf.memory.recall("late", every=True)
+    assert (late.reason, late.operation) == ("run r was rewound to half#1", done.operation)
+    for _ in range(2):
+        assert (status(hf, task), statuses(hf)) == ("pending", BACK)
+        hf.undo()
+        assert (status(hf, task), statuses(hf)) == ("completed", ALL)
+        hf.undo()
+    hf.undo(done.operation)
+    assert (status(hf, task), statuses(hf), faults(hf)) == ("completed", ALL, [])
+
+
+def test_what_was_done_after_the_rewind_goes_with_its_generation(hf, task):
+    """The run continues after the rewind and does it all again: undo puts that aside, and brings back what
+    there was before."""
+    first = {one.text: one.id for one in hf.memory.list()}
+    hf.rewind("r", "half")
+    hf.resume("r").result()
+    assert status(hf, task) == "completed"
+    assert sorted(one.status for one in hf.memory.list(every=True)) == ["current"] * 3 + ["withdrawn"] * 2
+    undone = hf.undo()
+    assert [(one.name, one.change) for one in undone.tasks.changes] == [("grow kelp", "completed")]
+    assert {one.text: one.id for one in hf.memory.list()} == first
+    hf.undo()
+    assert status(hf, task) == "completed" and {one.text for one in hf.memory.list()} == set(ALL)
+    assert {one.text: one.id for one in hf.memory.list()} != first
+    assert faults(hf) == []
+
+
+def test_what_another_has_changed_since_is_kept_and_named(hf, task):
+    """A task that a person edited, and a memory that a person withdrew and restored, stay as they are."""
+    hf.tasks.edit(task, priority=0)
+    hf.memory.withdraw(hf.memory.recall("late")[0].id, "no")
+    done = hf.rewind("r", "half")
+    who = f"changed by {wiring.user()} since"
+    assert [(one.name, one.why) for one in done.tasks.kept] == [("grow kelp", who)]
+    assert status(hf, task) == "completed"
+    assert [one.name for one in done.memory.changes] == ["in a step"]
+    hf.undo(done.operation)
+    assert statuses(hf) == {**ALL, "late": "withdrawn"}, "what a person withdrew is not restored"
+
+
+def test_a_rewind_keeps_what_others_did_in_between(hf, act):
+    """A person edits the task while the run has it: the run's own events no longer count, the edit does. A
+    task that the run created is archived."""
+    made = hf.tasks.create("grow kelp")
+    found = []
+
+    def plot() -> None:
+        checkpoint("half")
+        hf.tasks.claim(made.id)
+        edit.run(hf.tasks.edit, made.id, name="grow more kelp")
+        hf.tasks.complete(made.id)
+        found.append(hf.tasks.create("found on the way").id)
+
+    edit = Context()  # outside the run
+    hf.with_id("r").run(act(plot))
+    done = hf.rewind("r", "half")
+    assert {one.change for one in done.tasks.changes} == {"pending", "archived"}
+    row = hf.tasks.get(made.id)
+    assert (row.name, row.status, row.claim) == ("grow more kelp", "pending", None)
+    assert status(hf, found[0]) == "archived"
+    hf.undo()
+    assert (status(hf, made.id), status(hf, found[0])) == ("completed", "pending")
+
+
+def test_the_end_of_a_run_is_rewound_with_the_task_that_it_moved(hf, act):
+    """Also to the last thing that it recorded: the run has the task again, and ends with it once more."""
+    made = hf.tasks.create("grow kelp")
+    run = hf.with_task(made.id).start(act(lambda: checkpoint("last")))
+    run.result()
+    assert status(hf, made.id) == "completed"
+    hf.rewind(run.id, "last")
+    assert (status(hf, made.id), hf.tasks.get(made.id).claim.run) == ("in_progress", run.id)
+    hf.undo()
+    assert status(hf, made.id) == "completed"
+    hf.undo()
+    hf.resume(run.id).result()
+    assert (status(hf, made.id), faults(hf)) == ("completed", [])
+
+
+def test_a_plan_covers_tasks_and_memory(hf, task):
+    """What was remembered since the preview makes it another plan."""
+    seen = hf.rewind("r", "half", dry_run=True)
+    hf.memory.withdraw(hf.memory.recall("late")[0].id)
+    with pytest.raises(PlanChanged):
+        hf.rewind("r", "half", plan=seen.plan)
+    assert status(hf, task) == "completed"
+
+
+def test_a_change_in_the_last_moment_makes_the_rewind_look_again(hf, task, monkeypatch):
+    """Between the plan and the transaction another withdraws a memory and edits the task: both are kept, and
+    nothing is written twice."""
+    store = hf._store
+    command_all = store.command_all
+    meanwhile = [
+        lambda: hf.memory.withdraw(hf.memory.recall("late")[0].id),
+        lambda: hf.tasks.edit(task, priority=0),
+    ]
+
+    def late(sources, decide, **options):
+        if meanwhile and any(source.stream == "r" for source in sources):
+            meanwhile.pop()()
+        return command_all(sources, decide, **options)
+
+    monkeypatch.setattr(store, "command_all", late)
+    done = hf.rewind("r", "half")
+    assert ([one.name for one in done.memory.changes], len(done.tasks.kept)) == (["in a step"], 1)
+    assert len(hf.tasks.events(task)) == 3
+    assert faults(hf) == []
+
+
+def test_what_a_child_run_did_goes_with_the_step_of_its_parent(hf, act):
+    """Memories of a child run whose step is rewound are withdrawn with it."""
+    inner = act(lambda: hf.memory.remember("of the child") and None, "child")
+
+    def plot() -> None:
+        checkpoint("half")
+        inner()
+
+    hf.with_id("r").run(act(plot))
+    hf.rewind("r", "half")
+    assert statuses(hf) == {"of the child": "withdrawn"}
+    hf.undo()
+    assert statuses(hf) == {"of the child": "current"}
+
+
+def test_what_a_person_does_to_the_memory_is_an_operation(hf):
+    """`op log` lists it as an edit; `undo` and `redo` take no id; one that no longer stands is refused."""
+    made = hf.memory.remember("kelp")
+    hf.memory.withdraw(made.id, "wrong")
+    forget, remember = hf.operations()
+    assert [(one.kind, one.run_id, one.to, one.stands) for one in (forget, remember)] == [
+        ("edit", "", f"memory {made.id}", True),
+        ("edit", "", f"memory {made.id}", False),
+    ]
+    with pytest.raises(Refused, match=r"withdrawn by operation .* since"):
+        hf.undo(remember.id)
+    assert hf.undo(dry_run=True).memory.changes[0].change == "restored"
+    undone = hf.undo()
+    assert (undone.undoes, undone.to_json()["run"], statuses(hf)) == (forget.id, None, {"kelp": "current"})
+    assert hf.redo().memory.changes[0].change == "withdrawn"
+    assert statuses(hf) == {"kelp": "withdrawn"}
+    hf.undo()
+    hf.memory.withdraw(made.id, "again")
+    with pytest.raises(Refused, match=r"withdrawn by operation .* since: again"):
+        hf.undo(forget.id)
+    hf.undo()
+    hf.undo(remember.id)
+    assert (statuses(hf), faults(hf)) == ({"kelp": "withdrawn"}, [])
+
+
+def test_what_a_person_does_to_a_task_is_an_operation(hf):
+    """Create, edit, complete: each is undone in turn, and done again; a claim is none."""
+    made = hf.tasks.create("grow kelp")
+    hf.tasks.edit(made.id, name="grow more kelp")
+    hf.tasks.claim(made.id)
+    hf.tasks.complete(made.id)
+    log = hf.operations()
+    assert [(one.kind, one.to) for one in log] == [("edit", f"task {made.id}")] * 3
+    assert [one.stands for one in log] == [True, False, False], "what came after it comes first"
+    with pytest.raises(Refused, match=r"changed by .* since"):
+        hf.undo(log[1].id)
+    seen = hf.undo(dry_run=True)
+    assert [(one.name, one.change) for one in seen.tasks.changes] == [("grow more kelp", "pending")]
+    hf.undo(plan=seen.plan)
+    assert status(hf, made.id) == "pending"
+    assert [one.stands for one in hf.operations()] == [True, False, False, False]
+    hf.redo()
+    assert status(hf, made.id) == "completed"
+    assert [one.stands for one in hf.operations()] == [True, False, True, False, False]
+    other = hf.tasks.create("eat kelp")
+    hf.undo()
+    assert status(hf, other.id) == "archived"
+    hf.undo()
+    assert (status(hf, other.id), faults(hf)) == ("pending", [])
+
+
+def links(hf: Holdfast, task: str) -> list[str]:
+    return sorted(
+        f"{one.relation} {one.name}" for one in hf.tasks.show(task).links if one.relation == "needs"
+    )
+
+
+def test_links_go_with_the_rewind_and_come_back(hf, act):
+    """Links that the rewound part added are removed, those that it removed are added; undo, and undo of that,
+    again. One that another changed since stays."""
+    first, second, third, fourth = (
+        hf.tasks.create(name).id for name in ("first", "second", "third", "fourth")
+    )
+    hf.tasks.link(first, third)
+
+    def plot() -> None:
+        checkpoint("half")
+        hf.tasks.link(first, second)
+        hf.tasks.unlink(first, third)
+        hf.tasks.link(second, fourth)
+
+    hf.with_id("r").run(act(plot))
+    hf.tasks.unlink(second, fourth)
+    hf.tasks.link(second, fourth)
+    assert links(hf, first) == ["needs second"]
+    seen = hf.rewind("r", "half", dry_run=True)
+    assert [one.change for one in seen.tasks.changes] == [
+        "blocks link to 'second' removed", "blocks link to 'third' added",
+    ]  # fmt: skip
+    assert hf.rewind("r", "half", plan=seen.plan).tasks == seen.tasks
+    assert links(hf, first) == ["needs third"]
+    for expected in ("needs second", "needs third", "needs second"):
+        hf.undo()
+        assert (links(hf, first), links(hf, second)) == ([expected], ["needs fourth"])
+    assert faults(hf) == []
+
+
+def test_a_link_that_would_close_a_cycle_is_not_added_again(hf, act):
+    """It is kept out and named."""
+    first, second = hf.tasks.create("first").id, hf.tasks.create("second").id
+    hf.tasks.link(first, second)
+
+    def plot() -> None:
+        checkpoint("half")
+        hf.tasks.unlink(first, second)
+
+    hf.with_id("r").run(act(plot))
+    hf.tasks.link(second, first)
+    done = hf.rewind("r", "half")
+    assert [one.why for one in done.tasks.kept] == ["its blocks link to 'second' would close a cycle by now"]
+    assert (links(hf, first), links(hf, second)) == ([], ["needs first"])
+    assert faults(hf) == []
