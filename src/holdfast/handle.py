@@ -9,6 +9,7 @@ One open Holdfast is one owner of runs. It belongs to the process that opened it
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +30,7 @@ from holdfast.facade.tracking import Tracking
 if TYPE_CHECKING:
     from typing import Self
 
+    from holdfast.agents.handlers import Make
     from holdfast.async_handle import AsyncHoldfast
     from holdfast.clock import Clock
     from holdfast.facade.opened import OnEvent, OnOutput, OnScan
@@ -63,6 +65,8 @@ class Holdfast(
     on_output   called with (run id, step, "stdout" or "stderr", text) of what commands print, live
     on_scan     called with (entries, bytes read) while the files of the workspace are scanned, also by a
                 worker of `serve`; with (0, 0) at the end of a worker's scan
+    handlers    your own governor, router, skills, evidence or agents in place of ours: name → a function of
+                (engine, settings) that makes it
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Holdfast(
         on_event: OnEvent | None = None,
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
+        handlers: Mapping[str, Make] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not read_only:
@@ -96,7 +101,13 @@ class Holdfast(
         if not read_only:
             wiring.tell_of_other_store(place)
         super().__init__(
-            place, read_only=read_only, clock=clock, on_event=on_event, on_output=on_output, on_scan=on_scan
+            place,
+            read_only=read_only,
+            clock=clock,
+            on_event=on_event,
+            on_output=on_output,
+            on_scan=on_scan,
+            handlers=handlers,
         )
 
     @classmethod

@@ -26,6 +26,7 @@ from holdfast.settings import Resolved, load
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
+    from holdfast.agents.handlers import Make
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution.execution import Execution
     from holdfast.engine.files.workspaces import Files
@@ -431,10 +432,12 @@ def open_engine(
     to_look: bool = False,
     root: Path | None = None,
     only_missing: bool = False,
+    handlers: Mapping[str, Make] | None = None,
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
     settings ask for; not so `to_look`, which leaves all as it is. `root` is where the project is now, if the
     user says so, with `only_missing` only for runs whose own project is gone."""
+    from holdfast.agents.handlers import Handlers
     from holdfast.engine.engine import Engine, Options
 
     settings = place.resolved.settings
@@ -462,6 +465,7 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
+        Handlers(settings, handlers),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():

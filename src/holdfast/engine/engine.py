@@ -82,6 +82,10 @@ def _finish_none(_engine: Engine, _operation: str) -> bool:
     return False
 
 
+def _no_handler(_engine: Engine, name: str) -> Any:
+    raise BadInput(f"this engine was opened without a {name}")
+
+
 class Engine:
     """Executes runs in this process. Closing it stops them at their next step boundary."""
 
@@ -99,11 +103,12 @@ class Engine:
         finish_operation: Callable[[Engine, str], bool] = _finish_none,
         after_work: Callable[[Engine], None] | None = None,
         companions: Companions | None = None,
+        handlers: Callable[[Engine, str], Any] = _no_handler,
     ) -> None:
         """`companions` gives what is committed with an append of a run that was started for a task.
         `finish_operation` brings an operation on a run that was cut off to its end; it returns False if
         another process is at it. `after_work` is called when the engine closes, if runs have worked on
-        files."""
+        files. `handlers` gives the governor, the router and their like, by name."""
         prepare()
         if options.capture_output:
             step_output.begin(self)
@@ -120,6 +125,7 @@ class Engine:
         self.finish_operation = partial(finish_operation, self)
         self._after_work = after_work
         self.companions = companions
+        self.handler = partial(handlers, self)
         self.heartbeat = Heartbeat(self)
         self.flusher = Flusher(self, options.flush_after_s)
         self.follower = Follower(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from holdfast.views.reader import Reader
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holdfast.agents.handlers import Make
     from holdfast.clock import Clock
     from holdfast.engine.engine import Engine
     from holdfast.engine.outside.records import LogEvent
@@ -54,6 +55,7 @@ class Opened:
         on_output: OnOutput | None = None,
         on_scan: OnScan | None = None,
         store: SqliteStore | None = None,
+        handlers: Mapping[str, Make] | None = None,
     ) -> None:
         """`store` is that of `place`, if it is open already; it is closed with this Holdfast."""
         self._place = place
@@ -62,6 +64,7 @@ class Opened:
         self._on_event = on_event
         self._on_output = on_output
         self._on_scan = on_scan
+        self._handlers = handlers
         self._opened_engine: Engine | None = None
         self._lock = threading.Lock()
         self._sessions: list[Session] = []
@@ -100,6 +103,7 @@ class Opened:
                     on_output=self._on_output,
                     on_progress=self._on_scan,
                     to_look=self._read_only,
+                    handlers=self._handlers,
                 )
                 if not self._read_only and wiring.mirror_directory(self._place) is not None:
                     from holdfast.facade.mirror_thread import MirrorThread

@@ -1,0 +1,66 @@
+"""What an agent is to holdfast: something that works on a job and says how it ended.
+
+    class Echo:
+        name = "echo"
+
+        async def work(self, job: Job) -> Outcome:
+            return Outcome(text=job.prompt)
+
+`work` is code of a workflow: whatever it does to the world must be a step (`command.aio`, `tools`, a step of
+your own), so that a resumed run repeats nothing that is recorded. An agent holds no state of its own.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from holdfast.kernel.measures import Measured
+
+__all__ = ["Agent", "Job", "Outcome"]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent is asked to do. It is recorded as the argument of what performs it.
+
+    goal      the goal of the whole run, in the words of the person who asked
+    prompt    what is asked of the agent now
+    kind      the kind of work (`plan`, `implement`, `review`, ...): the router learns for each
+    history   what was done, decided and rejected before, one line each, the oldest first
+    paths     files that matter, relative to the workspace
+    writes    patterns, as in .gitignore, of what it may write; empty for everything
+    changes_files  False for work that only reads
+    budget    the budget that pays; empty for that of the run
+    max_usd   the most that this job may cost; None for what the budget allows
+    """
+
+    goal: str
+    prompt: str
+    kind: str = "work"
+    history: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    changes_files: bool = True
+    budget: str = ""
+    max_usd: Decimal | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job ended. `session` is the agent's own name for the conversation, `changes` the snapshot of
+    the files after it, empty if none was taken."""
+
+    text: str
+    measured: tuple[Measured, ...] = ()
+    session: str = ""
+    changes: str = ""
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Anything with a name that can work on a job."""
+
+    name: str
+
+    async def work(self, job: Job) -> Outcome: ...
