@@ -554,7 +554,7 @@ class BudgetReached(RunPaused):
         needs = "more" if needed is None else needed
         super().__init__(
             run_id,
-            f"budget {budget} is reached: {step} needs {needs} {unit}, and of {limit} are {spent} spent and "
+            f"budget {budget} is reached: {step} needs {needs} {unit}; of its {limit}, {spent} are spent and "
             f"{reserved} reserved; {quoted(self._raise(budget, self.short))} raises it",
         )
 

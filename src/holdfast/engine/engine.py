@@ -75,6 +75,7 @@ class Options(msgspec.Struct, frozen=True):
     checkpoint_every: int = 0
     recover_limit: int = 8
     crash_loop_after: int = 5
+    tool_repeats: int = 20
     capture_output: bool = True
 
 

@@ -12,7 +12,7 @@ from holdfast.kernel.amounts import NOTHING, UNITS, ZERO, Amounts
 from holdfast.store.budget_port import BudgetRow
 
 
-class Held(msgspec.Struct, frozen=True):
+class OpenReservation(msgspec.Struct, frozen=True):
     """An open reservation: what an attempt of a step may still use."""
 
     run_id: str
@@ -55,7 +55,7 @@ class Budget(msgspec.Struct, frozen=True):
     reserved: Amounts = ZERO
     left: Amounts = NOTHING
     unknown: int = 0
-    reservations: tuple[Held, ...] = ()
+    reservations: tuple[OpenReservation, ...] = ()
     by: str = ""
     updated_at: datetime | None = None
 
@@ -91,7 +91,9 @@ class Budget(msgspec.Struct, frozen=True):
             state.reserved,
             Amounts(**free),  # type: ignore[arg-type]
             state.unknown,
-            tuple(Held(one.run, one.step, one.attempt, one.amounts, instant(one.at)) for one in held),
+            tuple(
+                OpenReservation(one.run, one.step, one.attempt, one.amounts, instant(one.at)) for one in held
+            ),
             state.by,
             instant(state.updated_at),
         )

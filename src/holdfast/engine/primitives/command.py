@@ -11,7 +11,7 @@ import hashlib
 import os
 import shlex
 import signal
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, CommandOutput, OnLine
 from holdfast.engine.execution.perform import doubt
 from holdfast.engine.execution.reserving import Reserve, check_reserve
-from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
 from holdfast.engine.ownership.dead_owner import command_locks
@@ -30,6 +30,7 @@ from holdfast.engine.processes.process import NO_OUTPUT, TAIL_BYTES, Exit, Proce
 from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
+from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Code, Effect, Isolate
 from holdfast.kernel.identity import check_step_name, check_text, name_of_program
 from holdfast.project import explained
@@ -145,6 +146,10 @@ def _plain(value: object) -> object:
 class CommandStep:
     """Call it in a `def` workflow; in an async one, `await command.aio(...)`."""
 
+    def __init__(self, before: Callable[[Call], None] | None = None) -> None:
+        """`before` is called with each call before its program is started."""
+        self._before = before
+
     def __call__(
         self,
         argv: Sequence[Word],
@@ -249,15 +254,20 @@ class CommandStep:
         title = check_step_name(name) if name else name_of_program(words.program)
         key = scope.counters.key(title)
         spec = Spec(
-            title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
-            intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
-            reserve=how.reserve,
+            title, lambda: self._run(call, words, how), kind="command", effect=effect,
+            retry=how.retry or ONCE, intent_first=True, writes=how.writes, isolate=how.isolate,
+            older=words.older_digests, reserve=how.reserve,
         )  # fmt: skip
         call = Call(
             scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline,
             budget=scope.budget,
         )  # fmt: skip
         return call
+
+    def _run(self, call: Call, words: _Words, how: _How) -> CommandResult:
+        if self._before is not None:
+            self._before(call)
+        return _run(call, words, how)
 
 
 class _How(NamedTuple):
@@ -443,9 +453,12 @@ def run_command(
 ) -> int:
     """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
     was started, counts for its identity."""
+    scope = current.get()
+    paid = isinstance(scope, Scope) and bool(scope.execution.state.budget)
     result = command(
-        argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate, output_limit=output_limit
-    )
+        argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate, output_limit=output_limit,
+        reserve=Amounts() if paid else None,
+    )  # fmt: skip
     return result.exit_code
 
 
