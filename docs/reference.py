@@ -224,6 +224,11 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "A page of hits, the best first; `--after` with its `after` prints the next one.",
         ["SearchPage", "SearchHit"],
     ),
+    (
+        "`budget show --json`, `budget set --json`, `budget raise --json`, `budget list --json`",
+        "A budget; `list` prints a list of them, by name.",
+        ["Budget", "OpenReservation"],
+    ),
     ("`gates --json`", "A list of gates as above, each with its `run`.", []),
     (
         "`approve --json`, `reject --json`, `signal --json`, `pause --json`, `cancel --json`",

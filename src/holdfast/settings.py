@@ -108,6 +108,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     crash_loop_after: Annotated[
         int, Meta(ge=1, description="Takeovers without progress after which recovery leaves a run alone.")
     ] = 5
+    tool_repeats: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Calls of one tool with the same arguments, then the run is paused; 0: no limit.",
+        ),
+    ] = 20
     backup_on_start: Annotated[
         bool, Meta(description="Whether the store is backed up when it is opened to execute runs.")
     ] = False

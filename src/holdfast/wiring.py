@@ -450,6 +450,7 @@ def open_engine(
         checkpoint_every=settings.checkpoint_every,
         recover_limit=settings.recover_limit,
         crash_loop_after=settings.crash_loop_after,
+        tool_repeats=settings.tool_repeats,
         capture_output=settings.capture_output,
     )
     engine = Engine(

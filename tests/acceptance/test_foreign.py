@@ -43,6 +43,8 @@ CHANGES = {
     ),
     "demo",
     "plan run",
+    "budget set",
+    "budget raise",
     *(
         f"task {name}"
         for name in (
@@ -64,6 +66,7 @@ VALUES = {
     "task": "beef",
     "session": "beef",
     "query": "evil",
+    "name": "team",
 }
 """What the arguments of commands are given."""
 OPTIONS = {"replay": ["--all"], "workspace status": ["--all"], "trust": ["--list"]}

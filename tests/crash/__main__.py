@@ -24,7 +24,7 @@ from tests.crash.score import Budget, Score
 
 Kind = Callable[[Budget], list[Score]]
 
-LANES = (("points",), ("processes", "mounts", "flips", "power", "repairs", "tasks"))
+LANES = (("points",), ("processes", "mounts", "flips", "power", "repairs", "tasks", "budgets"))
 """The kind that keeps the processors busy for the longest, beside all the others."""
 AFTER = ("oracle",)
 """Kinds that use all processors by themselves: they begin when the lanes have ended."""
@@ -33,7 +33,7 @@ AFTER = ("oracle",)
 def kinds() -> dict[str, Kind]:
     """Name → the function that tries it, in the order of the page. Each is in one of the `LANES` or in
     `AFTER`."""
-    from tests.crash import flips, mounts, oracle, points, power, processes, repairs, tasks
+    from tests.crash import budgets, flips, mounts, oracle, points, power, processes, repairs, tasks
 
     return {
         "points": points.run,
@@ -43,6 +43,7 @@ def kinds() -> dict[str, Kind]:
         "flips": flips.run,
         "repairs": repairs.run,
         "tasks": tasks.run,
+        "budgets": budgets.run,
         "oracle": oracle.run,
     }
 

@@ -20,6 +20,7 @@ import holdfast
 from holdfast import errors
 from holdfast.cli import app, ending
 from holdfast.cli.commands import resuming, steering
+from holdfast.facade.budgets import BudgetNamespace
 from holdfast.facade.memory import MemoryNamespace
 from holdfast.facade.sessions import Sessions
 from holdfast.facade.tasks import Tasks
@@ -133,7 +134,7 @@ METHODS = {
     },
     **{
         f"{space.NAMESPACE}.{name}": method
-        for space in (Tasks, Sessions, MemoryNamespace)
+        for space in (Tasks, Sessions, MemoryNamespace, BudgetNamespace)
         for name, method in inspect.getmembers(space, inspect.isfunction)
         if not name.startswith("_")
     },

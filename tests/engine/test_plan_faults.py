@@ -127,9 +127,9 @@ def test_inputs_are_checked_with_the_file():
 
 
 def test_remarks_do_not_stop_a_plan():
-    """A budget that nothing enforces, and commands that wait for each other, are said."""
+    """Commands that wait for each other are named."""
     text = "name: p\nbudget: {usd: 5}\nsteps:\n- {id: a, run: 'true'}\n- {id: b, run: 'true'}\n"
-    assert [(one.line, one.remark) for one in plans.check(text)] == [(2, True), (5, True)]
+    assert [(one.line, one.remark) for one in plans.check(text)] == [(5, True)]
     assert plans.read(text).budget == {"usd": 5}
 
 

@@ -44,6 +44,7 @@ BACKUP = "tests/acceptance/test_backup.py::"
 TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
 REVERSAL = "tests/engine/test_reversal.py::"
+BUDGETS = "tests/engine/test_budgets.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -922,6 +923,64 @@ MUTANTS = (
             "workspace/fs/beneath.py",
             "FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | ",
             "FILE_FLAGS = os.O_RDONLY | ",
+        ),
+    ),
+    # Budgets
+    mutant(
+        "a budget is settled by a commit of its own",
+        BUDGETS + "test_reserved_before_the_intent_and_settled_with_the_result",
+        (
+            "agents/governor.py",
+            "        return self._budgets.settlement(held.budgets, held.id, held.epoch, amounts, "
+            "unknown=unknown)\n",
+            '        self._budgets.end(held.id, held.epoch, held.id.partition(":")[0], charge=True)\n'
+            "        return ()\n",
+        ),
+    ),
+    mutant(
+        "the parents of a budget are not asked",
+        BUDGETS + "test_a_parent_refuses_and_nothing_is_reserved",
+        (
+            "agents/budgets.py",
+            "        made.append(b.reserve(state, name, asked))\n",
+            "        made.append(b.reserve(state, name, asked) if name == paying.name else asked)\n",
+        ),
+    ),
+    mutant(
+        "an attempt that was cut off is not charged",
+        BUDGETS + "test_an_attempt_that_was_cut_off_is_charged_in_full_once",
+        (
+            "agents/governor.py",
+            "        charge = begun or gone(store, one.run) is not None\n",
+            "        charge = False\n",
+        ),
+    ),
+    mutant(
+        "a reservation that was never begun is charged",
+        BUDGETS + "test_a_reservation_whose_attempt_never_began_is_taken_over",
+        ("agents/governor.py", " and id != resumed:\n", ":\n"),
+        (
+            "agents/governor.py",
+            "        charge = begun or gone(store, one.run) is not None\n",
+            "        charge = True\n",
+        ),
+    ),
+    mutant(
+        "what a live process has reserved is taken from it",
+        BUDGETS + "test_what_a_live_process_holds_is_left_alone",
+        (
+            "agents/governor.py",
+            "        return (row.owner, row.epoch) != (one.owner, one.epoch)\n",
+            "        return True\n",
+        ),
+    ),
+    mutant(
+        "a reservation is settled twice",
+        KERNEL + "test_budget.py::test_a_reservation_ends_once",
+        (
+            "kernel/budget.py",
+            "    if before is None:\n        return state\n    left",
+            "    before = before or Reservation('', '', 1, NOTHING)\n    left",
         ),
     ),
 )

@@ -42,6 +42,7 @@ def test_defaults(tmp_path: Path) -> None:
         flush_after_ms=5.0,
         blob_over_bytes=32768,
         crash_loop_after=5,
+        tool_repeats=20,
     )
     assert set(resolved.origins.values()) == {Origin("default", "")}
     assert list(resolved.origins) == list(Settings.__struct_fields__)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from holdfast.agents import loop_guard
 from holdfast.durable_file import TEMPORARY
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import current
@@ -48,6 +49,8 @@ def here(tool: str) -> Iterator[Confinement]:
         raise BadInput(
             f"{tool}() is a step on the files of a run: call it from a workflow that a run executes"
         )
+    if call.spec.name == tool:  # not inside the body of another step
+        loop_guard.count(tool, call)
     if call.guard is not None:
         root = call.guard.path
     else:

@@ -20,16 +20,17 @@ is the text for a model.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from holdfast.agents import file_tools, searching
+from holdfast.agents import file_tools, loop_guard, searching
 from holdfast.agents.confinement import Confinement, here
 from holdfast.agents.tool_registry import Tool
 from holdfast.agents.tool_results import Edited, FileEntry, FileList, FileText, Found, Match, Written, text_of
 from holdfast.engine.execution.scope import Scope, current
-from holdfast.engine.primitives.command import CommandResult, command
+from holdfast.engine.primitives.command import CommandResult, CommandStep
 from holdfast.engine.primitives.step import step
 from holdfast.errors import BadInput, ToolFailed
 
@@ -153,7 +154,7 @@ class RunTool:
     ) -> CommandResult:
         """Run a program in the workspace and wait for its end; its last 64 KB of output are returned."""
         options = _options(argv, cwd, stdin, env, timeout_s, check, effect)
-        return command(_words(argv), **options)
+        return _command(_words(argv), **options)
 
     def aio(
         self,
@@ -168,7 +169,7 @@ class RunTool:
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         options = _options(argv, cwd, stdin, env, timeout_s, check, effect)
-        return command.aio(_words(argv), **options)
+        return _command.aio(_words(argv), **options)
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:
@@ -203,6 +204,7 @@ def _options(
     }  # fmt: skip
 
 
+_command = CommandStep(before=partial(loop_guard.count, "run"))
 run = RunTool()
 
 TOOLS: Mapping[str, Tool] = {

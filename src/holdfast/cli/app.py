@@ -44,6 +44,7 @@ SECTIONS = {
         "logs": _Entry("logs", "Print what a run printed."),
         "search": _Entry("searching", "Search runs, events, tasks and memory."),
         "stats": _Entry("stats", "Count runs, durations, steps and attempts."),
+        "budget": _Entry("budget", "Set limits to what runs spend, and see what they spent."),
     },
     "Steering": {
         "gates": _Entry("gate_list", "List what runs wait for."),

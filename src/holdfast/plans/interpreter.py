@@ -19,6 +19,7 @@ from holdfast.errors import BadExpression
 from holdfast.plans.expressions import Values, evaluate, parse
 from holdfast.plans.inputs import filled
 from holdfast.plans.model import Plan, PlanStep
+from holdfast.plans.paying import plan_budget
 from holdfast.plans.steps import UNLIMITED, perform
 from holdfast.plans.templates import shown
 
@@ -34,7 +35,7 @@ async def run_plan(plan: Plan, inputs: dict[str, Any]) -> dict[str, Any]:
     `BadInput` before anything runs if an input is missing or does not fit.
     """
     values = filled(plan, inputs)
-    with limited(plan.parallel) as slots:
+    with limited(plan.parallel) as slots, plan_budget(plan):
         return await _Execution(plan, values, slots).run()
 
 

@@ -27,6 +27,8 @@ DEFAULTS: Final = ("retry", "timeout", "effect", "writes", "isolate", "env", "cw
 TAKE_DEFAULTS: Final[tuple[Kind, ...]] = ("run", "python", "agent")
 """A default timeout is no limit for a person, nor for a sub-plan."""
 BUDGET: Final = ("usd", "tokens", "seconds", "steps")
+WHOLE: Final = ("tokens", "steps")
+"""Limits of a budget that are whole numbers."""
 RETRY: Final = ("attempts", "initial", "factor", "cap", "total")
 RESERVED: Final = (
     "input", "item", "index", "steps", "checkpoint", "len", "skipped", "failed", "true", "false", "null",

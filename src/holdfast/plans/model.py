@@ -61,7 +61,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`input` has the default of each input; one that is None must be given. `source` is the file that it was
     read from, `directory` where the modules of its functions are; both relative to the directory in which it
-    was read, if they are below that. `budget` is recorded and shown; nothing enforces it yet."""
+    was read, if they are below that. `budget` has the limits of the run."""
 
     name: str
     steps: tuple[PlanStep, ...]
@@ -78,7 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         "description": "words for people",
         "input": "the default of each input; null: it must be given",
         "parallel": "so many steps at once",
-        "budget": "recorded, not enforced yet",
+        "budget": "the limits of the run: `usd`, `tokens`, `seconds`, `steps`",
         "checkpoint_every": "a checkpoint after so many steps each; 0 for none",
         "source": "the file that it was read from",
         "steps": "the steps, with what is set: `id`, `kind`, `needs`, ...; a sub-plan is inside its step",

@@ -265,9 +265,8 @@ class _PlanReader:
                 self.faults.add(one, f"`budget` has no key `{name}`{nearest(name, keys.BUDGET)}")
             elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 self.faults.add(one.node, f"`{name}` of a budget is a number, not less than 0")
-        self.faults.add(
-            entry, "`budget` is recorded and shown; nothing stops the run when it is spent", remark=True
-        )
+            elif name in keys.WHOLE and value != int(value):
+                self.faults.add(one.node, f"`{name}` of a budget is a whole number")
         found: dict[str, float] = document.plain(entry.node)
         return found
 

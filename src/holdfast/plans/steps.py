@@ -22,9 +22,11 @@ from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import code_directory
 from holdfast.engine.runs.workflow import AsyncWorkflow, WorkflowBase
 from holdfast.errors import BadInput, CodeNotFound, NotApproved
+from holdfast.kernel.amounts import Amounts
 from holdfast.plans import templates
 from holdfast.plans.expressions import Values, evaluate
 from holdfast.plans.model import Plan, PlanStep, Retries
+from holdfast.plans.paying import is_paid
 
 UNLIMITED = frozenset({"approve", "wait", "sleep", "plan"})
 """Kinds that take no slot of `parallel`: they wait, or have a limit of their own."""
@@ -53,6 +55,7 @@ async def _run(step: PlanStep, values: Values, plan: Plan) -> dict[str, Any]:
         effect=step.effect,
         writes=step.writes,
         isolate=step.isolate,
+        reserve=Amounts() if is_paid() else None,
     )
     return {"exit_code": result.exit_code, "stdout": result.stdout, "stderr": result.stderr}
 
@@ -79,7 +82,7 @@ async def _python(step: PlanStep, values: Values, plan: Plan) -> Any:
     found = _functions.get((step.text, _cwd(), plan.directory)) or function(step.text, plan.directory)
     if isinstance(found, WorkflowBase):
         return await found.aio(**given)  # type: ignore[attr-defined]
-    return await _as_step(found, step.id, _Options.of(step)).aio(**given)
+    return await _as_step(found, step.id, _Options.of(step), is_paid()).aio(**given)
 
 
 class _Options(tuple[Any, ...]):
@@ -101,12 +104,15 @@ class _Options(tuple[Any, ...]):
 
 
 @lru_cache(maxsize=1024)
-def _as_step(found: Any, name: str, options: _Options) -> Step[..., Any] | AsyncStep[..., Any]:
-    """A step of that name; one that the function is already keeps its options where the plan has none."""
+def _as_step(found: Any, name: str, options: _Options, paid: bool) -> Step[..., Any] | AsyncStep[..., Any]:
+    """A step of that name; one that the function is already keeps its options where the plan has none. In a
+    run with a budget it counts as a step there, whatever else it reserves."""
     known: dict[str, Any] = {}
     fn = found
     if isinstance(found, StepBase):
         fn, known = found.fn, {key: value for key, value in found._options.items() if key != "key"}
+    if paid and known.get("reserve") is None and not known.get("secret"):
+        known["reserve"] = Amounts()
     given = {**known, **options.filled(), "name": name}
     made: Step[..., Any] | AsyncStep[..., Any] = (AsyncStep if iscoroutinefunction(fn) else Step)(fn, **given)
     if not known.get("ignore"):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.events import RunCreated
     from holdfast.kernel.measures import Measured
     from holdfast.redaction import Redactor
+    from holdfast.store.budget_port import RunSpending
     from holdfast.store.statistics import Statistics
     from holdfast.views.gate import Gate
     from holdfast.views.past import At, Moment
@@ -269,6 +270,10 @@ class Reader:
             nearest = get_close_matches(named, [row.key for row in rows], n=3, cutoff=0.4)
             raise missing_point(self, StepNotFound(run_id, named, nearest), "step")
         return found
+
+    def spending(self, run_id: str) -> list[RunSpending]:
+        """What a run has spent, by budget."""
+        return self._store.run_spending(run_id)
 
     def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:
         """The usage of the steps of the live history. Most runs have measured nothing: only the history of

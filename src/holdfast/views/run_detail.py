@@ -22,6 +22,7 @@ from holdfast.ways import VALUE, Way
 if TYPE_CHECKING:
     from holdfast.engine.outside.records import LogEvent
     from holdfast.kernel.state import RunState, StepState
+    from holdfast.store.budget_port import RunSpending
     from holdfast.store.port import Recorded
     from holdfast.views.reader import Reader
     from holdfast.views.step_detail import StepDetail
@@ -60,6 +61,9 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "steps": "all steps, in the order of their first start, never folded",
         "gates": "all gates, in the order in which they were opened",
         "measured": "what all its steps used, in every generation, as a step's",
+        "budget": "the budget that pays for its steps, or null for `default`",
+        "spent": "what it spent: an object for each budget, with `budget`, `usd`, `tokens`, `seconds`, "
+        "`steps`, and `unknown`, how often a price was unknown",
     }
 
     @classmethod
@@ -141,6 +145,17 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def step(self, name: str) -> StepDetail:
         """One step: a key, a name, or the beginning of one. Raises as `hf.step` does."""
         return self._reader_of.step(self.id, name)
+
+    @property
+    def budget(self) -> str:
+        """The budget that it was started with; empty for the default one."""
+        return self.state.budget
+
+    @cached_property
+    def spending(self) -> list[RunSpending]:
+        """What it has spent in each budget, by now; a rewind gives nothing back. Of a run in the past it is
+        not known."""
+        return [] if self._reader_of.moment is not None else self._reader_of.spending(self.id)
 
     @property
     def is_command(self) -> bool:
@@ -384,6 +399,10 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "steps": [step.to_json() for step in self.steps],
             "gates": [gate.to_json() for gate in self.gates],
             "measured": as_data(self.state.measured),
+            "budget": self.budget or None,
+            "spent": [
+                {"budget": one.budget, **one.spent.texts(), "unknown": one.unknown} for one in self.spending
+            ],
         }
 
 

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.commands.plan_drafting import analyze_command, new_command
-from holdfast.cli.commands.running import plan_inputs, run_plan_file
+from holdfast.cli.commands.running import Beginning, plan_inputs, run_plan_file
 from holdfast.cli.drawing import plan_faults, plan_graph
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import clean, complain, out, say
@@ -108,6 +108,7 @@ def _status(steps: list[StepInfo]) -> dict[str, str]:
 @plan_inputs
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
 @click.option("--task", metavar="TASK", help="Claim this task for the run; the end of the run moves it.")
+@click.option("--budget", metavar="NAME", help="The budget that pays for the steps of the run.")
 @click.option(
     "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
 )
@@ -118,8 +119,9 @@ def run_command(
     input_file: str | None,
     run_id: str | None,
     task: str | None,
+    budget: str | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Run the plan in FILE, as `holdfast run FILE` does."""
-    return run_plan_file(plan, inputs, input_file, run_id, task, quiet, as_json)
+    return run_plan_file(plan, inputs, input_file, Beginning(run_id, task, budget), quiet, as_json)

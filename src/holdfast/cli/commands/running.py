@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.handle import Holdfast
 
 _DASHES = "holdfast.dashes"
+DEFAULT_BUDGET = "default"
 
 
 class _RunCommand(click.Command):
@@ -52,6 +53,20 @@ def _no_such_option(error: click.NoSuchOption, words: list[str]) -> str:
     given = "".join(words[at : at + 1]).partition("=")[2] or "".join(words[at + 1 : at + 2]) or "VALUE"
     parameter = name.lstrip("-").replace("-", "_")
     return f"{text}; an argument of the workflow is `--arg {shlex.quote(f'{parameter}={given}')}`"
+
+
+class Beginning(NamedTuple):
+    """The options by which a run begins: its id, the task it is for, the budget that pays."""
+
+    run_id: str | None = None
+    task: str | None = None
+    budget: str | None = None
+
+    def found(self, hf: Holdfast) -> tuple[str | None, str | None]:
+        """The whole id of the task, and the budget. Raises `NotFound` for what is not there."""
+        if self.budget is not None and self.budget != DEFAULT_BUDGET:
+            hf.budgets.get(self.budget)
+        return None if self.task is None else hf.tasks.find(self.task), self.budget
 
 
 def plan_inputs(command: Any) -> Any:
@@ -86,6 +101,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
 @click.argument("words", nargs=-1, metavar="TARGET [ARGS]...")
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
 @click.option("--task", metavar="TASK", help="Claim this task for the run; the end of the run moves it.")
+@click.option("--budget", metavar="NAME", help="The budget that pays for the steps of the run.")
 @click.option("--arg", "named", multiple=True, metavar="NAME=VALUE", help="An argument by its name.")
 @click.option(
     "--effect",
@@ -119,6 +135,7 @@ def run_command(
     words: tuple[str, ...],
     run_id: str | None,
     task: str | None,
+    budget: str | None,
     named: tuple[str, ...],
     effect: str | None,
     isolate: bool,
@@ -151,7 +168,8 @@ def run_command(
             or output_limit is not None
         ):
             raise BadInput("a plan takes --input; what --arg and --effect are for stands in its file")
-        return run_plan_file(found.path, inputs, input_file, run_id, task, quiet, as_json)
+        beginning = Beginning(run_id, task, budget)
+        return run_plan_file(found.path, inputs, input_file, beginning, quiet, as_json)
     if inputs or input_file:
         raise BadInput("--input and --input-file are for plans; a function takes --arg, a command words")
     if isinstance(found, target.Command):
@@ -165,7 +183,7 @@ def run_command(
             "isolate": "copy" if isolate else None,
             "output_limit": output_limit,
         }
-        return _run_program(found, run_id, task, how, quiet, as_json)
+        return _run_program(found, Beginning(run_id, task, budget), how, quiet, as_json)
     if effect is not None or timeout is not None or writes or isolate or output_limit is not None:
         raise BadInput(
             "--effect, --isolate, --writes, --timeout and --output-limit are for commands; a function says "
@@ -173,7 +191,7 @@ def run_command(
         )
     workflow = target.load(found)
     args, kwargs = target.arguments(workflow.fn, rest, named)
-    return _run_function(workflow, args, kwargs, run_id, task, quiet, as_json)
+    return _run_function(workflow, args, kwargs, Beginning(run_id, task, budget), quiet, as_json)
 
 
 def _options_given(ctx: click.Context) -> list[str]:
@@ -195,8 +213,7 @@ def run_plan_file(
     path: str,
     inputs: tuple[str, ...],
     input_file: str | None,
-    run_id: str | None,
-    task: str | None,
+    beginning: Beginning,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -208,17 +225,14 @@ def run_plan_file(
     found = read_or_complain(path, inputs, input_file)
     if found is None:
         return BadInput.exit_code
-    return _run_function(
-        workflow, [found.plan, found.inputs], {}, run_id, task, quiet, as_json, found.plan.name
-    )
+    return _run_function(workflow, [found.plan, found.inputs], {}, beginning, quiet, as_json, found.plan.name)
 
 
 def _run_function(
     workflow: Any,
     args: list[Any],
     kwargs: dict[str, Any],
-    run_id: str | None,
-    task: str | None,
+    beginning: Beginning,
     quiet: bool,
     as_json: bool,
     name: str = "",
@@ -226,18 +240,23 @@ def _run_function(
     progress = make_progress(whole=False, quiet=quiet)
 
     def start(hf: Holdfast) -> Run[Any]:
-        found = None if task is None else hf.tasks.find(task)
-        if run_id is not None:
-            return hf.with_id(run_id, task=found).start(workflow, *args, **kwargs)
-        return (hf if found is None else hf.with_task(found)).start(workflow, *args, **kwargs)
+        beginner: Any = hf
+        task, budget = beginning.found(hf)
+        if beginning.run_id is not None:
+            beginner = beginner.with_id(beginning.run_id)
+        if task is not None:
+            beginner = beginner.with_task(task)
+        if budget is not None:
+            beginner = beginner.with_budget(budget)
+        started: Run[Any] = beginner.start(workflow, *args, **kwargs)
+        return started
 
-    return _execute(progress, start, run_id, task, clean(name or workflow.name), as_json)
+    return _execute(progress, start, beginning, clean(name or workflow.name), as_json)
 
 
 def _run_program(
     command: target.Command,
-    run_id: str | None,
-    task: str | None,
+    beginning: Beginning,
     how: dict[str, Any],
     quiet: bool,
     as_json: bool,
@@ -245,22 +264,24 @@ def _run_program(
     progress = make_progress(whole=True, keep_stdout=as_json, quiet=quiet)
 
     def start(hf: Holdfast) -> Run[Any]:
-        found = None if task is None else hf.tasks.find(task)
-        return hf.start_command(command.argv, run_id=run_id, task=found, title=command.line, **how)
+        task, budget = beginning.found(hf)
+        return hf.start_command(
+            command.argv, run_id=beginning.run_id, task=task, budget=budget, title=command.line, **how
+        )
 
-    return _execute(progress, start, run_id, task, clean(command.line), as_json)
+    return _execute(progress, start, beginning, clean(command.line), as_json)
 
 
 def _execute(
     progress: Progress,
     start: Callable[[Holdfast], Run[Any]],
-    run_id: str | None,
-    task: str | None,
+    beginning: Beginning,
     name: str,
     as_json: bool,
 ) -> int:
     """Start the run and follow it; a task with checks is completed after it, if they succeed. A run that
     exists is shown as `resume` shows it, or how it ended."""
+    run_id, task, _ = beginning
     with access.open_to_execute(create=True, on_event=progress.on_event, on_output=progress.on_output) as hf:
         point_out_interrupted(hf, but=run_id or "")
         known = run_id is not None and hf.has(run_id)

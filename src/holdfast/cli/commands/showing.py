@@ -178,6 +178,7 @@ def describe(
         yield row(
             "parent", [detail.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
         )
+    yield from _spent(detail)
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
     if detail.as_of is None:
@@ -189,6 +190,20 @@ def describe(
         yield from rows("steps", _counts(detail, drawing) + hint)
         yield from drawn
     yield from _outcome(detail, whole=folding is None)
+
+
+def _spent(detail: RunDetail) -> Iterator[Line]:
+    """What it spent, by budget."""
+    for one in detail.spending:
+        from holdfast.cli.commands.budget import text
+
+        parts = [
+            f"{text(one.spent, unit)} {unit}" for unit in ("usd", "tokens", "steps") if one.spent.of(unit)
+        ]
+        more = ", and a price was unknown" if one.unknown else ""
+        yield row(
+            "spent", [f"{', '.join(parts) or 'nothing'}{more}", (f"  budget {clean(one.budget)}", "dim")]
+        )
 
 
 def _when(at: datetime) -> str:

@@ -155,7 +155,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
                     if plan.checkpoint_every
                     else []
                 ),
-                *([f"budget {name}={value:g} (not enforced)" for name, value in plan.budget.items()]),
+                *([f"budget {name}={value:g}" for name, value in plan.budget.items()]),
             ]
         ),
     )

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shlex
 import signal
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,8 @@ from holdfast.engine.execution.arguments import Digested, Signature
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, CommandOutput, OnLine
 from holdfast.engine.execution.perform import doubt
-from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
+from holdfast.engine.execution.reserving import Reserve, check_reserve
+from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
 from holdfast.engine.ownership.dead_owner import command_locks
@@ -29,6 +30,7 @@ from holdfast.engine.processes.process import NO_OUTPUT, TAIL_BYTES, Exit, Proce
 from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadInput, BadWorkspace, CommandFailed, StepTimeout, StoreError, WrongColour
+from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Code, Effect, Isolate
 from holdfast.kernel.identity import check_step_name, check_text, name_of_program
 from holdfast.project import explained
@@ -144,6 +146,10 @@ def _plain(value: object) -> object:
 class CommandStep:
     """Call it in a `def` workflow; in an async one, `await command.aio(...)`."""
 
+    def __init__(self, before: Callable[[Call], None] | None = None) -> None:
+        """`before` is called with each call before its program is started."""
+        self._before = before
+
     def __call__(
         self,
         argv: Sequence[Word],
@@ -160,6 +166,7 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        reserve: Reserve | None = None,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -181,8 +188,10 @@ class CommandStep:
                  the step fails with that error. A replay does not call it
         output_limit  so many bytes of its output are kept in the log, all attempts have their own; of longer
                  output the log has the beginning, how much was left out, and the end
+        reserve  what it may use, `Amounts(usd="0.50")`, or a function that returns it: reserved in a budget
+                 before it begins, and settled with what `on_line` has measured
         """
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
@@ -207,11 +216,12 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        reserve: Reserve | None = None,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
@@ -244,11 +254,20 @@ class CommandStep:
         title = check_step_name(name) if name else name_of_program(words.program)
         key = scope.counters.key(title)
         spec = Spec(
-            title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
-            intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
+            title, lambda: self._run(call, words, how), kind="command", effect=effect,
+            retry=how.retry or ONCE, intent_first=True, writes=how.writes, isolate=how.isolate,
+            older=words.older_digests, reserve=how.reserve,
         )  # fmt: skip
-        call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+        call = Call(
+            scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline,
+            budget=scope.budget,
+        )  # fmt: skip
         return call
+
+    def _run(self, call: Call, words: _Words, how: _How) -> CommandResult:
+        if self._before is not None:
+            self._before(call)
+        return _run(call, words, how)
 
 
 class _How(NamedTuple):
@@ -262,8 +281,10 @@ class _How(NamedTuple):
     isolate: Isolate | None
     on_line: OnLine | None
     output_limit: int
+    reserve: Reserve | None = None
 
     def check(self) -> None:
+        check_reserve("command()", self.reserve)
         check_files("command()", self.effect or "workspace", self.writes, self.isolate)
         if self.output_limit < 0:
             raise BadInput(f"command(output_limit={self.output_limit}): not less than 0 bytes")
@@ -432,9 +453,12 @@ def run_command(
 ) -> int:
     """The workflow of `holdfast run "echo hello"`: one command. It runs where its run works; `cwd`, where it
     was started, counts for its identity."""
+    scope = current.get()
+    paid = isinstance(scope, Scope) and bool(scope.execution.state.budget)
     result = command(
-        argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate, output_limit=output_limit
-    )
+        argv, timeout=timeout_s, effect=effect, writes=writes, isolate=isolate, output_limit=output_limit,
+        reserve=Amounts() if paid else None,
+    )  # fmt: skip
     return result.exit_code
 
 
@@ -449,7 +473,8 @@ def start_command(
     run_id: str | None = None,
     title: str = "",
     task: str = "",
+    budget: str = "",
 ) -> Run[Any]:
     """Start a run of `run_command`; `how` has its other arguments."""
     code = Code(title or shlex.join(argv), __name__, argv=tuple(argv), cwd=cwd)
-    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code, task)
+    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code, task, budget)
