@@ -27,7 +27,8 @@ HoldfastError
 │   │   └── TaskDeleted     the id was that of a task that was deleted
 │   ├── SessionNotFound     no session has that id
 │   ├── SnapshotNotFound    no snapshot has that id
-│   └── ProgramNotFound     a command names no program
+│   ├── ProgramNotFound     a command names no program
+│   └── AgentNotFound       no agent has that name or role
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
 │   └── RunDeleted          the id was that of a run that was deleted
@@ -48,6 +49,7 @@ HoldfastError
 ├── NotApproved             an approval of a plan was rejected, or not answered in time
 ├── StepTimeout             a step took longer than its limit
 ├── ToolFailed              a tool could not do what it was asked for
+├── AgentFailed             an agent reported that it could not do its job
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and others changed the same files
@@ -385,6 +387,12 @@ class ProgramNotFound(NotFound):
         super().__init__(f"no program {program!r} on the PATH{hint}")
 
 
+class AgentNotFound(NotFound):
+    """No agent is configured under that name or for that role. The message has lines to copy."""
+
+    code = "agent_not_found"
+
+
 class RunExists(HoldfastError):
     code = "run_exists"
     exit_code = 2
@@ -688,6 +696,22 @@ class ToolFailed(HoldfastError):
 
     code = "tool_failed"
     exit_code = 1
+
+
+class AgentFailed(HoldfastError):
+    """An agent reported that it could not do its job; `resume` lets it try again. `agent` is its name, `why`
+    its own message."""
+
+    code = "agent_failed"
+    exit_code = 1
+
+    def __init__(self, agent: str, why: str) -> None:
+        self.agent = agent
+        self.why = why
+        super().__init__(agent, why)
+
+    def __str__(self) -> str:
+        return f"agent {self.agent} failed: {self.why}"
 
 
 class WorkspaceError(HoldfastError):

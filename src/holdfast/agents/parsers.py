@@ -1,8 +1,8 @@
 """Parsers of the output of CLI agents: the answer, the session, the usage, and why it failed.
 
-Each CLI prints one JSON object per line. `feed` takes a line as the command printed it, redacted, and returns
-the usage that this line adds. A line that is no JSON object, or has a value of the wrong kind, is passed over:
-programs print other things, too, and versions differ.
+Each CLI prints one JSON object per line. `feed` takes a line as the command printed it, redacted, and
+returns the usage that this line adds. A line that is no JSON object, or has a value of the wrong kind, is
+passed over: programs print other things, too, and versions differ.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class AgentOutput:
         self._pieces, self._size = [], 0
         return whole
 
-    def _take(self, data: dict[str, Any]) -> Iterator[Measured]:
+    def _take(self, data: dict[str, Any]) -> Iterator[Measured]:  # noqa: ARG002
+        """The usage in one object."""
         yield from ()
 
     def _answer(self, text: object) -> None:
