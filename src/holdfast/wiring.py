@@ -145,12 +145,12 @@ def untrusted_agents(root: Path, resolved: Resolved) -> list[str]:
     return doubts if doubts and not _is_trusted(root, resolved) else []
 
 
-def _settings(place: Place) -> Settings:
+def doubted_settings(root: Path, resolved: Resolved) -> Settings:
     """The settings, with a doubt at each agent that is not trusted."""
-    settings = place.resolved.settings
-    if not settings.agent or not untrusted_agents(place.root, place.resolved):
+    settings = resolved.settings
+    if not settings.agent or not untrusted_agents(root, resolved):
         return settings
-    way = _allow(place.root)
+    way = _allow(root)
     agents = {
         name: msgspec.structs.replace(
             one,
@@ -505,7 +505,7 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
-        Handlers(_settings(place), handlers),
+        Handlers(doubted_settings(place.root, place.resolved), handlers),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():

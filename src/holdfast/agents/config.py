@@ -29,6 +29,11 @@ put one of these into holdfast.toml:
                    backend = "script"
                    file = "rehearsal.yaml"
 """
+WAYS_IN_ONE_LINE: Final = (
+    "put one into holdfast.toml: `[agent.claude]` (or codex, opencode, gemini) for a CLI agent, "
+    '`[agent.model]` with `backend = "llm"` and `model = "..."` for a model, or `[agent.rehearsal]` with '
+    '`backend = "script"` and `file = "..."` for no model at all'
+)
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 
@@ -73,6 +78,28 @@ class Agents:
         if found.doubt:
             raise NotTrusted(f"the agent {name} is not trusted: {found.doubt}")
         return _BACKENDS[found.backend](found)
+
+
+def agent_fault(settings: Settings, name: str, adjusts: bool = False) -> str:
+    """What is wrong with the agent that a plan names, in one line, found without starting it; empty if
+    nothing is. `adjusts` says that the plan sets options of a command agent."""
+    chosen = name or chosen_name(settings.agent, settings.roles, "developer")
+    if not chosen:
+        return _one_line(why_none(settings.agent, "developer"))
+    found = settings.agent.get(chosen)
+    if found is None:
+        return "" if chosen in PRESETS else _one_line(unknown_agent(settings.agent, chosen))
+    if found.doubt:
+        return f"the agent {chosen} is not trusted: {found.doubt}"
+    if adjusts and found.backend != "command":
+        return f"`retry` and `isolate` are for command agents, and {chosen} has the backend {found.backend}"
+    return ""
+
+
+def _one_line(text: str) -> str:
+    if WAYS in text:
+        return text.replace(WAYS, WAYS_IN_ONE_LINE)
+    return " ".join(text.split())
 
 
 def chosen_name(agents: Mapping[str, AgentSettings], roles: Mapping[str, str], role: str) -> str:

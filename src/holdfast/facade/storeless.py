@@ -6,8 +6,10 @@ The functions take the store's directory as `--home` and `Holdfast(home)` do; No
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +197,24 @@ def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Cover
         stack.callback(files.close)
         files.on_progress = on_scan
         return coverage(files)
+
+
+def agent_fault(home: str | None = None) -> Callable[[str, bool], str]:
+    """What is wrong with the agent that a plan names, by the settings of the project, which are read when it
+    is first asked: `plans.check(file, agent_fault=agent_fault())`."""
+
+    @cache
+    def in_force() -> settings.Settings:
+        root = project.find_root(Path.cwd(), environ=os.environ)
+        resolved = settings.load(root=root, environ=os.environ, flags={"home": home})
+        return wiring.doubted_settings(root, resolved)
+
+    def fault(name: str, adjusts: bool) -> str:
+        from holdfast.agents import config
+
+        return config.agent_fault(in_force(), name, adjusts)
+
+    return fault
 
 
 def analyze(text: str, home: str | None = None, *, limit: int = 10) -> Analysis:
