@@ -38,7 +38,10 @@ DEFAULT_ROLE: Final = "default"
 _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "command": ("preset", "argv", "reads", "parse", "timeout_s", "env", "reserve_usd", "isolate"),
     "script": ("file",),
-    "llm": ("model", "instructions", "tools", "base_url", "reserve_usd", "settings"),
+    "llm": (
+        "model", "fallbacks", "instructions", "tools", "approve", "stream", "base_url", "key_variable",
+        "settings", "timeout_s", "max_requests",
+    ),
 }
 """Backend → the keys that it takes beside `backend`."""
 
@@ -65,15 +68,21 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     file: str = ""
     model: str = ""
     instructions: str = ""
-    tools: bool = True
+    tools: bool | tuple[str, ...] = True
+    approve: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+    stream: bool = False
     base_url: str = ""
+    key_variable: str = ""
     settings: dict[str, Any] = {}
+    max_requests: int | None = None
 
     @property
     def needs_trust(self) -> bool:
-        """Whether it starts a program, reads a script or calls an address that the file names. A known CLI by
-        its preset, or a model by its name, is the user's own affair."""
-        return bool(self.argv or self.reads or self.env or self.file or self.base_url)
+        """Whether it starts a program, reads a script, or sends a key to an address, that the file names. A
+        known CLI by its preset, or a model by its name, is the user's own affair."""
+        named = (self.argv, self.reads, self.env, self.file, self.base_url, self.key_variable)
+        return any(named)
 
     @property
     def summary(self) -> str:
@@ -165,11 +174,13 @@ class _AgentReader:
                 self._fault("file", 'is missing; name the script, such as file = "script.yaml"')
             elif not fields["file"].startswith("~"):
                 fields["file"] = str(root / fields["file"])
-        if backend != "command":
-            return
         timeout, reserve = fields.get("timeout_s"), fields.get("reserve_usd")
         if timeout is not None and timeout <= 0:
             self._fault("timeout_s", "must be more than 0")
+        if fields.get("max_requests") is not None and fields["max_requests"] < 1:
+            self._fault("max_requests", "must be at least 1")
+        if backend != "command":
+            return
         if reserve is not None and not (reserve.is_finite() and reserve >= 0):
             self._fault("reserve_usd", "must be an amount of dollars, not less than 0")
         if fields.get("parse") not in (None, *PARSERS):
@@ -210,8 +221,13 @@ _WORDS: Final = {
     "file": "a path",
     "model": "text",
     "instructions": "text",
-    "tools": "true or false",
+    "tools": 'true, false, or a list of tools: ["read", "edit"]',
+    "approve": 'a list of tools: ["run"]',
+    "fallbacks": "a list of models",
+    "stream": "true or false",
     "base_url": "an address",
+    "key_variable": "the name of an environment variable",
+    "max_requests": "a whole number, at least 1",
     "settings": "a table of settings of the model",
 }
 

@@ -51,6 +51,7 @@ HoldfastError
 ├── StepTimeout             a step took longer than its limit
 ├── ToolFailed              a tool could not do what it was asked for
 ├── AgentFailed             an agent reported that it could not do its job
+├── ModelFailed             a model provider refused a request, or did not answer
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and others changed the same files
@@ -772,6 +773,37 @@ class AgentFailed(HoldfastError):
 
     def __str__(self) -> str:
         return f"agent {self.agent} failed: {self.why}"
+
+
+class ModelFailed(HoldfastError):
+    """A model provider refused a request, or did not answer. `status` is that of HTTP, 0 if there was none;
+    `temporary` says that the same request may succeed later."""
+
+    code = "model_failed"
+    exit_code = 1
+
+    def __init__(
+        self,
+        model: str,
+        why: str,
+        status: int = 0,
+        retry_after_s: float | None = None,
+        *,
+        temporary: bool = False,
+    ) -> None:
+        self.model = model
+        self.why = why
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.temporary = temporary
+        super().__init__(model, why, status)
+
+    def __str__(self) -> str:
+        if self.status == 404:
+            return f"{self.model} does not exist (404: {self.why}); name another model"
+        if self.status in (401, 403):
+            return f"{self.model} refuses the key ({self.status}: {self.why}); check the key"
+        return f"{self.model} failed ({f'{self.status}: ' if self.status else ''}{self.why})"
 
 
 class WorkspaceError(HoldfastError):

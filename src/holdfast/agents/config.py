@@ -166,13 +166,13 @@ def _llm(found: AgentSettings) -> Agent:
             f"the agent {found.name} needs the extra `llm` ({error}); install it with "
             "`pip install 'holdfast[llm]'`"
         ) from None
-    given: dict[str, Any] = {"instructions": found.instructions, "tools": found.tools}
-    if found.base_url:
-        given["base_url"] = found.base_url
-    if found.settings:
-        given["settings"] = found.settings
-    if found.reserve_usd is not None:
-        given["reserve_usd"] = found.reserve_usd
+    given: dict[str, Any] = {
+        "instructions": found.instructions, "tools": found.tools, "approve": found.approve,
+        "fallbacks": found.fallbacks, "stream": found.stream, "base_url": found.base_url or None,
+        "key_variable": found.key_variable or None, "settings": found.settings, "timeout": found.timeout_s,
+    }  # fmt: skip
+    if found.max_requests is not None:
+        given["max_requests"] = found.max_requests
     made: Agent = module.LlmAgent(found.model, name=found.name, **given)
     return made
 
