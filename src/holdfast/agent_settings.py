@@ -39,8 +39,17 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "command": ("preset", "argv", "reads", "parse", "timeout_s", "env", "reserve_usd", "isolate"),
     "script": ("file",),
     "llm": (
-        "model", "fallbacks", "instructions", "tools", "approve", "stream", "base_url", "key_variable",
-        "settings", "timeout_s", "max_requests",
+        "model",
+        "fallbacks",
+        "instructions",
+        "tools",
+        "approve",
+        "stream",
+        "base_url",
+        "key_variable",
+        "settings",
+        "timeout_s",
+        "max_requests",
     ),
 }
 """Backend → the keys that it takes beside `backend`."""

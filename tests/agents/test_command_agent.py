@@ -13,8 +13,10 @@ import pytest
 
 from holdfast import Holdfast, workflow
 from holdfast.agents import CommandAgent, Job, Outcome, work
+from holdfast.agents.budgets import Budgets
 from holdfast.agents.retries import Retries
-from holdfast.errors import AgentFailed, BadInput, CommandFailed, ProgramNotFound, StepTimeout
+from holdfast.clock import SystemClock
+from holdfast.errors import AgentFailed, BadInput, BudgetReached, CommandFailed, ProgramNotFound, StepTimeout
 from holdfast.kernel.measures import Measured
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -113,8 +115,39 @@ def test_a_job_that_only_reads(hf: Holdfast) -> None:
 
 def test_nothing_is_said_of_the_cost(hf: Holdfast) -> None:
     """Then the reservation is what it cost, marked as an estimate."""
-    outcome = hf.run(one_job, python("print('ok')"), {"parse": "none", "reserve_usd": Decimal("0.5")})
+    team(hf, "5")
+    job = Job(goal="", prompt="p", budget="team")
+    outcome = hf.run(one_job, python("print('ok')"), {"parse": "none", "reserve_usd": Decimal("0.5")}, job)
     assert outcome.measured == (Measured(usd=Decimal("0.5"), units={"estimated": 1}),)
+    assert spent(hf) == Decimal("0.5")
+
+
+def test_a_cost_that_is_said_is_settled(hf: Holdfast) -> None:
+    """The budget of the job has what the program said, not what was reserved."""
+    team(hf, "5")
+    job = Job(goal="", prompt="p", budget="team", max_usd=Decimal("0.9"))
+    hf.run(one_job, printing("claude.jsonl"), {}, job)
+    assert spent(hf) == Decimal("0.0018")
+
+
+def test_a_budget_that_is_spent_pauses_the_run(hf: Holdfast, root: Path) -> None:
+    """Before the program is started."""
+    team(hf, "0.1")
+    job = Job(goal="", prompt="p", budget="team")
+    run = hf.start(one_job, printing("claude.jsonl"), {"reserve_usd": Decimal("0.5")}, job)
+    with pytest.raises(BudgetReached, match="team"):
+        run.result()
+    assert not (root / "hello.txt").exists()
+
+
+def team(hf: Holdfast, usd: str) -> None:
+    Budgets(hf._store, SystemClock()).set("team", {"usd": Decimal(usd)}, None, "ann")
+
+
+def spent(hf: Holdfast) -> Decimal | None:
+    state = Budgets(hf._store, SystemClock()).state("team")
+    assert not state.open
+    return state.spent.usd
 
 
 def test_the_result_line_was_not_seen_by_this_process(hf: Holdfast, root: Path) -> None:

@@ -28,6 +28,7 @@ from holdfast.engine.primitives.command import CommandResult, command
 from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.values import recorded
 from holdfast.errors import AgentFailed, BadInput
+from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Isolate
 from holdfast.kernel.identity import name_of_program
 from holdfast.kernel.measures import Measured
@@ -77,7 +78,8 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
     retry    how often a failed attempt is tried again; its changes to the files are rolled back first
     isolate  "copy": it works in a copy of the workspace, beside others
     env      variables to add, text or `Secret`
-    reserve_usd  reserved for each attempt, and counted if its output says nothing of what it cost
+    reserve_usd  reserved in the budget for each attempt (`max_usd` of a job comes first), and counted if the
+             output says nothing of what it cost
     output_limit  so many bytes of its output are kept in the log
     """
 
@@ -121,8 +123,13 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             isolate=self.isolate,
             on_line=seen.line,
             output_limit=self.output_limit,
+            reserve=Amounts(self._most(job), budget=job.budget),
         )
-        return recorded("answer", lambda: self._outcome(seen, result))
+        return recorded("answer", lambda: self._outcome(job, seen, result))
+
+    def _most(self, job: Job) -> Decimal | None:
+        """What an attempt may cost: so much is reserved before it begins."""
+        return self.reserve_usd if job.max_usd is None else job.max_usd
 
     def _filled(self, prompt: str, argv: Sequence[str]) -> tuple[list[str], str | None]:
         """The command line, and the text of its standard input."""
@@ -135,15 +142,16 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             )
         return [word.replace(_PROMPT, prompt) for word in argv], None
 
-    def _outcome(self, seen: _Seen, result: CommandResult) -> Outcome:
+    def _outcome(self, job: Job, seen: _Seen, result: CommandResult) -> Outcome:
         """A run that was killed between the end of the command and this has the recorded output only."""
         output, measured = seen.output, tuple(seen.measured)
         if not seen.lines:
             output = parsers.output_of(self.parse)
             found = [one for line in result.stdout.splitlines() for one in output.feed(line)]
             measured = tuple(found)
-        if not measured and self.reserve_usd is not None:
-            measured = (Measured(usd=self.reserve_usd, units={"estimated": 1}),)
+        reserved = self._most(job)
+        if not measured and reserved is not None:
+            measured = (Measured(usd=reserved, units={"estimated": 1}),)
         return Outcome(
             text=output.text or _plain(self.parse, result), measured=measured, session=output.session
         )

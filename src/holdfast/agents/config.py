@@ -40,8 +40,8 @@ _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 class Agents:
     """Makes each agent when it is first asked for, once for an engine."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, settings: Settings) -> None:  # noqa: ARG002
+        self._settings = settings
         self._agents: Mapping[str, AgentSettings] = settings.agent
         self._roles: Mapping[str, str] = settings.roles
         self._made: dict[str, Agent] = {}
@@ -58,6 +58,10 @@ class Agents:
         if made is None:
             made = self._made[chosen] = self._make(chosen)
         return made
+
+    def fault(self, name: str, adjusts: bool = False) -> str:
+        """What is wrong with the agent that a plan names, see `agent_fault`."""
+        return agent_fault(self._settings, name, adjusts)
 
     def names(self) -> tuple[str, ...]:
         """The agents of the settings, then the presets."""
