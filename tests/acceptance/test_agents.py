@@ -103,8 +103,8 @@ def test_a_checklist_for_an_agent(project):
     git(project.directory, "add", "-A")
     git(project.directory, "commit", "-qm", "begin")
     (project.directory / "list.md").write_text(
-        "---\ncommit: true\nagent: rehearsal\n---\n- [x] Done before\n- [ ] Write the notes\n- [ ] Write more\n"
-        "- [ ] Look: `ls`\n"
+        "---\ncommit: true\nagent: rehearsal\n---\n- [x] Done before\n- [ ] Write the notes\n"
+        "- [ ] Write more\n- [ ] Look: `ls`\n"
     )
     project("run", "list.md", "--id", "r", **WHO)
     assert (project.directory / "more.txt").read_text() == "more"

@@ -161,6 +161,16 @@ def test_the_result_line_was_not_seen_by_this_process(hf: Holdfast, root: Path) 
     assert [step.attempt for step in hf.steps(run.id) if step.kind == "command"] == [1]
 
 
+def test_it_works_in_the_workspace(hf: Holdfast, root: Path) -> None:
+    """Its directory and the variable PWD are the root, wherever this process is: some CLIs trust PWD."""
+    text = hf.run(one_job, python("print(os.getcwd(), os.environ['PWD'])"), {"parse": "none"}).text
+    assert text == f"{root} {root}"
+    copy = hf.run(
+        one_job, python("print(os.getcwd(), os.environ['PWD'])"), {"parse": "none", "isolate": "copy"}
+    ).text.split()
+    assert copy[0] == copy[1] != str(root)
+
+
 # Faults
 
 
