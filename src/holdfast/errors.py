@@ -27,7 +27,8 @@ HoldfastError
 │   │   └── TaskDeleted     the id was that of a task that was deleted
 │   ├── SessionNotFound     no session has that id
 │   ├── SnapshotNotFound    no snapshot has that id
-│   └── ProgramNotFound     a command names no program
+│   ├── ProgramNotFound     a command names no program
+│   └── AgentNotFound       no agent has that name or role
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
 │   └── RunDeleted          the id was that of a run that was deleted
@@ -49,6 +50,8 @@ HoldfastError
 ├── NotApproved             an approval of a plan was rejected, or not answered in time
 ├── StepTimeout             a step took longer than its limit
 ├── ToolFailed              a tool could not do what it was asked for
+├── AgentFailed             an agent reported that it could not do its job
+├── ModelFailed             a model provider refused a request, or did not answer
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and others changed the same files
@@ -385,6 +388,12 @@ class ProgramNotFound(NotFound):
     def __init__(self, program: str, hint: str = "") -> None:
         self.program = program
         super().__init__(f"no program {program!r} on the PATH{hint}")
+
+
+class AgentNotFound(NotFound):
+    """No agent is configured under that name or for that role. The message has lines to copy."""
+
+    code = "agent_not_found"
 
 
 class RunExists(HoldfastError):
@@ -748,6 +757,53 @@ class ToolFailed(HoldfastError):
 
     code = "tool_failed"
     exit_code = 1
+
+
+class AgentFailed(HoldfastError):
+    """An agent reported that it could not do its job; `resume` lets it try again. `agent` is its name, `why`
+    its own message."""
+
+    code = "agent_failed"
+    exit_code = 1
+
+    def __init__(self, agent: str, why: str) -> None:
+        self.agent = agent
+        self.why = why
+        super().__init__(agent, why)
+
+    def __str__(self) -> str:
+        return f"agent {self.agent} failed: {self.why}"
+
+
+class ModelFailed(HoldfastError):
+    """A model provider refused a request, or did not answer. `status` is that of HTTP, 0 if there was none;
+    `temporary` says that the same request may succeed later."""
+
+    code = "model_failed"
+    exit_code = 1
+
+    def __init__(
+        self,
+        model: str,
+        why: str,
+        status: int = 0,
+        retry_after_s: float | None = None,
+        *,
+        temporary: bool = False,
+    ) -> None:
+        self.model = model
+        self.why = why
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.temporary = temporary
+        super().__init__(model, why, status)
+
+    def __str__(self) -> str:
+        if self.status == 404:
+            return f"{self.model} does not exist (404: {self.why}); name another model"
+        if self.status in (401, 403):
+            return f"{self.model} refuses the key ({self.status}: {self.why}); check the key"
+        return f"{self.model} failed ({f'{self.status}: ' if self.status else ''}{self.why})"
 
 
 class WorkspaceError(HoldfastError):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import app
+from holdfast.cli import access, app
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import rows
 from holdfast.cli.drawing.terminal import Line, clean, out, say, typed
+from holdfast.cli.foreground import Foreground
 from holdfast.durable_file import create_file, replace_file
 from holdfast.errors import BadInput
 from holdfast.facade import storeless
@@ -44,19 +45,24 @@ def analyze_command(text: str, limit: int, as_json: bool) -> None:
 
 @click.command("new")
 @click.argument("text")
+@click.option("--agent", metavar="NAME", help="Let this agent write the plan; `plan check` is applied to it.")
 @click.option("-o", "--output", metavar="FILE", help="Write the plan to FILE; without it, it is printed.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def new_command(text: str, output: str | None, force: bool, as_json: bool) -> None:
+def new_command(text: str, agent: str | None, output: str | None, force: bool, as_json: bool) -> None:
     """Make a first plan for the task TEXT, without a model: what to look at, the work, a test, and decisions
-    of a
-    person. It has comments that say what to edit, and `plan check` accepts it as it is.
+    of a person. It has comments that say what to edit, and `plan check` accepts it as it is.
+
+    With --agent, an agent writes the plan, as a run: what `plan check` finds wrong goes back to the agent
+    once.
     """
     from holdfast.plans.draft import draft, name_of
 
     found = storeless.analyze(text, app.home())
     file = output or f"{name_of(text)}.yaml"
     plan = draft(found, file)
+    if agent is not None:
+        plan = _written(text, agent, plan)
     if output is not None:
         _write(Path(output), plan, force)
     if as_json:
@@ -65,6 +71,20 @@ def new_command(text: str, output: str | None, force: bool, as_json: bool) -> No
         out.line(clean(plan.rstrip("\n")))
     else:
         say([("written", "green"), f"  {typed(output)}; edit it, then `holdfast run {typed(output)}`"])
+
+
+def _written(text: str, agent: str, draft: str) -> str:
+    """The plan that the agent writes. Ctrl-C stops its run, and `resume` continues it."""
+    from holdfast.plans import write_plan
+
+    with access.open_to_execute(create=True) as hf, Foreground() as foreground:
+        run = hf.start(write_plan, text, agent, draft)
+        say([(f"run {run.id}: {clean(agent)} writes the plan", "dim")])
+        outcome = foreground.follow(hf, run)
+        if outcome.error is not None:
+            raise outcome.error
+        plan: str = outcome.value
+        return plan
 
 
 def _write(path: Path, text: str, force: bool) -> None:

@@ -328,10 +328,13 @@ def _run(call: Call, words: _Words, how: _How) -> CommandResult:
     try:
         with explained(locks):
             locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        where = _directory(call, words.cwd)
+        around = {} if call.guard is None else call.guard.environment
         process = Process.start(
             argv,
-            cwd=_directory(call, words.cwd),
-            env={**os.environ, **({} if call.guard is None else call.guard.environment), **added},
+            cwd=where,
+            # Some programs work where PWD says: in a worker, or in a copy, that would be another directory.
+            env={**os.environ, "PWD": where, **around, **added},
             lock_path=lock,
             stdin=None if words.stdin is None else revealed(words.stdin).encode(),
             on_output=output.take,
