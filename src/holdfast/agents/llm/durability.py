@@ -213,7 +213,7 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
     async def _request(
         self, here: AgentScope, model: str, body: Body, messages: Sequence[ModelMessage]
     ) -> object:
-        """The answer of the first model that gives one, beginning with the one that answered last. A model that
+        """The answer of the first model that gives one, beginning with the one that answered last. One that
         has failed rests as long as another answers."""
         digested = digest_messages(model, messages)
         models = (None, *self._asks.fallbacks)
