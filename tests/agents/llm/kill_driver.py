@@ -59,7 +59,7 @@ def delete(ctx: RunContext[Ledger], path: str) -> str:
 
 def make_model(protocol: str, url: str):
     if protocol == "anthropic":
-        return AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(base_url=url, api_key="any"))
+        return AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(base_url=url, api_key="any"))
     return OpenAIChatModel("gpt-4o", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any"))
 
 

@@ -13,6 +13,7 @@ plain one. Dependencies (`deps`) stay in the process: they are neither recorded 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -267,7 +268,8 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         async def ask() -> object:
             token = sending.set(how)
             try:
-                return await body()
+                async with asyncio.timeout(self._asks.timeout_s):
+                    return await body()
             except Exception as error:
                 failure = as_failure(how.model or model, error)
                 if failure is None:
@@ -285,7 +287,6 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             ask,
             is_async=True,
             retry=ProviderRetry.like(self._asks.retry),
-            timeout=self._asks.timeout_s,
             reserve=reserve,  # and so an intent: a request that a kill cuts off is known to have been sent
         )
         call = _numbered(here, spec, digested)
