@@ -66,7 +66,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     status         an HTTP error: 401 (bad key), 404 (no such model), 429, 500, 529, ...
     retry_after_s  the header `retry-after` of that error
     hang           no answer at all, until the client goes away, `release()`, or the provider is closed
-    cut            the answer breaks off in the middle, and the connection is closed
+    cut            the answer breaks off in the middle, and the connection is closed; with `hang`, after that
     """
 
     status: int = 0
@@ -353,7 +353,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, protocol: WireProtocol, reply: _Reply) -> None:
         request, fault = reply.request, reply.fault
         answer, delay_s = reply.wire
-        if fault is not None and fault.hang:
+        if fault is not None and fault.hang and not fault.cut:
             self.server.provider.hold(self.connection)
             self.close_connection = True
             return
@@ -372,6 +372,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream([one.encode() for one in protocol.stream(answer, self.server.provider.piece)], cut)
         else:
             self._json(200, protocol.plain(answer), cut=cut)
+        if fault is not None and fault.cut:
+            if fault.hang:
+                self.server.provider.hold(self.connection)
+            self._break_off()
         request.whole = not cut
 
     def _json(
@@ -386,8 +390,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data[: len(data) // 2] if cut else data)
-        if cut:
-            self._break_off()
 
     def _stream(self, events: Sequence[bytes], cut: bool) -> None:
         self.send_response(200)
@@ -398,9 +400,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.server.provider.piece_delay_s:
                 time.sleep(self.server.provider.piece_delay_s)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
-        if cut:
-            self._break_off()
-        else:
+        if not cut:
             self.wfile.write(b"0\r\n\r\n")
 
     def _break_off(self) -> None:

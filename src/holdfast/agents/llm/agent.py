@@ -12,6 +12,8 @@ model is asked; when no model answers, the run is paused with the reasons, and `
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, cast
@@ -22,13 +24,17 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
 from holdfast.agents.llm import agent_scope
+from holdfast.agents.llm.agent_scope import AgentScope
 from holdfast.agents.llm.durability import HoldfastDurability
 from holdfast.agents.llm.model_tools import checked_names, model_tools
 from holdfast.agents.llm.named_models import ModelName, built, named
 from holdfast.agents.llm.tool_approvals import approvals
 from holdfast.agents.protocol import Job, Outcome
+from holdfast.engine.execution.reserving import Paying
 from holdfast.engine.execution.step_options import Retry, Seconds
 from holdfast.errors import BadInput
+from holdfast.kernel.amounts import Amounts
+from holdfast.kernel.budget import DEFAULT
 from holdfast.kernel.identity import check_step_name
 
 INSTRUCTIONS = (
@@ -55,6 +61,7 @@ class LlmAgent:
     settings      as `ModelSettings` of pydantic-ai has them: `{"max_tokens": 4000, "temperature": 0}`
     retry, timeout  attempts of one request, and seconds for each
     prices        USD for a million tokens, (input, output) by model
+    reserve_usd   reserved in the budget before each request; without it, an estimate
     max_requests  so many requests for one job; then it fails
     """
 
@@ -74,6 +81,7 @@ class LlmAgent:
         retry: Retry | None = None,
         timeout: Seconds | None = None,
         prices: Mapping[str, tuple[str | float | Decimal, str | float | Decimal]] | None = None,
+        reserve_usd: Decimal | str | None = None,
         max_requests: int = MAX_REQUESTS,
     ) -> None:
         self.name = check_step_name(name)
@@ -90,6 +98,7 @@ class LlmAgent:
         self._retry = retry
         self._timeout = timeout
         self._prices = prices
+        self._reserve_usd = reserve_usd
         self._max_requests = max_requests
 
     def __repr__(self) -> str:
@@ -98,6 +107,8 @@ class LlmAgent:
     async def work(self, job: Job) -> Outcome:
         """Work on the job until the model answers without a tool call. Raises `RunPaused` (a control
         signal) when no model answers; `UsageLimitExceeded` of pydantic-ai after `max_requests`."""
+        if not agent_scope.in_run():
+            raise BadInput(f"agent {self.name} works in a run: call it from a workflow that a run executes")
         names = [one for one in self._models if isinstance(one, ModelName)]
         async with built(names) as made:
             found = iter(made)
@@ -109,12 +120,14 @@ class LlmAgent:
                 tools=model_tools(self._tools, job, self._approve),
                 capabilities=[self._durability(others), approvals()],
             )
+            here = agent_scope.opened(self.name)
+            here.scope.budget = _paying(here, job)
             result = await agent.run(
                 prompt_of(job),
                 model_settings=cast(ModelSettings, dict(self._settings)),
                 usage_limits=UsageLimits(request_limit=self._max_requests),
             )
-        return Outcome(text=result.output, measured=agent_scope.measured_of_last())
+        return Outcome(text=result.output, measured=here.measured())
 
     def _durability(self, fallbacks: Sequence[Model]) -> HoldfastDurability:
         return HoldfastDurability(
@@ -123,7 +136,20 @@ class LlmAgent:
             fallbacks=fallbacks,
             stream=self._stream,
             prices=self._prices,
+            reserve_usd=self._reserve_usd,
         )
+
+
+def _paying(here: AgentScope, job: Job) -> Paying | None:
+    """The budget of the job: one of its own below the one that pays, if it has a limit of its own."""
+    outer = Paying(job.budget) if job.budget else here.scope.budget
+    if job.max_usd is None:
+        return outer
+    run = here.scope.execution
+    parent = outer.name if outer is not None else run.state.budget or DEFAULT
+    told_apart = hashlib.sha256(here.path.encode()).hexdigest()[:6]
+    name = f"{run.id[:100]}:{re.sub('[^A-Za-z0-9._-]+', '-', here.path)[:60]}-{told_apart}"
+    return Paying(name.lstrip("._-"), Amounts(usd=job.max_usd), parent)
 
 
 def prompt_of(job: Job) -> str:

@@ -47,6 +47,15 @@ class AgentScope:
     def path(self) -> str:
         return self.scope.counters.path.rstrip("/")
 
+    def measured(self) -> tuple[Measured, ...]:
+        """The usage of its steps, as it is recorded."""
+        path, steps = self.scope.counters.path, self.scope.execution.state.steps
+        total: tuple[Measured, ...] = ()
+        for key, step in steps.items():
+            if key.startswith(path):
+                total = added(total, step.measured)
+        return total
+
     def tool_key(self, call_id: str | None) -> str:
         """The part of a tool call's key that tells it apart from others of that tool."""
         return f"{self.request}-{clean(call_id or '')}"
@@ -117,16 +126,3 @@ def entered(here: AgentScope) -> Iterator[None]:
     finally:
         _running.reset(mine)
     here.scope.execution.check_all_visited(here.scope.counters)
-
-
-def measured_of_last() -> tuple[Measured, ...]:
-    """The usage of the agent's run that ended last here, as it is recorded."""
-    here = _opened.get()
-    if here is None:
-        return ()
-    path, steps = here.scope.counters.path, here.scope.execution.state.steps
-    total: tuple[Measured, ...] = ()
-    for key, step in steps.items():
-        if key.startswith(path):
-            total = added(total, step.measured)
-    return total

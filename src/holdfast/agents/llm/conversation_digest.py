@@ -49,9 +49,10 @@ def plain(value: Any) -> Any:
     return to_jsonable_python(value, fallback=lambda one: type(one).__qualname__)
 
 
-def characters(messages: Sequence[ModelMessage]) -> int:
-    """The size of a conversation as text."""
-    return sum(len(json.dumps(_message(message), default=str)) for message in messages)
+def text_size(messages: Sequence[ModelMessage]) -> int:
+    """The bytes of a conversation as text."""
+    said = [_message(message) for message in messages]
+    return len(json.dumps(said, default=str, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _message(message: ModelMessage) -> dict[str, Any]:

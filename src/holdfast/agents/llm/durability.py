@@ -13,9 +13,11 @@ plain one. Dependencies (`deps`) stay in the process: they are neither recorded 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from pydantic_ai import Agent
@@ -34,12 +36,14 @@ from pydantic_ai.durable_exec import (
     conversation_id_from_run_id,
 )
 from pydantic_ai.messages import ModelMessage, ToolCallPart
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import Model, ModelRequestContext, infer_model
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from holdfast.agents.llm import agent_scope
 from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
+from holdfast.agents.llm.estimating import estimated
 from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
 from holdfast.agents.prices import Prices
@@ -47,10 +51,13 @@ from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.reserving import Reserve
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
+from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.sleep import sleep
 from holdfast.engine.primitives.values import now
 from holdfast.errors import BadInput, ModelFailed
+from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Effect
 
 TOOL_OPTIONS = ("effect", "retry", "timeout", "writes")
@@ -67,8 +74,10 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
     fallbacks  models that are asked in turn when a request has failed for good; each is a request of its own
     pause      when no model has answered, pause the run; `resume` asks all of them again. False raises the
                error of pydantic-ai
-    stream     read answers as a stream, and emit their text while it comes (`holdfast log -f`)
-    prices     USD for a million tokens, (input, output) by model, where genai-prices is wrong or silent
+    stream     read answers as a stream, and emit their text while it comes (`holdfast log -f`) prices
+    USD for a million tokens, (input, output) by model, where genai-prices is wrong or silent reserve_usd
+    reserved in the budget before each request; without it, an estimate by the size of the prompt and
+               `max_tokens`
     models     as in pydantic-ai: models that `agent.run(model=...)` may name
     name       the name of the agent's scope; the agent's by default
 
@@ -102,6 +111,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
         pause: bool = True,
         stream: bool = False,
         prices: Mapping[str, tuple[str | float | Decimal, str | float | Decimal]] | None = None,
+        reserve_usd: Decimal | str | None = None,
         models: Mapping[str, Model] | None = None,
         name: str | None = None,
     ) -> None:
@@ -112,6 +122,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
         self.pause = pause
         self.stream = stream
         self.prices = Prices(prices)
+        self.reserve = None if reserve_usd is None else Amounts(usd=reserve_usd)
 
     # Where it is
 
@@ -195,11 +206,11 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         here = agent_scope.running()
         match operation_id:
             case ModelRequestId():
-                return await self._request(here, operation_id.model_name, body, cast(Any, cache_key[1]))
+                return await self._request(here, operation_id.model_name, body, cast(Any, cache_key[1:3]))
             case ModelCompactMessagesId():
-                return await self._request(
-                    here, operation_id.model_name, body, cast(Any, cache_key[1]).messages
-                )
+                context = cast(ModelRequestContext, cache_key[1])
+                asked = (context.messages, context.model_settings)
+                return await self._request(here, operation_id.model_name, body, asked)
             case ToolsetCallToolId():
                 return await _tool(here, "", body, cache_key, config)
             case ToolsetValidateToolArgumentsId():
@@ -211,10 +222,15 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
     # Model requests
 
     async def _request(
-        self, here: AgentScope, model: str, body: Body, messages: Sequence[ModelMessage]
+        self,
+        here: AgentScope,
+        model: str,
+        body: Body,
+        asked: tuple[Sequence[ModelMessage], ModelSettings | None],
     ) -> object:
-        """The answer of the first model that gives one, beginning with the one that answered last. A model that
+        """The answer of the first model that gives one, beginning with the one that answered last. One that
         has failed rests as long as another answers."""
+        messages, settings = asked
         digested = digest_messages(model, messages)
         models = (None, *self._asks.fallbacks)
         while True:
@@ -222,7 +238,12 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             for turn in range(len(models)):
                 place = (here.answered + turn) % len(models)
                 try:
-                    answer = await self._ask(here, model, models[place], body, digested)
+                    instead = models[place]
+                    name = model if instead is None else instead.model_name
+                    reserve = self._asks.reserve or partial(
+                        estimated, self._asks.prices, name, messages, settings
+                    )
+                    answer = await self._ask(here, name, instead, body, digested, reserve)
                 except ModelFailed as failure:
                     failures.append(failure)
                 else:
@@ -234,17 +255,28 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             await _pause(here, failures)
 
     async def _ask(
-        self, here: AgentScope, model: str, instead: Model | None, body: Body, digested: Digested
+        self,
+        here: AgentScope,
+        model: str,
+        instead: Model | None,
+        body: Body,
+        digested: Digested,
+        reserve: Reserve,
     ) -> object:
         how = Sending(instead, self._asks.stream, self._asks.prices)
 
         async def ask() -> object:
             token = sending.set(how)
             try:
-                return await body()
+                async with asyncio.timeout(self._asks.timeout_s):
+                    return await body()
             except Exception as error:
                 failure = as_failure(how.model or model, error)
-                if failure is None or failure is error:
+                if failure is None:
+                    raise
+                if failure.status or not failure.temporary:  # refused, or not sent: that costs nothing
+                    measure(model=model, usd=Decimal(0))
+                if failure is error:
                     raise
                 raise failure from None
             finally:
@@ -255,8 +287,7 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             ask,
             is_async=True,
             retry=ProviderRetry.like(self._asks.retry),
-            timeout=self._asks.timeout_s,
-            intent_first=True,  # so that a request which a kill cuts off is known to have been sent
+            reserve=reserve,  # and so an intent: a request that a kill cuts off is known to have been sent
         )
         call = _numbered(here, spec, digested)
         here.request += 1
@@ -283,7 +314,15 @@ def _numbered(here: AgentScope, spec: Spec, digested: Digested) -> Call:
     """A call that is identified by its place."""
     scope = here.scope
     key = scope.counters.key(spec.name)
-    return Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+    return Call(
+        scope.execution,
+        spec,
+        key,
+        scope.counters.ordinal,
+        digested,
+        deadline=scope.deadline,
+        budget=scope.budget,
+    )
 
 
 # Tool calls
@@ -297,7 +336,8 @@ async def _tool(
     scope = here.scope
     key = f"{scope.counters.path}{name}@{here.tool_key(ctx.tool_call_id)}"
     spec = _tool_spec(name, body, config)
-    call = Call(scope.execution, spec, key, 0, digest_tool(arguments), deadline=scope.deadline)
+    digested = digest_tool(arguments)
+    call = Call(scope.execution, spec, key, 0, digested, deadline=scope.deadline, budget=scope.budget)
     return await task_driver.perform_keyed(call)
 
 

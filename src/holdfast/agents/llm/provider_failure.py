@@ -41,7 +41,7 @@ def _said(error: Exception) -> str:
         message = (inner if isinstance(inner, dict) else body).get("message")
         if isinstance(message, str) and message:
             return message
-    return str(error) or type(error).__name__
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _retry_after(error: ModelHTTPError) -> float | None:

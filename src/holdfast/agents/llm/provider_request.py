@@ -63,15 +63,15 @@ class SentModel(WrapperModel):
         how = sending.get()
         if how is None:
             return await self.wrapped.request(messages, model_settings, model_request_parameters)
-        model = self._asked(how)
-        asked = _own_messages(model, how, messages, model_request_parameters)
-        settings = _settings(model, model_settings)
-        if how.stream:
-            async with model.request_stream(asked, settings, model_request_parameters) as stream:
-                await _emit_text(stream)
-            response = stream.get()
-        else:
-            response = await model.request(asked, settings, model_request_parameters)
+        async with self._asked(how) as model:
+            asked = _own_messages(model, how, messages, model_request_parameters)
+            settings = _settings(model, model_settings)
+            if how.stream:
+                async with model.request_stream(asked, settings, model_request_parameters) as stream:
+                    await _emit_text(stream)
+                response = stream.get()
+            else:
+                response = await model.request(asked, settings, model_request_parameters)
         _measure(how, model, response)
         return response
 
@@ -84,21 +84,29 @@ class SentModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         how = sending.get()
-        model = self.wrapped if how is None else self._asked(how)
-        if how is not None:
-            messages = _own_messages(model, how, messages, model_request_parameters)
-            model_settings = _settings(model, model_settings)
-        async with model.request_stream(
-            messages, model_settings, model_request_parameters, run_context
-        ) as stream:
-            yield stream
-        if how is not None:
-            _measure(how, model, stream.get())
+        if how is None:
+            async with self.wrapped.request_stream(
+                messages, model_settings, model_request_parameters, run_context
+            ) as stream:
+                yield stream
+            return
+        async with self._asked(how) as model:
+            asked = _own_messages(model, how, messages, model_request_parameters)
+            settings = _settings(model, model_settings)
+            async with model.request_stream(asked, settings, model_request_parameters, run_context) as stream:
+                yield stream
+        _measure(how, model, stream.get())
 
-    def _asked(self, how: Sending) -> Model:
-        model = self.wrapped if how.instead is None else how.instead
-        how.model = model.model_id
-        return model
+    @asynccontextmanager
+    async def _asked(self, how: Sending) -> AsyncGenerator[Model]:
+        """The model to ask. The agent's own is entered by the agent; a fallback only for the request."""
+        if how.instead is None:
+            how.model = self.wrapped.model_id
+            yield self.wrapped
+            return
+        how.model = how.instead.model_id
+        async with how.instead:
+            yield how.instead
 
 
 def _own_messages(

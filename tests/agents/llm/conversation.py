@@ -1,0 +1,13 @@
+"""The conversation of the kill drill, for the test that scripts it."""
+
+from holdfast.testing import Answer, ToolCall
+
+TURNS = [
+    ToolCall("read", {"path": "a"}),
+    [ToolCall("read", {"path": "b"}), ToolCall("write", {"path": "c", "text": "1"})],
+    ToolCall("write", {"path": "d", "text": "2"}),
+    ToolCall("delete", {"path": "a"}),
+    Answer(text="a look at it", calls=(ToolCall("read", {"path": "c"}),)),
+    "all of it is done",
+]
+"""Six requests and six tool calls, two of them at once, one behind an approval."""
