@@ -36,6 +36,7 @@ HoldfastError
 ├── ClaimLost               the claim has ended, or the task was claimed again since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
+│   └── AllFailed           all candidates for a piece of work failed
 ├── RunCancelled            the run was cancelled
 ├── RunInterrupted          the run stopped without an end; it can be resumed
 ├── GateError               a decision that does not fit its gate
@@ -513,6 +514,12 @@ class RunPaused(HoldfastError):
     @property
     def ways(self) -> tuple[Way, ...]:
         return (Way("resume", self.run_id, {}, "continues"),)
+
+
+class AllFailed(RunPaused):
+    """Raised by `router.failover`; the reason names each candidate and why it failed."""
+
+    code = "all_failed"
 
 
 class RunCancelled(HoldfastError):

@@ -134,6 +134,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             extra=_PATH,
         ),
     ] = None
+    router_failure_usd: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="What a failure costs beside the try itself, when the router compares candidates.",
+        ),
+    ] = 0.1
+    router_rest_after: Annotated[
+        int, Meta(ge=1, description="After so many exceptions in a row the router lets a candidate rest.")
+    ] = 3
+    router_rest_s: Annotated[
+        float,
+        Meta(ge=0, le=86_400, description="Seconds of that rest; each further exception doubles them."),
+    ] = 60.0
+    skills_dirs: Annotated[
+        list[str],
+        Meta(
+            description="More directories of skills, beside `.holdfast/skills` and `skills` in the project."
+        ),
+    ] = []
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered RunNeedsAttention RunCompleted "
     "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired "
-    "StepMeasured".split()
+    "StepMeasured OutcomeReported".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
@@ -406,6 +406,9 @@ class Fold:
     def on_StageEntered(self, payload: dict[str, Any]) -> None:
         self.mark("stage", payload, payload["name"])
         self.run.stage = payload["name"]
+
+    def on_OutcomeReported(self, payload: dict[str, Any]) -> None:
+        self.mark("outcome", payload, canonical([payload["chosen"], payload["ok"]]))
 
     def on_PatchSeen(self, payload: dict[str, Any]) -> None:
         self.mark("patch", payload)

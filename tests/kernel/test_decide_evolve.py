@@ -199,6 +199,9 @@ EXAMPLES = {
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "StageEntered": e.StageEntered("stage#1", 1, "review", 1),
+    "OutcomeReported": e.OutcomeReported(
+        "outcome#1", 1, "router", "draft", ("small",), False, Decimal("0.0021"), "ValueError", 1
+    ),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
     "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OutcomeDelivered": e.OutcomeDelivered("send#1", 1),

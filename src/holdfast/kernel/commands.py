@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -281,3 +282,16 @@ class EnterStage(Command, frozen=True, gc=False):
     key: str
     ordinal: int
     name: str
+
+
+class ReportOutcome(Command, frozen=True, gc=False):
+    """The fields are those of `OutcomeReported`."""
+
+    key: str
+    ordinal: int
+    family: str
+    kind: str
+    chosen: tuple[str, ...]
+    ok: bool
+    usd: Decimal | None = None
+    error: str = ""

@@ -395,6 +395,16 @@ def _enter_stage(state: RunState, command: c.EnterStage) -> Sequence[e.Event]:
     return [e.StageEntered(command.key, command.ordinal, command.name, state.generation)]
 
 
+def _report_outcome(state: RunState, command: c.ReportOutcome) -> Sequence[e.Event]:
+    _new(state, command.key, "outcome")
+    return [
+        e.OutcomeReported(
+            command.key, command.ordinal, command.family, command.kind, command.chosen, command.ok,
+            command.usd, command.error, state.generation,
+        )
+    ]  # fmt: skip
+
+
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
     c.CreateRun: _create,
     c.ClaimRun: _claim,
@@ -428,4 +438,5 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.SendSignal: _send_signal,
     c.SeePatch: _see_patch,
     c.EnterStage: _enter_stage,
+    c.ReportOutcome: _report_outcome,
 }

@@ -9,6 +9,7 @@ store that a newer holdfast wrote to can still be read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 import msgspec
@@ -18,7 +19,18 @@ from holdfast.kernel.measures import Measured
 
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
-    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch", "stage"
+    "step",
+    "command",
+    "child",
+    "sleep",
+    "value",
+    "approval",
+    "signal",
+    "checkpoint",
+    "emit",
+    "patch",
+    "stage",
+    "outcome",
 ]
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
@@ -539,6 +551,22 @@ class StageEntered(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class OutcomeReported(Event, frozen=True, gc=False):
+    """How the work ended for which `chosen` had been chosen: by a router (`family`), one candidate; by a
+    chooser of skills, several skills or none. `error` names the exception if the work raised one. `usd` is
+    the cost, None if it is not known."""
+
+    key: str
+    ordinal: int
+    family: str
+    kind: str
+    chosen: tuple[str, ...]
+    ok: bool
+    usd: Decimal | None = None
+    error: str = ""
+    generation: int = 0
+
+
 class OutputCaptured(Event, frozen=True, gc=False):
     """A piece of the output of a command or a step, redacted; `source` is `stdout`, `stderr`, or `log` for
     what a step logged."""
@@ -766,6 +794,7 @@ TYPES: Final[dict[str, type[Event]]] = {
         Emitted,
         PatchSeen,
         StageEntered,
+        OutcomeReported,
         OutputCaptured,
         WaitAbandoned,
         OutcomeDelivered,

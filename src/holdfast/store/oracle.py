@@ -25,8 +25,9 @@ from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.memory import STREAM as MEMORY
 from holdfast.kernel.memory import Memory
 from holdfast.kernel.state import PARKED, RunState
-from holdfast.store import oracle_memory
+from holdfast.store import oracle_learning, oracle_memory
 from holdfast.store.deciding import Deciding
+from holdfast.store.learning_port import OutcomeRow, OutcomeSums
 from holdfast.store.oracle_tracker import TrackerFolds
 from holdfast.store.port import (
     GENESIS,
@@ -563,6 +564,18 @@ class OracleStore(TrackerFolds):
                 and oracle_memory.is_written_by(stream.recorded(), run_ids)
             ]
 
+    def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
+        with self._lock:
+            self._open("")
+            every = [stream.recorded() for stream in self.streams.values()]
+            return oracle_learning.outcomes(every, family, kind, candidate, limit)
+
+    def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
+        with self._lock:
+            self._open("")
+            every = [stream.recorded() for stream in self.streams.values()]
+            return oracle_learning.outcome_sums(every, family, kind)
+
     # Owners
 
     def put_owner(self, owner: OwnerRow) -> None:
@@ -807,6 +820,6 @@ def step_rows(state: RunState) -> list[StepRow]:
             version=step.version,
         )
         for step in state.steps.values()
-        if step.kind not in ("value", "emit", "patch", "stage")
+        if step.kind not in ("value", "emit", "patch", "stage", "outcome")
     ]
     return sorted(rows, key=lambda row: row.version)

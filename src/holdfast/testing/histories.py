@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import msgspec
 
@@ -157,6 +158,10 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
     (c.ExpireGate("late#1", 2), c.Record(e.GateOpened("never#1", 12, "approval", "never", "d2"))),
     (c.StartSleep("sleep#2", 13, 999), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
     (c.EnterStage("stage#1", 14, "first"), c.EnterStage("stage#2", 15, "last stage")),
+    (
+        c.ReportOutcome("outcome#1", 16, "router", "draft", ("small",), True, Decimal("0.0021")),
+        c.ReportOutcome("outcome#2", 17, "skills", "draft", ("tables", "prose"), False, error="ValueError"),
+    ),
     (c.DeliverOutcome("go#1"), c.FireTimer("", 1), c.FireTimer("b[1]/", 2)),
     (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
     (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),

@@ -143,6 +143,17 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         ),
         st.builds(c.SeePatch, KEYS, NAMES),
         st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
+        st.builds(
+            c.ReportOutcome,
+            KEYS,
+            ORDINALS,
+            st.sampled_from(["router", "skills"]),
+            TEXTS,
+            st.lists(NAMES, max_size=2).map(tuple),
+            st.booleans(),
+            st.none() | st.decimals(0, 9, places=9),
+            TEXTS,
+        ),
     )
 
 

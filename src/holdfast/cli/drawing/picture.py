@@ -23,6 +23,7 @@ _NO_STEPS = frozenset(
         "ValueRecorded",
         "PatchSeen",
         "StageEntered",
+        "OutcomeReported",
         "FilesSaved",
         "StepMeasured",
     }

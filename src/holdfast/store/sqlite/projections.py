@@ -69,6 +69,7 @@ GROUPS: Final[Sequence[Group]] = (
     ),
     Group("memory", {"memories": "stream"}),
     Group("authored", {"authored": "stream"}),
+    Group("learning", {"outcomes": "stream"}),
 )
 
 

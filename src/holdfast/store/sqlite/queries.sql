@@ -521,3 +521,15 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_stream
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: outcomes
+-- The last ones of a candidate, the newest first.
+SELECT at, ok, usd, error FROM outcomes WHERE family = ?1 AND kind = ?2 AND candidate = ?3
+ORDER BY at DESC, stream DESC, version DESC
+LIMIT ?4;
+
+-- name: outcome_sums
+SELECT kind, candidate, sum(ok), sum(NOT ok), sum(error <> ''), sum(iif(usd < 0, 0, usd)), sum(usd >= 0), max(at)
+FROM outcomes WHERE family = ?1 AND (?2 IS NULL OR kind = ?2)
+GROUP BY kind, candidate
+ORDER BY kind, candidate;
