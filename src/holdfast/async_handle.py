@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from typing import IO, Any
 
+    from holdfast.agents.skill_file import SkillFault
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
     from holdfast.facade.claim import Claim
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.views.check import Check
     from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.learning import CandidateStats, SkillInfo, SkillStats
     from holdfast.views.memory import Memory
     from holdfast.views.mirror import MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
@@ -329,6 +331,36 @@ class AsyncMemoryNamespace(AsyncNamespace):
     async def get(self, id: str) -> Memory:
         """One memory, by its id or the beginning of it. Raises `NotFound` with the nearest ids."""
         return await self._call(self._namespace.get, id)
+
+
+class AsyncRouterNamespace(AsyncNamespace):
+    """`hf.aio.router`: the methods of `hf.router` as coroutines."""
+
+    async def stats(self, kind: str | None = None) -> builtins.list[CandidateStats]:
+        """The outcomes of each candidate, by kind of work and name; of one kind if it is named. `value` and
+        `share` are those of our router, also where another is registered."""
+        return await self._call(self._namespace.stats, kind)
+
+
+class AsyncSkillsNamespace(AsyncNamespace):
+    """`hf.aio.skills`: the methods of `hf.skills` as coroutines."""
+
+    async def list(self) -> builtins.list[SkillInfo]:
+        """The skills that can be chosen, by name."""
+        return await self._call(self._namespace.list)
+
+    async def show(self, name: str) -> SkillInfo:
+        """One skill, with its text. Raises `NotFound` with the nearest names."""
+        return await self._call(self._namespace.show, name)
+
+    async def check(self) -> builtins.list[SkillFault]:
+        """The faults of SKILL.md files, each with its file and line; empty if there are none."""
+        return await self._call(self._namespace.check)
+
+    async def stats(self, kind: str | None = None) -> builtins.list[SkillStats]:
+        """How work ended with each text of each skill, by kind of work; of one kind if it is named. An
+        edited SKILL.md is another text."""
+        return await self._call(self._namespace.stats, kind)
 
 
 class AsyncHoldfast(Coroutines):
@@ -900,3 +932,13 @@ class AsyncHoldfast(Coroutines):
     def memory(self) -> AsyncMemoryNamespace:
         """The methods of `hf.memory` as coroutines."""
         return AsyncMemoryNamespace(self._holdfast.memory)
+
+    @property
+    def router(self) -> AsyncRouterNamespace:
+        """The methods of `hf.router` as coroutines."""
+        return AsyncRouterNamespace(self._holdfast.router)
+
+    @property
+    def skills(self) -> AsyncSkillsNamespace:
+        """The methods of `hf.skills` as coroutines."""
+        return AsyncSkillsNamespace(self._holdfast.skills)
