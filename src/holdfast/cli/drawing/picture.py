@@ -25,6 +25,8 @@ _NO_STEPS = frozenset(
         "StageEntered",
         "FilesSaved",
         "StepMeasured",
+        "EvidenceWritten",
+        "EvidenceVerified",
     }
 )
 
