@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
     from holdfast.engine.primitives.measure import measure
+    from holdfast.engine.primitives.milestone import milestone
     from holdfast.engine.primitives.sleep import sleep
     from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
@@ -117,6 +118,7 @@ _HOMES = {
     "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.measure": ("measure",),
+    "holdfast.engine.primitives.milestone": ("milestone",),
     "holdfast.engine.primitives.sleep": ("sleep",),
     "holdfast.kernel.measures": ("Measured",),
     "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
@@ -322,6 +324,7 @@ __all__ = [
     "gather",
     "idempotency_key",
     "measure",
+    "milestone",
     "now",
     "parallel",
     "patched",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
+    from holdfast.views.evidence import Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.learning import CandidateStats, SkillInfo, SkillStats
@@ -331,6 +332,35 @@ class AsyncMemoryNamespace(AsyncNamespace):
     async def get(self, id: str) -> Memory:
         """One memory, by its id or the beginning of it. Raises `NotFound` with the nearest ids."""
         return await self._call(self._namespace.get, id)
+
+
+class AsyncEvidenceNamespace(AsyncNamespace):
+    """`hf.aio.evidence`: the methods of `hf.evidence` as coroutines."""
+
+    async def list(self, run_id: str | None = None) -> builtins.list[EvidenceInfo]:
+        """The evidence of a run in the order of its milestones, or of all runs, the oldest run first.
+        Evidence of a generation that was left does not count. Raises `RunNotFound`."""
+        return await self._call(self._namespace.list, run_id)
+
+    async def get(self, run_id: str, milestone: str | None = None) -> Evidence:
+        """The evidence of a milestone, with its document; without `milestone`, of the last one. A name that
+        was reached several times is the last of them; a key, such as `tests-pass#1`, names each. Raises
+        `EvidenceNotFound`."""
+        return await self._call(self._namespace.get, run_id, milestone)
+
+    async def verify(
+        self, run_id: str, milestone: str | None = None, *, at: str = "now", by: str | None = None
+    ) -> builtins.list[Verification]:
+        """Run the commands of a milestone again, or those of all milestones of the run, and compare exit
+        codes and normalised output. The outcome is recorded: evidence whose commands were all equal is
+        `reproduced`."""
+        return await self._call(self._namespace.verify, run_id, milestone, at=at, by=by)
+
+    async def export(self, run_id: str, directory: str | os.PathLike[str]) -> builtins.list[str]:
+        """Write the documents of a run into a directory, which is made: one Markdown file for each
+        milestone, `index.json`, and the images that they name in `images/`. Files of these names are
+        replaced. Returns the paths. Raises `EvidenceNotFound`."""
+        return await self._call(self._namespace.export, run_id, directory)
 
 
 class AsyncRouterNamespace(AsyncNamespace):
@@ -932,6 +962,11 @@ class AsyncHoldfast(Coroutines):
     def memory(self) -> AsyncMemoryNamespace:
         """The methods of `hf.memory` as coroutines."""
         return AsyncMemoryNamespace(self._holdfast.memory)
+
+    @property
+    def evidence(self) -> AsyncEvidenceNamespace:
+        """The methods of `hf.evidence` as coroutines."""
+        return AsyncEvidenceNamespace(self._holdfast.evidence)
 
     @property
     def router(self) -> AsyncRouterNamespace:

@@ -26,6 +26,7 @@ HoldfastError
 │   ├── TaskNotFound        no task has that id
 │   │   └── TaskDeleted     the id was that of a task that was deleted
 │   ├── SessionNotFound     no session has that id
+│   ├── EvidenceNotFound    the run has no evidence, or none of that milestone
 │   ├── SnapshotNotFound    no snapshot has that id
 │   └── ProgramNotFound     a command names no program
 ├── RunExists               the id is taken by a run with other arguments
@@ -357,6 +358,20 @@ class SessionNotFound(NotFound, LookupError):
     def __init__(self, session: str) -> None:
         super().__init__(f"there is no session {session!r}; `holdfast session list` shows them")
         self.session = session
+
+
+class EvidenceNotFound(NotFound, LookupError):
+    code = "evidence_not_found"
+
+    def __init__(self, run_id: str, milestone: str = "", nearest: Sequence[str] = ()) -> None:
+        self.run_id = run_id
+        self.milestone = milestone
+        self.nearest = tuple(nearest)
+        if not milestone or not nearest:
+            why = f"run {run_id} has no evidence: its code has reached no `milestone(...)`"
+        else:
+            why = f"run {run_id} has no milestone {milestone!r}; it has: {', '.join(self.nearest)}"
+        super().__init__(why)
 
 
 class SnapshotNotFound(NotFound, LookupError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.facade.opened import Opened, service
 
 if TYPE_CHECKING:
+    from holdfast.facade.evidence import EvidenceNamespace
     from holdfast.facade.memory import MemoryNamespace
     from holdfast.facade.sessions import Sessions
     from holdfast.facade.tasks import Tasks
@@ -36,6 +37,13 @@ class Tracking(Opened):
         from holdfast.facade.memory import MemoryNamespace
 
         return MemoryNamespace(self)
+
+    @cached_property
+    def evidence(self) -> EvidenceNamespace:
+        """Evidence: the documents of milestones, and their verification."""
+        from holdfast.facade.evidence import EvidenceNamespace
+
+        return EvidenceNamespace(self)
 
     @service
     def prime(self, limit: int = 4000) -> str:

@@ -11,8 +11,10 @@ from holdfast.kernel.events import (
     NOTHING,
     CheckpointTaken,
     Code,
+    CommandChecked,
     Effect,
     Emitted,
+    EvidenceWritten,
     Failure,
     FilesSaved,
     GateOpened,
@@ -224,7 +226,7 @@ class RestoreGeneration(Command, frozen=True, gc=False):
 class Record(Command, frozen=True, gc=False):
     """Write this event of the run's own code; the live generation is filled in."""
 
-    event: GateOpened | CheckpointTaken | FilesSaved | Emitted
+    event: GateOpened | CheckpointTaken | FilesSaved | Emitted | EvidenceWritten
 
 
 class DecideGate(Command, frozen=True, gc=False):
@@ -295,3 +297,15 @@ class ReportOutcome(Command, frozen=True, gc=False):
     ok: bool
     usd: Decimal | None = None
     error: str = ""
+
+
+class VerifyEvidence(Command, frozen=True, gc=False):
+    """Record how a verification of the evidence of the milestone `key` ended."""
+
+    run_id: str
+    key: str
+    digest: str
+    outcome: str
+    files: str = "now"
+    by: str = ""
+    checks: tuple[CommandChecked, ...] = ()

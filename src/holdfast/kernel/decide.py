@@ -266,6 +266,8 @@ def _record(state: RunState, command: c.Record) -> Sequence[e.Event]:
         return _opened(state, event)
     if isinstance(event, e.CheckpointTaken):
         _new(state, event.key, "checkpoint")
+    if isinstance(event, e.EvidenceWritten):
+        _new(state, event.key, "milestone")
     return [event]
 
 
@@ -405,6 +407,14 @@ def _report_outcome(state: RunState, command: c.ReportOutcome) -> Sequence[e.Eve
     ]  # fmt: skip
 
 
+def _verify_evidence(state: RunState, command: c.VerifyEvidence) -> Sequence[e.Event]:
+    """Whoever owns the run, and also when it has ended."""
+    milestone = state.steps.get(command.key)
+    if milestone is None or milestone.kind != "checkpoint":
+        raise StepNotFound(command.run_id, command.key)
+    return [_copied(e.EvidenceVerified, command, generation=state.generation)]
+
+
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
     c.CreateRun: _create,
     c.ClaimRun: _claim,
@@ -439,4 +449,5 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.SeePatch: _see_patch,
     c.EnterStage: _enter_stage,
     c.ReportOutcome: _report_outcome,
+    c.VerifyEvidence: _verify_evidence,
 }

@@ -567,6 +567,60 @@ class OutcomeReported(Event, frozen=True, gc=False):
     generation: int = 0
 
 
+class ObservedCommand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A command that an evidence document rests on: its step, in the log of `run`."""
+
+    run: str
+    key: str
+    attempt: int = 1
+
+
+class EvidenceWritten(Event, frozen=True, gc=False):
+    """The evidence of a milestone: a Markdown document that was written from the log. The checkpoint of the
+    same key follows in the same append, so there is one document for each milestone.
+
+    `digest` is the SHA-256 of the document, and `blob` the large value that holds it: a list of all evidence
+    reads no document. `level` is `observed` if it rests on commands, else `asserted`. `until` is the version
+    of the log up to which it was written: the next document begins there."""
+
+    key: str
+    milestone: str
+    digest: str
+    blob: str
+    level: str = "asserted"
+    commands: tuple[ObservedCommand, ...] = ()
+    left_out: int = 0
+    """So many commands are counted in the document and not named here."""
+    until: int = 0
+    snapshot: str = ""
+    images: dict[str, str] = {}
+    """The images that it names, path → SHA-256: the snapshot has them."""
+    generation: int = 0
+
+
+class CommandChecked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The outcome of a command in a verification: `equal`, `different`, `superseded` or `skipped`."""
+
+    run: str
+    key: str
+    outcome: str
+    why: str = ""
+
+
+class EvidenceVerified(Event, frozen=True, gc=False):
+    """The commands of an evidence document were run again. `outcome` is `equal` (all of them, and nothing
+    differed), `different` or `incomplete` (nothing differed, and some could not be run). It counts for the
+    evidence with this key and digest. `files` says which files they ran on: `now` or `milestone`."""
+
+    key: str
+    digest: str
+    outcome: str
+    files: str = "now"
+    by: str = ""
+    checks: tuple[CommandChecked, ...] = ()
+    generation: int = 0
+
+
 class OutputCaptured(Event, frozen=True, gc=False):
     """A piece of the output of a command or a step, redacted; `source` is `stdout`, `stderr`, or `log` for
     what a step logged."""
@@ -795,6 +849,8 @@ TYPES: Final[dict[str, type[Event]]] = {
         PatchSeen,
         StageEntered,
         OutcomeReported,
+        EvidenceWritten,
+        EvidenceVerified,
         OutputCaptured,
         WaitAbandoned,
         OutcomeDelivered,

@@ -631,6 +631,17 @@ class OracleStore(TrackerFolds):
             found = [entry for entry in log if entry.type in types]
             return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
 
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        types = ("EvidenceWritten", "EvidenceVerified")
+        with self._lock:
+            self._open("")
+            return [
+                (entry.stream, Recorded(e.decode(entry.type, entry.payload), entry.version, entry.at))
+                for name, stream in self.streams.items()
+                for entry in stream.log
+                if entry.type in types and run_id in ("", name)
+            ]
+
     def tail(self) -> str:
         with self._lock:
             self._open("")

@@ -550,6 +550,12 @@ class Store(TrackerStore, LearningStore, Protocol):
         of streams whose deletion is not final."""
         ...
 
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        """(run, event) of every `EvidenceWritten` and `EvidenceVerified`, of whatever generation: the oldest
+        run first, and its events in order. Of one run, if it is named. What it costs does not grow with the
+        rest of the log."""
+        ...
+
     def pulse(self) -> int:
         """Another number after every commit, of whatever process. Costs next to nothing."""
         ...

@@ -26,6 +26,8 @@ _NO_STEPS = frozenset(
         "OutcomeReported",
         "FilesSaved",
         "StepMeasured",
+        "EvidenceWritten",
+        "EvidenceVerified",
     }
 )
 

@@ -127,6 +127,13 @@ class _Words(NamedTuple):
         return tuple(repr(one) if isinstance(one, Secret) else redactor.redact(one) for one in self.argv)
 
 
+def identity(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
+    """The digest that a command of plain words and without input has in the log. What the log shows of one
+    with another digest is not all that it was given."""
+    words = _Words.of(argv, cwd, env, None)
+    return _SIGNATURE.digest((words.argv, words.cwd, words.env or None, None), {}).digest
+
+
 def _word(value: object, what: str) -> Word:
     value = _plain(value)
     if isinstance(value, (str, Secret)):

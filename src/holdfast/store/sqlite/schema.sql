@@ -16,6 +16,9 @@ CREATE TABLE events (
 
 CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
 
+-- The evidence of all runs is listed without a look at the rest of the log.
+CREATE INDEX events_of_evidence ON events (stream, version) WHERE type IN ('EvidenceWritten', 'EvidenceVerified');
+
 -- Events of deleted streams, each with the place that it had in the log: no reader looks here. They go back, or
 -- are removed for good.
 CREATE TABLE deleted_events (

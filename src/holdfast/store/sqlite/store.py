@@ -677,6 +677,12 @@ class SqliteStore(TrackerQueries):
         found = self._read("events_of_all" if with_deleted else "events_of", (sql.listed(types),))
         return [(stream, e.decode(type, payload)) for stream, type, payload in found]
 
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        return [
+            (stream, Recorded(e.decode(type, payload), version, at))
+            for stream, version, type, at, payload in self._read("evidence", (run_id,))
+        ]
+
     def tail(self) -> str:
         synced, hash = self._last_synced()
         return self._cursor(synced, hash) if synced else ""
