@@ -37,7 +37,8 @@ HoldfastError
 ├── ClaimLost               the claim has ended, or the task was claimed again since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
-│   └── AllFailed           all candidates for a piece of work failed
+│   ├── AllFailed           all candidates for a piece of work failed
+│   └── BudgetReached       a budget has not enough left for the next step
 ├── RunCancelled            the run was cancelled
 ├── RunInterrupted          the run stopped without an end; it can be resumed
 ├── GateError               a decision that does not fit its gate
@@ -85,6 +86,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from holdfast.ways import VALUE, Way, quoted
@@ -535,6 +537,64 @@ class AllFailed(RunPaused):
     """Raised by `router.failover`; the reason names each candidate and why it failed."""
 
     code = "all_failed"
+
+
+class BudgetReached(RunPaused):
+    """The run is paused before a step that its budget cannot pay. Raise the budget and resume: the step is
+    tried again, and nothing that is recorded runs twice.
+
+    budget  its name, or that of a parent of the one that pays
+    unit    `usd`, `tokens`, `seconds` or `steps`; the other fields are amounts of it
+    needed  None if the step does not say: then nothing is left
+    short   by how much each unit is short; 0 if that is not known
+    """
+
+    code = "budget_reached"
+    exit_code = 7
+
+    def __init__(
+        self,
+        run_id: str,
+        budget: str,
+        *,
+        unit: str,
+        limit: str | int | None,
+        spent: str | int | None,
+        reserved: str | int | None,
+        needed: str | int | None,
+        step: str,
+        short: Mapping[str, str | int | None],
+    ) -> None:
+        self.budget = budget
+        self.unit = unit
+        self.limit = limit
+        self.spent = spent
+        self.reserved = reserved
+        self.needed = needed
+        self.step = step
+        self.short = dict(short)
+        needs = "more" if needed is None else needed
+        super().__init__(
+            run_id,
+            f"budget {budget} is reached: {step} needs {needs} {unit}, and of {limit} are {spent} spent and "
+            f"{reserved} reserved; {quoted(self._raise(budget, self.short))} raises it",
+        )
+
+    def of_parent(self, run_id: str) -> BudgetReached:
+        """The same for the run that waits for this one."""
+        return BudgetReached(
+            run_id, self.budget, unit=self.unit, limit=self.limit, spent=self.spent, reserved=self.reserved,
+            needed=self.needed, step=self.step, short=self.short,
+        )  # fmt: skip
+
+    @staticmethod
+    def _raise(budget: str, short: Mapping[str, str | int | None]) -> Way:
+        more = {unit: amount if Decimal(amount or 0) else VALUE for unit, amount in short.items()}
+        return Way("budget raise", "", {"name": budget, **more}, "raises the budget")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {}, "continues"), self._raise(self.budget, self.short))
 
 
 class RunCancelled(HoldfastError):
