@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.agents.handler_protocols import RouterHandler, SkillsHandler
+from holdfast.agents import handler_protocols as protocols
 from holdfast.errors import BadInput, SettingsError
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ OURS: Final = {
     "agents": "holdfast.agents.config:Agents",
 }
 """Name → the class of ours, which is called with (engine, settings)."""
-PROTOCOLS: Final[dict[str, Any]] = {"router": RouterHandler, "skills": SkillsHandler}
+PROTOCOLS: Final[dict[str, type]] = {
+    "governor": protocols.GovernorHandler,
+    "router": protocols.RouterHandler,
+    "skills": protocols.SkillsHandler,
+    "evidence": protocols.EvidenceHandler,
+}
 """Name → what a handler of one's own must have."""
 
 Make = Callable[["Engine", "Settings"], Any]
@@ -107,13 +112,15 @@ def _loaded(code: str, root: Path) -> Any:
 
 
 def _checked(name: str, handler: Any) -> Any:
+    """The handler itself, if it has all methods that are called."""
     protocol = PROTOCOLS.get(name)
-    if protocol is not None and not isinstance(handler, protocol):
-        needed = sorted(one for one in vars(protocol) if not one.startswith("_"))
-        lacking = [one for one in needed if not callable(getattr(handler, one, None))]
-        raise BadInput(
-            f"{type(handler).__name__} cannot be the handler {name!r}: it has no method {lacking[0]}()"
-        )
+    needed = [] if protocol is None else [one for one in vars(protocol) if not one.startswith("_")]
+    for method in needed:
+        if not callable(getattr(handler, method, None)):
+            raise BadInput(
+                f"{type(handler).__name__} cannot be the handler {name!r}: it has no method {method}(); "
+                f"holdfast.agents.handler_protocols says what it must have"
+            )
     return handler
 
 

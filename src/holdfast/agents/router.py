@@ -17,7 +17,7 @@ rests, and is tried again after that.
 
 `failover` tries one candidate after the other until one succeeds:
 
-    answer = router.failover("summary", ["small", "large"], lambda model: ask(model, text))
+    answer = router.failover("summary", ["small", "large"], ask, text)  # ask(model, text)
 
 If all fail, the run is paused, and `holdfast resume` tries them again. `choose` is the bare choice, for an
 outcome that is known later. All of them serve `async def` workflows too; there it is `await
@@ -30,7 +30,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from random import Random
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 from holdfast.agents import learner
 from holdfast.engine.execution.control import Control
@@ -41,6 +41,7 @@ from holdfast.errors import AllFailed, BadInput, StoreError, WrongColour
 from holdfast.kernel import commands as c
 
 if TYPE_CHECKING:
+    from holdfast.agents.handler_protocols import RouterHandler
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution.scope import Scope
     from holdfast.settings import Settings
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Router", "choose", "failover", "route"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 FAMILY: Final = "router"
 _MOST_CANDIDATES: Final = 100
@@ -125,9 +127,17 @@ def route(kind: str, candidates: Sequence[str]) -> Iterator[Choice]:
 class Failover:
     """Call it in a `def` workflow; in an async one, `await failover.aio(...)`."""
 
-    def __call__(self, kind: str, candidates: Sequence[str], call: Callable[[str], T]) -> T:
-        """The result of `call(candidate)` for the first candidate, in the router's order, whose call raises
-        no exception. Each failure is recorded as the outcome of that candidate.
+    def __call__(
+        self,
+        kind: str,
+        candidates: Sequence[str],
+        call: Callable[Concatenate[str, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The result of `call(candidate, *args, **kwargs)` for the first candidate, in the router's order,
+        whose call raises no exception. Each failure is recorded as the outcome of that candidate.
 
         `call` is code of the workflow: it calls steps. If all candidates fail, the run is paused
         (`AllFailed`); `resume` lets it try all of them again, in a new order.
@@ -138,14 +148,22 @@ class Failover:
             for name in order:
                 try:
                     with _work(kind, name, key):
-                        return call(name)
+                        return call(name, *args, **kwargs)
                 except _MISUSE:
                     raise
                 except Exception as error:
                     failures.append(_described(name, error))
             _pause_unless_resumed(kind, failures)
 
-    async def aio(self, kind: str, candidates: Sequence[str], call: Callable[[str], Awaitable[T]]) -> T:
+    async def aio(
+        self,
+        kind: str,
+        candidates: Sequence[str],
+        call: Callable[Concatenate[str, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
         """The same for async workflows: what `call` returns is awaited."""
         while True:
             order, key = _ranked(kind, candidates)
@@ -153,7 +171,7 @@ class Failover:
             for name in order:
                 try:
                     with _work(kind, name, key):
-                        return await call(name)
+                        return await call(name, *args, **kwargs)
                 except _MISUSE:
                     raise
                 except Exception as error:
@@ -169,9 +187,9 @@ def _ranked(kind: str, candidates: Sequence[str]) -> tuple[list[str], str]:
     whatever candidates the code names by now."""
     names = _checked(kind, candidates)
     scope = scope_of_code("a router")
-    handler = scope.execution.engine.handler("router")
 
     def make() -> list[str]:
+        handler: RouterHandler = scope.execution.engine.handler("router")
         try:
             order = list(handler.rank(kind, names))
         except StoreError as error:

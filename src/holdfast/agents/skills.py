@@ -41,6 +41,7 @@ from holdfast.errors import BadInput, StoreError, WrongColour
 from holdfast.plans.task_words import STOP, stem
 
 if TYPE_CHECKING:
+    from holdfast.agents.handler_protocols import SkillsHandler
     from holdfast.engine.engine import Engine
     from holdfast.settings import Settings
 
@@ -162,9 +163,9 @@ def choose(job: Job | str, *, kind: str = "", limit: int = LIMIT) -> Chosen:
     if limit not in range(1, _MOST_LIMIT + 1):
         raise BadInput(f"limit={limit!r}: 1 to {_MOST_LIMIT} skills")
     scope = scope_of_code("skills.choose()")
-    handler = scope.execution.engine.handler("skills")
 
     def make() -> list[dict[str, Any]]:
+        handler: SkillsHandler = scope.execution.engine.handler("skills")
         try:
             found = list(handler.choose(job, limit))[:limit]
         except StoreError as error:

@@ -6,9 +6,10 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.app import home
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import row, rows
 from holdfast.cli.drawing.terminal import clean, out, pad, say, split
-from holdfast.errors import NotFound
+from holdfast.errors import BadInput, NotFound
 
 
 @click.group("skills")
@@ -73,8 +74,11 @@ def show(name: str, as_json: bool) -> None:
 
 @skills_command.command("check")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-def check(as_json: bool) -> None:
-    """Check every SKILL.md, and print the faults with file and line. Exit code 2 if there are any."""
+def check(as_json: bool) -> int:
+    """Check every SKILL.md, and print the faults with file and line.
+
+    Exits with 2 if there is a fault.
+    """
     from holdfast.facade.storeless import skills
 
     found, faults = skills(home())
@@ -83,8 +87,9 @@ def check(as_json: bool) -> None:
     else:
         out.lines(clean(str(fault)) for fault in faults)
     if faults:
-        raise SystemExit(2)
-    say(f"{len(found)} skills, no faults")
+        return BadInput.exit_code
+    say(f"{counted(len(found), 'skill')}, no faults")
+    return 0
 
 
 @skills_command.command("stats")
