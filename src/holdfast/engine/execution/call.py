@@ -37,6 +37,7 @@ class Spec:
         "isolate",
         "kind",
         "name",
+        "no_evidence",
         "older",
         "retry",
         "secret",
@@ -64,6 +65,7 @@ class Spec:
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
         older: Callable[[], Iterable[str]] | None = None,
+        no_evidence: bool = False,
     ) -> None:
         self.name = name
         self.body = body
@@ -77,6 +79,7 @@ class Spec:
         self.child = child
         self.writes = tuple(writes)
         self.isolate = isolate
+        self.no_evidence = no_evidence
         self.intent_first = intent_first or effect != "idempotent"
         self.straight = timeout is None and not self.intent_first
         self.signature: Signature | None = None
@@ -179,7 +182,7 @@ class Call(InsideStep):
         return self.execution.record(
             c.StartStep(
                 self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
-                digested.args, digested.preview, digested.size, spec.child,
+                digested.args, digested.preview, digested.size, spec.child, spec.no_evidence,
             ),
             self.at,
         )  # fmt: skip

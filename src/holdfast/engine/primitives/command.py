@@ -167,6 +167,7 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        evidence: bool = True,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -188,8 +189,10 @@ class CommandStep:
                  the step fails with that error. A replay does not call it
         output_limit  so many bytes of its output are kept in the log, all attempts have their own; of longer
                  output the log has the beginning, how much was left out, and the end
+        evidence  False for a program that is an agent: what it prints are its own words, and the evidence of
+                 a milestone names it and does not rest on it
         """
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
@@ -214,11 +217,12 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        evidence: bool = True,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
@@ -253,6 +257,7 @@ class CommandStep:
         spec = Spec(
             title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
             intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
+            no_evidence=not how.evidence,
         )  # fmt: skip
         call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
         return call
@@ -269,6 +274,7 @@ class _How(NamedTuple):
     isolate: Isolate | None
     on_line: OnLine | None
     output_limit: int
+    evidence: bool
 
     def check(self) -> None:
         check_files("command()", self.effect or "workspace", self.writes, self.isolate)
