@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         CrashLoop,
         DetachedStep,
         DivergenceError,
+        EvidenceNotFound,
         GateError,
         HoldfastError,
         InDoubt,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.check import Check
+    from holdfast.views.evidence import CommandCheck, Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.memory import Memory
@@ -133,6 +135,7 @@ _HOMES = {
         "CrashLoop",
         "DetachedStep",
         "DivergenceError",
+        "EvidenceNotFound",
         "GateError",
         "HoldfastError",
         "InDoubt",
@@ -171,6 +174,7 @@ _HOMES = {
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.views.evidence": ("CommandCheck", "Evidence", "EvidenceInfo", "Verification"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.gate": ("Gate",),
     "holdfast.views.memory": ("Memory",),
@@ -228,6 +232,7 @@ __all__ = [
     "Claim",
     "ClaimLost",
     "Collected",
+    "CommandCheck",
     "CommandFailed",
     "CommandResult",
     "Coverage",
@@ -236,6 +241,9 @@ __all__ = [
     "Deletion",
     "DetachedStep",
     "DivergenceError",
+    "Evidence",
+    "EvidenceInfo",
+    "EvidenceNotFound",
     "FeedEvent",
     "FeedPage",
     "FileDiff",
@@ -311,6 +319,7 @@ __all__ = [
     "TrustRecord",
     "Undo",
     "Usage",
+    "Verification",
     "Way",
     "WorkSession",
     "WorkspaceConflict",
