@@ -244,6 +244,13 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "A list of pieces of output; with `--follow` one on each line, as it comes.",
         ["LogLine"],
     ),
+    ("`evidence list --json`", "A list.", ["EvidenceInfo"]),
+    ("`evidence show --json`", "The evidence as above, and what follows.", ["Evidence"]),
+    (
+        "`evidence verify --json`",
+        "A list, one for each milestone. `evidence export --json` prints a list of the files that it wrote.",
+        ["Verification", "CommandCheck"],
+    ),
     ("`delete --json`", "", ["Deletion"]),
     (
         "`rewind --json`",
@@ -402,7 +409,13 @@ SCHEMAS = {
 }
 """The schemas of the mirror's files: of `journal` and `history`, that of one line."""
 
-INHERITED = {"StepUsed": "Used", "ChildUsed": "Used", "RunDetail": "RunInfo", "StepDetail": "StepInfo"}
+INHERITED = {
+    "StepUsed": "Used",
+    "ChildUsed": "Used",
+    "RunDetail": "RunInfo",
+    "StepDetail": "StepInfo",
+    "Evidence": "EvidenceInfo",
+}
 """Views that have the fields of another one, too."""
 
 PAGES = {

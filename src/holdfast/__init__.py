@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         CrashLoop,
         DetachedStep,
         DivergenceError,
+        EvidenceNotFound,
         GateError,
         HoldfastError,
         InDoubt,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.budget import Budget
     from holdfast.views.check import Check
+    from holdfast.views.evidence import CommandCheck, Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.memory import Memory
@@ -140,6 +142,7 @@ _HOMES = {
         "CrashLoop",
         "DetachedStep",
         "DivergenceError",
+        "EvidenceNotFound",
         "GateError",
         "HoldfastError",
         "InDoubt",
@@ -178,6 +181,7 @@ _HOMES = {
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.views.evidence": ("CommandCheck", "Evidence", "EvidenceInfo", "Verification"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.budget": ("Budget",),
     "holdfast.views.gate": ("Gate",),
@@ -239,6 +243,7 @@ __all__ = [
     "Claim",
     "ClaimLost",
     "Collected",
+    "CommandCheck",
     "CommandFailed",
     "CommandResult",
     "Coverage",
@@ -247,6 +252,9 @@ __all__ = [
     "Deletion",
     "DetachedStep",
     "DivergenceError",
+    "Evidence",
+    "EvidenceInfo",
+    "EvidenceNotFound",
     "FeedEvent",
     "FeedPage",
     "FileDiff",
@@ -322,6 +330,7 @@ __all__ = [
     "TrustRecord",
     "Undo",
     "Usage",
+    "Verification",
     "Way",
     "WorkSession",
     "WorkspaceConflict",

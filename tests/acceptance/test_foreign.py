@@ -40,6 +40,8 @@ CHANGES = {
         "archive",
         "trust",
         "untrust",
+        "evidence verify",
+        "evidence export",
     ),
     "demo",
     "plan run",
@@ -64,6 +66,7 @@ VALUES = {
     "task": "beef",
     "session": "beef",
     "query": "evil",
+    "milestone": "cp",
 }
 """What the arguments of commands are given."""
 OPTIONS = {"replay": ["--all"], "workspace status": ["--all"], "trust": ["--list"]}

@@ -455,6 +455,31 @@ def play_prime(console: Console) -> None:
     console.next("holdfast prime --limit 1000", r'"text": ?"# tides')
 
 
+# Evidence
+
+
+@plays("guide-evidence.md: Write and verify 1")
+def play_proof(console: Console) -> None:
+    console.next("mkdir /tmp/", then=lambda: not [*console.directory.iterdir()])
+
+
+@plays("guide-evidence.md: Write and verify 2")
+def play_evidence(console: Console) -> None:
+    console.saves("check.py")
+    console.saves("ship.py")
+    console.next("holdfast run ship.py:ship", "shipped")
+    console.next("holdfast evidence list", "^ship-1  tests-pass#1  observed")
+    console.next(
+        "holdfast evidence show", "^# Evidence: `tests-pass`", "^- outcome: exit code 0", "^Ready for review"
+    )
+    console.next("holdfast evidence verify ship-1", "^tests-pass#1  equal  reproduced")
+    console.next("echo", then=lambda: "not sorted" in console.text("check.py"))
+    console.next("holdfast evidence verify ship-1", r"^ +-3 passed, 0 failed", r"^ +\+tides", code=1)
+    console.next("holdfast evidence verify ship-1 --at milestone", "^tests-pass#1  equal  reproduced")
+    out = console.directory.parent / "proof-of-ship-1"
+    console.next("holdfast evidence export", then=lambda: (out / "tests-pass-1.md").exists())
+
+
 # Going back
 
 

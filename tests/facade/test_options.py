@@ -9,6 +9,7 @@ import click
 import pytest
 
 from holdfast.cli import app
+from holdfast.facade.evidence import EvidenceNamespace
 from holdfast.facade.memory import MemoryNamespace
 from holdfast.facade.sessions import Sessions
 from holdfast.facade.tasks import Tasks
@@ -34,6 +35,7 @@ METHODS = {
 SPACES = {
     "task": Tasks,
     "session": Sessions,
+    "evidence": EvidenceNamespace,
     **dict.fromkeys(("remember", "recall", "forget"), MemoryNamespace),
 }
 """Commands whose methods are in a namespace: `task create` is `hf.tasks.create`."""
@@ -97,7 +99,7 @@ def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str
 COMMANDS = dict(leaves(app.program, click.Context(app.program, info_name="holdfast")))
 
 
-_NAMES = {"task import": "import_", "session show": "get", "forget": "withdraw"}
+_NAMES = {"task import": "import_", "session show": "get", "evidence show": "get", "forget": "withdraw"}
 
 
 def method_of(command: str) -> Callable[..., object] | None:

@@ -70,7 +70,7 @@ class EvidenceWriter:
             left_out=len(found) - len(kept),
         )
         record = self._with_files(record, reached.first if last is None else last.snapshot or reached.first)
-        observed = tuple(one.named for one in kept if not one.settled)
+        observed = tuple(one.named for one in kept if one.counts)
         images = {image.path: image.sha256 for image in record.images}
         return Written(self.render(record), observed, record.left_out, until, images)
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _EXCERPT = 16 * 1024
 _LEAST = 512
-_ALL = 1 << 20
+DOCUMENT_CHARS = 1 << 20
+"""All outputs together, about."""
 _WORD_CHARS = 2_000
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -70,7 +71,7 @@ def render(record: MilestoneRecord) -> str:
 
 def _lines(record: MilestoneRecord) -> Iterator[str]:
     reached = record.reached
-    observed = any(not one.settled for one in record.commands)
+    observed = any(one.counts for one in record.commands)
     yield f"# Evidence: {code(reached.name)}"
     yield ""
     yield f"- run: {code(reached.run)}, workflow {code(record.workflow)}"
@@ -97,7 +98,7 @@ def _commands(record: MilestoneRecord) -> Iterator[str]:
     if not record.commands:
         yield "No command has ended since then: nothing was observed."
         return
-    room = max(_LEAST, min(_EXCERPT, _ALL // (2 * len(record.commands))))
+    room = max(_LEAST, min(_EXCERPT, DOCUMENT_CHARS // (2 * len(record.commands))))
     for number, one in enumerate(record.commands, 1):
         if number > 1:
             yield ""
@@ -123,6 +124,9 @@ def _command(number: int, one: ObservedRun, run: str, room: int) -> Iterator[str
     outputs = (("standard output", one.stdout), ("standard error", one.stderr))
     for what, output in outputs:
         yield f"- {what}: {_size(output, one.output_kept)}"
+    if one.agent:
+        yield "- this program is an agent: what it printed are its own words, and no evidence"
+        return
     for what, output in outputs:
         if output.size:
             yield from ("", f"{what.capitalize()}:", "", *_excerpt(output, room))

@@ -16,12 +16,17 @@ import msgspec
 
 from holdfast.kernel import codec
 from holdfast.kernel import events as e
+from holdfast.kernel.identity import name_of_program
 from holdfast.operations.lineage import live
 
 if TYPE_CHECKING:
     from holdfast.engine.primitives.command import CommandResult
     from holdfast.store.port import Recorded, Store
 
+AGENTS = frozenset(
+    "aider amp auggie claude codex copilot crush cursor-agent droid gemini goose opencode qwen".split()
+)
+"""Programs that are agents, whether or not a workflow says so (`command(..., evidence=False)`)."""
 _FAILED = "holdfast.errors:CommandFailed"
 _ENDS = (e.StepCompleted, e.StepFailed, e.StepSettled)
 
@@ -49,6 +54,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     env        variables that were added; `secrets` are the names of those whose values are not recorded
     exit_code  None if it has none: `error` says why
     settled    not empty: a person said what became of it, and nothing was observed
+    agent      it is an agent: what it printed are its own words
     digest     the identity of the call, by its words, directory, variables and input
     output_kept  False if its log does not have its output: a fork has the outcomes of the steps that it was
                made with, and not what they printed
@@ -75,6 +81,12 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     stdout: Output = Output()
     stderr: Output = Output()
     output_kept: bool = True
+    agent: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether evidence can rest on it."""
+        return not self.settled and not self.agent
 
     @property
     def named(self) -> e.ObservedCommand:
@@ -207,7 +219,7 @@ class _Attempt:
             env=words.env, secrets=words.secrets, preview=started.preview, exit_code=code, error=error,
             settled=settled, duration_s=duration, failed_attempts=failures,
             stdout=self._outputs["stdout"].output(), stderr=self._outputs["stderr"].output(),
-            output_kept=kept,
+            output_kept=kept, agent=started.no_evidence or _is_agent(argv),
         )  # fmt: skip
 
     @property
@@ -279,6 +291,10 @@ def _words(args: msgspec.Raw) -> _Words:
         {name: _shown(value) for name, value in env.items()},
         tuple(dict.fromkeys(secrets)),
     )
+
+
+def _is_agent(argv: Sequence[str]) -> bool:
+    return bool(argv) and name_of_program(argv[0]) in AGENTS
 
 
 def _is_secret(word: Any) -> bool:

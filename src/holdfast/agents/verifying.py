@@ -232,7 +232,7 @@ def _unsafe(one: ObservedRun) -> str:
         return "its output is not in the log of this run, which is a fork"
     if one.secrets:
         names = ", ".join(one.secrets)
-        return f"it needs {'the secret' if len(one.secrets) == 1 else 'the secrets'} {names}, not recorded"
+        return f"it needs the secret {names}, which is not recorded"
     if not one.argv or one.digest != identity(one.argv, one.cwd or None, one.env):
         return "its standard input, or a word of it that is redacted or long, is not recorded"
     if one.argv[0].rpartition("/")[2] == "git":

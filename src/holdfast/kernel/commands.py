@@ -79,6 +79,7 @@ class StartStep(Command, frozen=True, gc=False):
     preview: str = ""
     size: int = 0
     child: str = ""
+    no_evidence: bool = False
 
 
 class CompleteStep(Command, frozen=True, gc=False):

@@ -346,6 +346,8 @@ class StepStarted(Event, frozen=True, gc=False):
     preview: str = ""
     size: int = 0
     child: str = ""
+    no_evidence: bool = False
+    """Of a command: its output is the words of an agent, on which no evidence rests."""
 
 
 class StepCompleted(Event, frozen=True, gc=False):

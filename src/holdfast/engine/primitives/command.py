@@ -169,6 +169,7 @@ class CommandStep:
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
         reserve: Reserve | None = None,
+        evidence: bool = True,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -192,8 +193,10 @@ class CommandStep:
                  output the log has the beginning, how much was left out, and the end
         reserve  what it may use, `Amounts(usd="0.50")`, or a function that returns it: reserved in a budget
                  before it begins, and settled with what `on_line` has measured
+        evidence  False for a program that is an agent: what it prints are its own words, and the evidence of
+                 a milestone names it and does not rest on it
         """
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
@@ -219,11 +222,12 @@ class CommandStep:
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
         reserve: Reserve | None = None,
+        evidence: bool = True,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
@@ -258,6 +262,7 @@ class CommandStep:
         spec = Spec(
             title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
             intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
+            no_evidence=not how.evidence,
             reserve=how.reserve,
         )  # fmt: skip
         call = Call(
@@ -278,6 +283,7 @@ class _How(NamedTuple):
     isolate: Isolate | None
     on_line: OnLine | None
     output_limit: int
+    evidence: bool
     reserve: Reserve | None = None
 
     def check(self) -> None:
