@@ -27,8 +27,8 @@ from tests.crash.history import (
 _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered EvidenceWritten "
-    "RunNeedsAttention RunCompleted RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired "
-    "StepMeasured".split()
+    "RunNeedsAttention RunCompleted RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned "
+    "OutcomeDelivered TimerFired StepMeasured".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
