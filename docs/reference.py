@@ -244,6 +244,18 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "A list of pieces of output; with `--follow` one on each line, as it comes.",
         ["LogLine"],
     ),
+    (
+        "`router list --json`, `router show --json`",
+        "A list, by kind of work and candidate.",
+        ["CandidateStats"],
+    ),
+    (
+        "`skills list --json`, `skills show --json`",
+        "A list of skills, by name; `show` prints one of them, with its text.",
+        ["SkillInfo"],
+    ),
+    ("`skills check --json`", "A list of faults; empty if there are none.", ["SkillFault"]),
+    ("`skills stats --json`", "A list, by kind of work and skill.", ["SkillStats"]),
     ("`evidence list --json`", "A list.", ["EvidenceInfo"]),
     ("`evidence show --json`", "The evidence as above, and what follows.", ["Evidence"]),
     (

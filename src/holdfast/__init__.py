@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.agents.skill_file import SkillFault
     from holdfast.engine.execution.perform import NOT_DONE
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
+        AllFailed,
         ArgumentChanged,
         BudgetReached,
         CheckFailed,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from holdfast.views.evidence import CommandCheck, Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.learning import CandidateStats, SkillInfo, SkillStats
     from holdfast.views.memory import Memory
     from holdfast.views.mirror import ImportChange, MirrorFault, MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, StepInfo
@@ -134,6 +137,7 @@ _HOMES = {
     "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
+        "AllFailed",
         "ArgumentChanged",
         "BudgetReached",
         "CheckFailed",
@@ -181,10 +185,12 @@ _HOMES = {
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.agents.skill_file": ("SkillFault",),
     "holdfast.views.evidence": ("CommandCheck", "Evidence", "EvidenceInfo", "Verification"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.budget": ("Budget",),
     "holdfast.views.gate": ("Gate",),
+    "holdfast.views.learning": ("CandidateStats", "SkillInfo", "SkillStats"),
     "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
@@ -230,6 +236,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "AllFailed",
     "Amounts",
     "Archive",
     "ArgumentChanged",
@@ -237,6 +244,7 @@ __all__ = [
     "Backup",
     "Budget",
     "BudgetReached",
+    "CandidateStats",
     "Check",
     "CheckFailed",
     "CheckpointInfo",
@@ -310,6 +318,9 @@ __all__ = [
     "Secret",
     "Served",
     "SessionNotFound",
+    "SkillFault",
+    "SkillInfo",
+    "SkillStats",
     "Statistics",
     "StepDetail",
     "StepError",

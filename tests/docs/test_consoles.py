@@ -455,6 +455,53 @@ def play_prime(console: Console) -> None:
     console.next("holdfast prime --limit 1000", r'"text": ?"# tides')
 
 
+# Learning
+
+
+@plays("guide-learning.md: Choose a model 1")
+def play_router(console: Console) -> None:
+    console.saves("summaries.py")
+    console.next("holdfast run summaries.py:summarise", "Otters eat urchins all day long")
+    console.next("holdfast router list", r"^summary$", r"large +100%  2 good, 0 bad, \$0.06")
+
+
+@plays("guide-learning.md: Try the next one 1")
+def play_failover(console: Console) -> None:
+    console.next("holdfast run summaries.py:answer", "cold water")
+    console.next(
+        "holdfast run summaries.py:answer", "all candidates for 'answer' failed: small: ValueError", code=7
+    )
+    found = json.loads(console.next("holdfast router show answer --json", '"failed": 1'))
+    assert {one["candidate"] for one in found} >= {"small"}
+    console.next("holdfast resume a", "all candidates for 'answer' failed", code=7)
+
+
+@plays("guide-learning.md: Skills 1")
+def play_skills(console: Console) -> None:
+    console.next("mkdir", then=lambda: console.there("skills/headline"))
+    console.next("printf", then=lambda: "at most 6 words" in console.text("skills/headline/SKILL.md"))
+    console.next("holdfast skills check", "1 skill, no faults")
+    console.next("holdfast skills list", "^headline  Write headlines for notes.")
+    console.next("holdfast skills show headline", "^A headline has at most 6 words.")
+
+
+@plays("guide-learning.md: Skills 2")
+def play_headlines(console: Console) -> None:
+    console.saves("headlines.py")
+    console.next("holdfast run headlines.py:headline", "Kelp grows half a metre a")
+    console.next("holdfast skills stats", "^headline  headline  1 good, 0 bad")
+
+
+@plays("guide-handlers.md: Found again by `resume` 1")
+def play_handlers(console: Console) -> None:
+    console.saves("answers.py")
+    console.next("python answers.py", "^answer of small$")
+    console.next("echo", then=lambda: console.there("holdfast.toml"))
+    console.next("holdfast run answers.py:answer", "holdfast.toml:1 sets handlers to", code=9)
+    console.next("holdfast trust", "handlers")
+    console.next("holdfast run answers.py:answer", "answer of small")
+
+
 # Evidence
 
 

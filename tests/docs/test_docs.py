@@ -21,7 +21,9 @@ from holdfast import errors
 from holdfast.cli import app, ending
 from holdfast.cli.commands import resuming, steering
 from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.router import RouterNamespace
 from holdfast.facade.sessions import Sessions
+from holdfast.facade.skills import SkillsNamespace
 from holdfast.facade.tasks import Tasks
 from holdfast.kernel import events
 
@@ -133,7 +135,7 @@ METHODS = {
     },
     **{
         f"{space.NAMESPACE}.{name}": method
-        for space in (Tasks, Sessions, MemoryNamespace)
+        for space in (Tasks, Sessions, MemoryNamespace, RouterNamespace, SkillsNamespace)
         for name, method in inspect.getmembers(space, inspect.isfunction)
         if not name.startswith("_")
     },

@@ -11,7 +11,9 @@ import pytest
 from holdfast.cli import app
 from holdfast.facade.evidence import EvidenceNamespace
 from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.router import RouterNamespace
 from holdfast.facade.sessions import Sessions
+from holdfast.facade.skills import SkillsNamespace
 from holdfast.facade.tasks import Tasks
 from holdfast.handle import Holdfast
 
@@ -36,6 +38,8 @@ SPACES = {
     "task": Tasks,
     "session": Sessions,
     "evidence": EvidenceNamespace,
+    "router": RouterNamespace,
+    "skills": SkillsNamespace,
     **dict.fromkeys(("remember", "recall", "forget"), MemoryNamespace),
 }
 """Commands whose methods are in a namespace: `task create` is `hf.tasks.create`."""
@@ -99,7 +103,14 @@ def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str
 COMMANDS = dict(leaves(app.program, click.Context(app.program, info_name="holdfast")))
 
 
-_NAMES = {"task import": "import_", "session show": "get", "evidence show": "get", "forget": "withdraw"}
+_NAMES = {
+    "task import": "import_",
+    "session show": "get",
+    "evidence show": "get",
+    "forget": "withdraw",
+    "router list": "stats",
+    "router show": "stats",
+}
 
 
 def method_of(command: str) -> Callable[..., object] | None:

@@ -144,7 +144,9 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.Record(e.GateOpened("send#1", 8, "approval", "send", "d1", msgspec.Raw(b'"text"'), until=500)),
     ),
     (
+        c.Record(e.EvidenceWritten("half#1", "half", "digest", "", "observed", until=20)),
         c.Record(e.CheckpointTaken("half#1", 9, "half", msgspec.Raw(b"{}"))),
+        c.VerifyEvidence("r", "half#1", "digest", "equal", by="ann"),
         c.Record(e.Emitted("tokens", msgspec.Raw(b'"x"'), "tokens#1", 10)),
     ),
     (

@@ -141,6 +141,8 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
                 ORDINALS,
             ),
         ),
+        st.builds(c.Record, st.builds(e.EvidenceWritten, KEYS, NAMES, TEXTS, st.just(""))),
+        st.builds(c.VerifyEvidence, here, KEYS, TEXTS, st.sampled_from(["equal", "different"])),
         st.builds(c.SeePatch, KEYS, NAMES),
         st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
         st.builds(
