@@ -249,6 +249,25 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "A list of pieces of output; with `--follow` one on each line, as it comes.",
         ["LogLine"],
     ),
+    (
+        "`router list --json`, `router show --json`",
+        "A list, by kind of work and candidate.",
+        ["CandidateStats"],
+    ),
+    (
+        "`skills list --json`, `skills show --json`",
+        "A list of skills, by name; `show` prints one of them, with its text.",
+        ["SkillInfo"],
+    ),
+    ("`skills check --json`", "A list of faults; empty if there are none.", ["SkillFault"]),
+    ("`skills stats --json`", "A list, by kind of work and skill.", ["SkillStats"]),
+    ("`evidence list --json`", "A list.", ["EvidenceInfo"]),
+    ("`evidence show --json`", "The evidence as above, and what follows.", ["Evidence"]),
+    (
+        "`evidence verify --json`",
+        "A list, one for each milestone. `evidence export --json` prints a list of the files that it wrote.",
+        ["Verification", "CommandCheck"],
+    ),
     ("`delete --json`", "", ["Deletion"]),
     (
         "`rewind --json`",
@@ -407,7 +426,13 @@ SCHEMAS = {
 }
 """The schemas of the mirror's files: of `journal` and `history`, that of one line."""
 
-INHERITED = {"StepUsed": "Used", "ChildUsed": "Used", "RunDetail": "RunInfo", "StepDetail": "StepInfo"}
+INHERITED = {
+    "StepUsed": "Used",
+    "ChildUsed": "Used",
+    "RunDetail": "RunInfo",
+    "StepDetail": "StepInfo",
+    "Evidence": "EvidenceInfo",
+}
 """Views that have the fields of another one, too."""
 
 PAGES = {

@@ -115,8 +115,8 @@ TASKS: Final = (
         "option",
         "Add an option --reverse to sorter.py that prints the lines in reverse order",
         {
-            "sorter.py": "import sys\n\n\ndef main(args):\n    for line in sorted(args):\n        print(line)\n"
-            "\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n",
+            "sorter.py": "import sys\n\n\ndef main(args):\n    for line in sorted(args):\n"
+            "        print(line)\n\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n",
             "test_sorter.py": _test(
                 "import subprocess, sys\n"
                 "def said(*args):\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.agents.skill_file import SkillFault
     from holdfast.engine.execution.perform import NOT_DONE
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.engine.primitives.fanout import gather, parallel
     from holdfast.engine.primitives.gates import Decision, approval, wait_for
     from holdfast.engine.primitives.measure import measure
+    from holdfast.engine.primitives.milestone import milestone
     from holdfast.engine.primitives.sleep import sleep
     from holdfast.engine.primitives.snapshot import changes, snapshot
     from holdfast.engine.primitives.step import idempotency_key, step
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
+        AllFailed,
         ArgumentChanged,
         BudgetReached,
         CheckFailed,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         CrashLoop,
         DetachedStep,
         DivergenceError,
+        EvidenceNotFound,
         GateError,
         HoldfastError,
         InDoubt,
@@ -92,8 +96,10 @@ if TYPE_CHECKING:
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.budget import Budget
     from holdfast.views.check import Check
+    from holdfast.views.evidence import CommandCheck, Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.learning import CandidateStats, SkillInfo, SkillStats
     from holdfast.views.memory import Memory
     from holdfast.views.mirror import ImportChange, MirrorFault, MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, StepInfo
@@ -122,6 +128,7 @@ _HOMES = {
     "holdfast.engine.outside.records": ("LogEvent",),
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.measure": ("measure",),
+    "holdfast.engine.primitives.milestone": ("milestone",),
     "holdfast.engine.primitives.sleep": ("sleep",),
     "holdfast.kernel.amounts": ("Amounts",),
     "holdfast.kernel.measures": ("Measured",),
@@ -130,6 +137,7 @@ _HOMES = {
     "holdfast.engine.primitives.values": ("now", "random", "recorded", "uuid"),
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
+        "AllFailed",
         "ArgumentChanged",
         "BudgetReached",
         "CheckFailed",
@@ -138,6 +146,7 @@ _HOMES = {
         "CrashLoop",
         "DetachedStep",
         "DivergenceError",
+        "EvidenceNotFound",
         "GateError",
         "HoldfastError",
         "InDoubt",
@@ -176,9 +185,12 @@ _HOMES = {
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
+    "holdfast.agents.skill_file": ("SkillFault",),
+    "holdfast.views.evidence": ("CommandCheck", "Evidence", "EvidenceInfo", "Verification"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.budget": ("Budget",),
     "holdfast.views.gate": ("Gate",),
+    "holdfast.views.learning": ("CandidateStats", "SkillInfo", "SkillStats"),
     "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
     "holdfast.views.run_detail": ("RunDetail",),
@@ -224,6 +236,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "AllFailed",
     "Amounts",
     "Archive",
     "ArgumentChanged",
@@ -231,12 +244,14 @@ __all__ = [
     "Backup",
     "Budget",
     "BudgetReached",
+    "CandidateStats",
     "Check",
     "CheckFailed",
     "CheckpointInfo",
     "Claim",
     "ClaimLost",
     "Collected",
+    "CommandCheck",
     "CommandFailed",
     "CommandResult",
     "Coverage",
@@ -245,6 +260,9 @@ __all__ = [
     "Deletion",
     "DetachedStep",
     "DivergenceError",
+    "Evidence",
+    "EvidenceInfo",
+    "EvidenceNotFound",
     "FeedEvent",
     "FeedPage",
     "FileDiff",
@@ -300,6 +318,9 @@ __all__ = [
     "Secret",
     "Served",
     "SessionNotFound",
+    "SkillFault",
+    "SkillInfo",
+    "SkillStats",
     "Statistics",
     "StepDetail",
     "StepError",
@@ -320,6 +341,7 @@ __all__ = [
     "TrustRecord",
     "Undo",
     "Usage",
+    "Verification",
     "Way",
     "WorkSession",
     "WorkspaceConflict",
@@ -334,6 +356,7 @@ __all__ = [
     "gather",
     "idempotency_key",
     "measure",
+    "milestone",
     "now",
     "parallel",
     "patched",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import IO, Any
 
+    from holdfast.agents.skill_file import SkillFault
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
     from holdfast.facade.claim import Claim
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.budget import Budget
     from holdfast.views.check import Check
+    from holdfast.views.evidence import Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
+    from holdfast.views.learning import CandidateStats, SkillInfo, SkillStats
     from holdfast.views.memory import Memory
     from holdfast.views.mirror import MirrorImport, MirrorRebuilt, MirrorStatus
     from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
@@ -333,6 +336,35 @@ class AsyncMemoryNamespace(AsyncNamespace):
         return await self._call(self._namespace.get, id)
 
 
+class AsyncEvidenceNamespace(AsyncNamespace):
+    """`hf.aio.evidence`: the methods of `hf.evidence` as coroutines."""
+
+    async def list(self, run_id: str | None = None) -> builtins.list[EvidenceInfo]:
+        """The evidence of a run in the order of its milestones, or of all runs, the oldest run first.
+        Evidence of a generation that was left does not count. Raises `RunNotFound`."""
+        return await self._call(self._namespace.list, run_id)
+
+    async def get(self, run_id: str, milestone: str | None = None) -> Evidence:
+        """The evidence of a milestone, with its document; without `milestone`, of the last one. A name that
+        was reached several times is the last of them; a key, such as `tests-pass#1`, names each. Raises
+        `EvidenceNotFound`."""
+        return await self._call(self._namespace.get, run_id, milestone)
+
+    async def verify(
+        self, run_id: str, milestone: str | None = None, *, at: str = "now", by: str | None = None
+    ) -> builtins.list[Verification]:
+        """Run the commands of a milestone again, or those of all milestones of the run, and compare exit
+        codes and normalised output. The outcome is recorded: evidence whose commands were all equal is
+        `reproduced`."""
+        return await self._call(self._namespace.verify, run_id, milestone, at=at, by=by)
+
+    async def export(self, run_id: str, directory: str | os.PathLike[str]) -> builtins.list[str]:
+        """Write the documents of a run into a directory, which is made: one Markdown file for each
+        milestone, `index.json`, and the images that they name in `images/`. Files of these names are
+        replaced. Returns the paths. Raises `EvidenceNotFound`."""
+        return await self._call(self._namespace.export, run_id, directory)
+
+
 class AsyncBudgetNamespace(AsyncNamespace):
     """`hf.aio.budgets`: the methods of `hf.budgets` as coroutines."""
 
@@ -375,6 +407,36 @@ class AsyncBudgetNamespace(AsyncNamespace):
     async def list(self) -> list[Budget]:
         """All budgets, by name."""
         return await self._call(self._namespace.list)
+
+
+class AsyncRouterNamespace(AsyncNamespace):
+    """`hf.aio.router`: the methods of `hf.router` as coroutines."""
+
+    async def stats(self, kind: str | None = None) -> builtins.list[CandidateStats]:
+        """The outcomes of each candidate, by kind of work and name; of one kind if it is named. `value` and
+        `share` are those of our router, also where another is registered."""
+        return await self._call(self._namespace.stats, kind)
+
+
+class AsyncSkillsNamespace(AsyncNamespace):
+    """`hf.aio.skills`: the methods of `hf.skills` as coroutines."""
+
+    async def list(self) -> builtins.list[SkillInfo]:
+        """The skills that can be chosen, by name."""
+        return await self._call(self._namespace.list)
+
+    async def show(self, name: str) -> SkillInfo:
+        """One skill, with its text. Raises `NotFound` with the nearest names."""
+        return await self._call(self._namespace.show, name)
+
+    async def check(self) -> builtins.list[SkillFault]:
+        """The faults of SKILL.md files, each with its file and line; empty if there are none."""
+        return await self._call(self._namespace.check)
+
+    async def stats(self, kind: str | None = None) -> builtins.list[SkillStats]:
+        """How work ended with each text of each skill, by kind of work; of one kind if it is named. An
+        edited SKILL.md is another text."""
+        return await self._call(self._namespace.stats, kind)
 
 
 class AsyncHoldfast(Coroutines):
@@ -948,6 +1010,21 @@ class AsyncHoldfast(Coroutines):
         return AsyncMemoryNamespace(self._holdfast.memory)
 
     @property
+    def evidence(self) -> AsyncEvidenceNamespace:
+        """The methods of `hf.evidence` as coroutines."""
+        return AsyncEvidenceNamespace(self._holdfast.evidence)
+
+    @property
     def budgets(self) -> AsyncBudgetNamespace:
         """The methods of `hf.budgets` as coroutines."""
         return AsyncBudgetNamespace(self._holdfast.budgets)
+
+    @property
+    def router(self) -> AsyncRouterNamespace:
+        """The methods of `hf.router` as coroutines."""
+        return AsyncRouterNamespace(self._holdfast.router)
+
+    @property
+    def skills(self) -> AsyncSkillsNamespace:
+        """The methods of `hf.skills` as coroutines."""
+        return AsyncSkillsNamespace(self._holdfast.skills)

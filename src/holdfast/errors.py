@@ -26,6 +26,7 @@ HoldfastError
 │   ├── TaskNotFound        no task has that id
 │   │   └── TaskDeleted     the id was that of a task that was deleted
 │   ├── SessionNotFound     no session has that id
+│   ├── EvidenceNotFound    the run has no evidence, or none of that milestone
 │   ├── SnapshotNotFound    no snapshot has that id
 │   ├── ProgramNotFound     a command names no program
 │   └── AgentNotFound       no agent has that name or role
@@ -37,6 +38,7 @@ HoldfastError
 ├── ClaimLost               the claim has ended, or the task was claimed again since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
+│   ├── AllFailed           all candidates for a piece of work failed
 │   └── BudgetReached       a budget has not enough left for the next step
 ├── RunCancelled            the run was cancelled
 ├── RunInterrupted          the run stopped without an end; it can be resumed
@@ -363,6 +365,20 @@ class SessionNotFound(NotFound, LookupError):
         self.session = session
 
 
+class EvidenceNotFound(NotFound, LookupError):
+    code = "evidence_not_found"
+
+    def __init__(self, run_id: str, milestone: str = "", nearest: Sequence[str] = ()) -> None:
+        self.run_id = run_id
+        self.milestone = milestone
+        self.nearest = tuple(nearest)
+        if not milestone or not nearest:
+            why = f"run {run_id} has no evidence: its code has reached no `milestone(...)`"
+        else:
+            why = f"run {run_id} has no milestone {milestone!r}; it has: {', '.join(self.nearest)}"
+        super().__init__(why)
+
+
 class SnapshotNotFound(NotFound, LookupError):
     code = "snapshot_not_found"
 
@@ -524,6 +540,12 @@ class RunPaused(HoldfastError):
     @property
     def ways(self) -> tuple[Way, ...]:
         return (Way("resume", self.run_id, {}, "continues"),)
+
+
+class AllFailed(RunPaused):
+    """Raised by `router.failover`; the reason names each candidate and why it failed."""
+
+    code = "all_failed"
 
 
 class BudgetReached(RunPaused):

@@ -18,6 +18,7 @@ from holdfast.facade.deleting import Deleting
 from holdfast.facade.executing import Executing
 from holdfast.facade.following import Following
 from holdfast.facade.keeping import Keeping
+from holdfast.facade.learning import Learning
 from holdfast.facade.mirroring import Mirroring
 from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
@@ -48,6 +49,7 @@ class Holdfast(
     Keeping,
     Mirroring,
     Tracking,
+    Learning,
     Storeless,
 ):
     """An open store with its engine; a context manager, sync and async.

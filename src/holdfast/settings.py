@@ -47,14 +47,28 @@ def _regexes(patterns: Sequence[str]) -> None:
             raise ValueError(f"item {index + 1} is not a regular expression: {exc}") from None
 
 
+HANDLERS = ("governor", "router", "skills", "evidence", "agents")
+"""The handlers that can be replaced."""
+
+
+def _handlers(places: Mapping[str, str]) -> None:
+    for name, place in places.items():
+        if name not in HANDLERS:
+            raise ValueError(f"{name!r} is no handler; there are {', '.join(HANDLERS)}")
+        code, _, attribute = place.rpartition(":")
+        if not code or not attribute.isidentifier():
+            raise ValueError(f"{name} is {place!r}; write `module:Class` or `path.py:Class`")
+
+
 _Text = Annotated[str, Meta(min_length=1)]
 _PATH: dict[str, Any] = {"path": True}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings. `extra` of a field: `check` is called with the converted value and raises
-    ValueError; `path` marks a path, so that a relative one in a file counts from that file; `table` reads a
-    table of a settings file, which no variable and no flag can hold."""
+    ValueError; `path` marks a path, so that a relative one in a file counts from that file; `code` marks what
+    names code to execute: both need trust in a file of the project; `table` reads a table of a settings
+    file, which no variable and no flag can hold."""
 
     home: Annotated[_Text | None, Meta(description="The store's directory.", extra=_PATH)] = None
     durability: Annotated[
@@ -154,6 +168,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             extra={"table": read_roles},
         ),
     ] = {}
+    handlers: Annotated[
+        dict[str, str],
+        Meta(
+            description="Handlers of your own in place of ours: `router`, `skills`, `governor`, `evidence`, "
+            "`agents`, each a class as `module:Class` or `path.py:Class`.",
+            extra={"code": True, "check": _handlers},
+        ),
+    ] = {}
+    router_failure_usd: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="What a failure costs beside the try itself, when the router compares candidates.",
+        ),
+    ] = 0.1
+    router_rest_after: Annotated[
+        int, Meta(ge=1, description="After so many exceptions in a row the router lets a candidate rest.")
+    ] = 3
+    router_rest_s: Annotated[
+        float,
+        Meta(ge=0, le=86_400, description="Seconds of that rest; each further exception doubles them."),
+    ] = 60.0
+    skills_dirs: Annotated[
+        list[str],
+        Meta(
+            description="More directories of skills, beside `.holdfast/skills` and `skills` in the project."
+        ),
+    ] = []
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -181,9 +223,10 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def moved(self) -> list[str]:
-        """The paths that a file of the project sets: the store, the workspace, the backups."""
-        paths = [key for key, field in _fields().items() if _meta(field, "path")]
-        return [key for key in paths if self.origins[key].kind in PROJECT_FILES]
+        """What needs trust and a file of the project sets: paths of the store, the workspace, the backups;
+        handlers."""
+        keys = [key for key, field in _fields().items() if _meta(field, "path") or _meta(field, "code")]
+        return [key for key in keys if self.origins[key].kind in PROJECT_FILES]
 
     @property
     def digest(self) -> str:
@@ -465,6 +508,8 @@ def _converted(entry: _Entry, field: msgspec.structs.FieldInfo) -> Any:
     value = entry.value
     if entry.text and _is_list(field.type):
         value = _listed(entry.key, str(value).strip())
+    elif entry.text and _is_table(field.type):
+        value = _paired(entry.key, str(value))
     try:
         converted = msgspec.convert(value, field.type, strict=not entry.text)
     except msgspec.ValidationError:
@@ -495,11 +540,23 @@ def _listed(key: str, text: str) -> list[Any]:
         raise ValueError(f'{key}: what stands in [ ] must be a JSON array, such as ["a", "b"]') from None
 
 
+def _paired(key: str, text: str) -> dict[str, str]:
+    """A table out of a variable: `name=value` between commas."""
+    pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+    if not all(sign for _, sign, _ in pairs):
+        raise ValueError(f"{key}: write name=value, with commas between several")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 # Words for types and faults
 
 
 def _is_list(kind: Any) -> bool:
     return get_origin(getattr(kind, "__origin__", kind)) is list
+
+
+def _is_table(kind: Any) -> bool:
+    return get_origin(getattr(kind, "__origin__", kind)) is dict
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
@@ -519,6 +576,8 @@ def _words(kind: Any) -> str:
         return "a table"
     if name == "Union":
         return " or ".join(words for part in info.types if (words := _words(part)) != "None")
+    if name == "Dict":
+        return "a table"
     if name == "Literal":
         return " or ".join(f'"{value}"' for value in info.values)
     if name == "List":

@@ -506,7 +506,7 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
-        Handlers(doubted_settings(place.root, place.resolved), handlers),
+        Handlers(doubted_settings(place.root, place.resolved), handlers, place.root),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():

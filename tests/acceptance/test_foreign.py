@@ -40,6 +40,8 @@ CHANGES = {
         "archive",
         "trust",
         "untrust",
+        "evidence verify",
+        "evidence export",
     ),
     "demo",
     "plan run",
@@ -67,6 +69,7 @@ VALUES = {
     "session": "beef",
     "query": "evil",
     "name": "team",
+    "milestone": "cp",
 }
 """What the arguments of commands are given."""
 OPTIONS = {"replay": ["--all"], "workspace status": ["--all"], "trust": ["--list"]}

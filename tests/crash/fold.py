@@ -28,11 +28,12 @@ _BY_OWNER = frozenset(
     "StepStarted StepCompleted StepRan StepAttemptFailed StepFailed SleepStarted SleepEnded ValueRecorded "
     "OutputCaptured GateOpened CheckpointTaken Emitted PatchSeen StageEntered RunNeedsAttention RunCompleted "
     "RunFailed RunReleased CancelRequested PauseRequested WaitAbandoned OutcomeDelivered TimerFired "
-    "StepMeasured".split()
+    "StepMeasured OutcomeReported EvidenceWritten".split()
 )
 """What only the owner writes, or others write to an owner."""
 _AFTER_END = frozenset(
-    "StepReopened RunReopened FilesForgotten Rewound GenerationRestored StepInDoubt StepSettled".split()
+    "StepReopened RunReopened FilesForgotten Rewound GenerationRestored StepInDoubt StepSettled "
+    "EvidenceVerified".split()
 )
 _STARTABLE = ("running", "retrying", "reopened")
 _ENDED_STEPS = ("completed", "failed", "abandoned")
@@ -406,6 +407,14 @@ class Fold:
     def on_StageEntered(self, payload: dict[str, Any]) -> None:
         self.mark("stage", payload, payload["name"])
         self.run.stage = payload["name"]
+
+    def on_OutcomeReported(self, payload: dict[str, Any]) -> None:
+        self.mark("outcome", payload, canonical([payload["chosen"], payload["ok"]]))
+
+    def on_EvidenceWritten(self, payload: dict[str, Any]) -> None:
+        known = self.run.step(payload["key"])
+        self.require(known is None, f"evidence of {payload['key']}, which was reached before")
+        self.require(payload["blob"] in self.blobs, "the document is not in the store")
 
     def on_PatchSeen(self, payload: dict[str, Any]) -> None:
         self.mark("patch", payload)

@@ -479,6 +479,78 @@ def play_parents(console: Console) -> None:
     console.next("holdfast budget show team --json", '"parent": ?"company"')
 
 
+# Learning
+
+
+@plays("guide-learning.md: Choose a model 1")
+def play_router(console: Console) -> None:
+    console.saves("summaries.py")
+    console.next("holdfast run summaries.py:summarise", "Otters eat urchins all day long")
+    console.next("holdfast router list", r"^summary$", r"large +100%  2 good, 0 bad, \$0.06")
+
+
+@plays("guide-learning.md: Try the next one 1")
+def play_failover(console: Console) -> None:
+    console.next("holdfast run summaries.py:answer", "cold water")
+    console.next(
+        "holdfast run summaries.py:answer", "all candidates for 'answer' failed: small: ValueError", code=7
+    )
+    found = json.loads(console.next("holdfast router show answer --json", '"failed": 1'))
+    assert {one["candidate"] for one in found} >= {"small"}
+    console.next("holdfast resume a", "all candidates for 'answer' failed", code=7)
+
+
+@plays("guide-learning.md: Skills 1")
+def play_skills(console: Console) -> None:
+    console.next("mkdir", then=lambda: console.there("skills/headline"))
+    console.next("printf", then=lambda: "at most 6 words" in console.text("skills/headline/SKILL.md"))
+    console.next("holdfast skills check", "1 skill, no faults")
+    console.next("holdfast skills list", "^headline  Write headlines for notes.")
+    console.next("holdfast skills show headline", "^A headline has at most 6 words.")
+
+
+@plays("guide-learning.md: Skills 2")
+def play_headlines(console: Console) -> None:
+    console.saves("headlines.py")
+    console.next("holdfast run headlines.py:headline", "Kelp grows half a metre a")
+    console.next("holdfast skills stats", "^headline  headline  1 good, 0 bad")
+
+
+@plays("guide-handlers.md: Found again by `resume` 1")
+def play_handlers(console: Console) -> None:
+    console.saves("answers.py")
+    console.next("python answers.py", "^answer of small$")
+    console.next("echo", then=lambda: console.there("holdfast.toml"))
+    console.next("holdfast run answers.py:answer", "holdfast.toml:1 sets handlers to", code=9)
+    console.next("holdfast trust", "handlers")
+    console.next("holdfast run answers.py:answer", "answer of small")
+
+
+# Evidence
+
+
+@plays("guide-evidence.md: Write and verify 1")
+def play_proof(console: Console) -> None:
+    console.next("mkdir /tmp/", then=lambda: not [*console.directory.iterdir()])
+
+
+@plays("guide-evidence.md: Write and verify 2")
+def play_evidence(console: Console) -> None:
+    console.saves("check.py")
+    console.saves("ship.py")
+    console.next("holdfast run ship.py:ship", "shipped")
+    console.next("holdfast evidence list", "^ship-1  tests-pass#1  observed")
+    console.next(
+        "holdfast evidence show", "^# Evidence: `tests-pass`", "^- outcome: exit code 0", "^Ready for review"
+    )
+    console.next("holdfast evidence verify ship-1", "^tests-pass#1  equal  reproduced")
+    console.next("echo", then=lambda: "not sorted" in console.text("check.py"))
+    console.next("holdfast evidence verify ship-1", r"^ +-3 passed, 0 failed", r"^ +\+tides", code=1)
+    console.next("holdfast evidence verify ship-1 --at milestone", "^tests-pass#1  equal  reproduced")
+    out = console.directory.parent / "proof-of-ship-1"
+    console.next("holdfast evidence export", then=lambda: (out / "tests-pass-1.md").exists())
+
+
 # Going back
 
 

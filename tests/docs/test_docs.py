@@ -22,7 +22,9 @@ from holdfast.cli import app, ending
 from holdfast.cli.commands import resuming, steering
 from holdfast.facade.budgets import BudgetNamespace
 from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.router import RouterNamespace
 from holdfast.facade.sessions import Sessions
+from holdfast.facade.skills import SkillsNamespace
 from holdfast.facade.tasks import Tasks
 from holdfast.kernel import events
 
@@ -134,7 +136,7 @@ METHODS = {
     },
     **{
         f"{space.NAMESPACE}.{name}": method
-        for space in (Tasks, Sessions, MemoryNamespace, BudgetNamespace)
+        for space in (Tasks, Sessions, MemoryNamespace, BudgetNamespace, RouterNamespace, SkillsNamespace)
         for name, method in inspect.getmembers(space, inspect.isfunction)
         if not name.startswith("_")
     },

@@ -10,8 +10,11 @@ import pytest
 
 from holdfast.cli import app
 from holdfast.facade.budgets import BudgetNamespace
+from holdfast.facade.evidence import EvidenceNamespace
 from holdfast.facade.memory import MemoryNamespace
+from holdfast.facade.router import RouterNamespace
 from holdfast.facade.sessions import Sessions
+from holdfast.facade.skills import SkillsNamespace
 from holdfast.facade.tasks import Tasks
 from holdfast.handle import Holdfast
 
@@ -36,6 +39,9 @@ SPACES = {
     "task": Tasks,
     "session": Sessions,
     "budget": BudgetNamespace,
+    "evidence": EvidenceNamespace,
+    "router": RouterNamespace,
+    "skills": SkillsNamespace,
     **dict.fromkeys(("remember", "recall", "forget"), MemoryNamespace),
 }
 """Commands whose methods are in a namespace: `task create` is `hf.tasks.create`."""
@@ -105,6 +111,9 @@ _NAMES = {
     "forget": "withdraw",
     "budget show": "get",
     "budget raise": "raise_",
+    "evidence show": "get",
+    "router list": "stats",
+    "router show": "stats",
 }
 
 

@@ -202,6 +202,25 @@ EXAMPLES = {
     "Emitted": e.Emitted("tokens", ONE, "tokens#1", 1, "ask#1", 2, 1),
     "PatchSeen": e.PatchSeen("patched@fix", "fix", 1),
     "StageEntered": e.StageEntered("stage#1", 1, "review", 1),
+    "OutcomeReported": e.OutcomeReported(
+        "outcome#1", 1, "router", "draft", ("small",), False, Decimal("0.0021"), "ValueError", 1
+    ),
+    "EvidenceWritten": e.EvidenceWritten(
+        "made#1",
+        "made",
+        "d",
+        "b",
+        "observed",
+        (e.ObservedCommand("r", "sh#1", 2),),
+        3,
+        9,
+        "5a",
+        {"a.png": "s"},
+        1,
+    ),
+    "EvidenceVerified": e.EvidenceVerified(
+        "made#1", "d", "equal", "milestone", "ann", (e.CommandChecked("r", "sh#1", "equal", "why"),), 1
+    ),
     "OutputCaptured": e.OutputCaptured("a#1", 1, "stdout", "línea\n"),
     "WaitAbandoned": e.WaitAbandoned("send#1", 1),
     "OutcomeDelivered": e.OutcomeDelivered("send#1", 1),

@@ -59,6 +59,13 @@ SECTIONS = {
         "task": _Entry("task", "Track what is to be done: create, claim, complete."),
         "session": _Entry("session", "Start, end and list sessions of work."),
     },
+    "Learning": {
+        "router": _Entry("router", "Show how work ended with each model or agent."),
+        "skills": _Entry("skills", "List, show and check the skills of the project."),
+    },
+    "Evidence": {
+        "evidence": _Entry("evidence", "List, show and verify what runs proved at milestones."),
+    },
     "Memory": {
         "remember": _Entry("remembering", "Keep a decision, a pattern or a fact for later sessions."),
         "recall": _Entry("remembering", "Find what was remembered."),

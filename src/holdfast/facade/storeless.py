@@ -20,12 +20,14 @@ from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.agent_settings import AgentSettings
+    from holdfast.agents.skill_file import Found, SkillFault
     from holdfast.operations.disk_usage import Coverage
     from holdfast.operations.repairing.report import RepairReport
     from holdfast.plans.analyzer import Analysis
     from holdfast.store.sqlite.backup import Backup, Progress
     from holdfast.trust import Trusted
     from holdfast.views.check import Check
+    from holdfast.views.learning import SkillInfo
     from holdfast.views.restored_backup import RestoredBackup
     from holdfast.views.setting import SettingInForce
     from holdfast.views.trusted import Granted, TrustRecord
@@ -227,6 +229,29 @@ def analyze(text: str, home: str | None = None, *, limit: int = 10) -> Analysis:
         root = project.find_root(Path.cwd(), environ=os.environ)
         return analysis_of(root, text, limit, None)
     return analysis_of(place.workspace or place.root, text, limit, place.home)
+
+
+def skills(home: str | None = None) -> tuple[list[SkillInfo], list[SkillFault]]:
+    """The skills of the project and the faults of its SKILL.md files, where there may be no store."""
+    from holdfast.facade.skills import listed
+
+    found = _skills(home)
+    return listed(found.skills, None), found.faults
+
+
+def skill(name: str, home: str | None = None) -> SkillInfo:
+    """`hf.skills.show` where there may be no store."""
+    from holdfast.facade.skills import shown
+
+    return shown(_skills(home), name, None)
+
+
+def _skills(home: str | None) -> Found:
+    from holdfast.facade.skills import found_in
+
+    root = project.find_root(Path.cwd(), environ=os.environ)
+    resolved = settings.load(root=root, environ=os.environ, flags={"home": home})
+    return found_in(root, resolved.settings.skills_dirs)
 
 
 def backups(

@@ -9,6 +9,7 @@ from holdfast.facade.opened import Opened, service
 
 if TYPE_CHECKING:
     from holdfast.facade.budgets import BudgetNamespace
+    from holdfast.facade.evidence import EvidenceNamespace
     from holdfast.facade.memory import MemoryNamespace
     from holdfast.facade.sessions import Sessions
     from holdfast.facade.tasks import Tasks
@@ -37,6 +38,13 @@ class Tracking(Opened):
         from holdfast.facade.memory import MemoryNamespace
 
         return MemoryNamespace(self)
+
+    @cached_property
+    def evidence(self) -> EvidenceNamespace:
+        """Evidence: the documents of milestones, and their verification."""
+        from holdfast.facade.evidence import EvidenceNamespace
+
+        return EvidenceNamespace(self)
 
     @cached_property
     def budgets(self) -> BudgetNamespace:

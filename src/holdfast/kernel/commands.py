@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -10,8 +11,10 @@ from holdfast.kernel.events import (
     NOTHING,
     CheckpointTaken,
     Code,
+    CommandChecked,
     Effect,
     Emitted,
+    EvidenceWritten,
     Failure,
     FilesSaved,
     GateOpened,
@@ -76,6 +79,7 @@ class StartStep(Command, frozen=True, gc=False):
     preview: str = ""
     size: int = 0
     child: str = ""
+    no_evidence: bool = False
 
 
 class CompleteStep(Command, frozen=True, gc=False):
@@ -224,7 +228,7 @@ class RestoreGeneration(Command, frozen=True, gc=False):
 class Record(Command, frozen=True, gc=False):
     """Write this event of the run's own code; the live generation is filled in."""
 
-    event: GateOpened | CheckpointTaken | FilesSaved | Emitted
+    event: GateOpened | CheckpointTaken | FilesSaved | Emitted | EvidenceWritten
 
 
 class DecideGate(Command, frozen=True, gc=False):
@@ -282,3 +286,28 @@ class EnterStage(Command, frozen=True, gc=False):
     key: str
     ordinal: int
     name: str
+
+
+class ReportOutcome(Command, frozen=True, gc=False):
+    """The fields are those of `OutcomeReported`."""
+
+    key: str
+    ordinal: int
+    family: str
+    kind: str
+    chosen: tuple[str, ...]
+    ok: bool
+    usd: Decimal | None = None
+    error: str = ""
+
+
+class VerifyEvidence(Command, frozen=True, gc=False):
+    """Record how a verification of the evidence of the milestone `key` ended."""
+
+    run_id: str
+    key: str
+    digest: str
+    outcome: str
+    files: str = "now"
+    by: str = ""
+    checks: tuple[CommandChecked, ...] = ()

@@ -266,6 +266,8 @@ def _record(state: RunState, command: c.Record) -> Sequence[e.Event]:
         return _opened(state, event)
     if isinstance(event, e.CheckpointTaken):
         _new(state, event.key, "checkpoint")
+    if isinstance(event, e.EvidenceWritten):
+        _new(state, event.key, "milestone")
     return [event]
 
 
@@ -395,6 +397,24 @@ def _enter_stage(state: RunState, command: c.EnterStage) -> Sequence[e.Event]:
     return [e.StageEntered(command.key, command.ordinal, command.name, state.generation)]
 
 
+def _report_outcome(state: RunState, command: c.ReportOutcome) -> Sequence[e.Event]:
+    _new(state, command.key, "outcome")
+    return [
+        e.OutcomeReported(
+            command.key, command.ordinal, command.family, command.kind, command.chosen, command.ok,
+            command.usd, command.error, state.generation,
+        )
+    ]  # fmt: skip
+
+
+def _verify_evidence(state: RunState, command: c.VerifyEvidence) -> Sequence[e.Event]:
+    """Whoever owns the run, and also when it has ended."""
+    milestone = state.steps.get(command.key)
+    if milestone is None or milestone.kind != "checkpoint":
+        raise StepNotFound(command.run_id, command.key)
+    return [_copied(e.EvidenceVerified, command, generation=state.generation)]
+
+
 _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]]]] = {
     c.CreateRun: _create,
     c.ClaimRun: _claim,
@@ -428,4 +448,6 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.SendSignal: _send_signal,
     c.SeePatch: _see_patch,
     c.EnterStage: _enter_stage,
+    c.ReportOutcome: _report_outcome,
+    c.VerifyEvidence: _verify_evidence,
 }

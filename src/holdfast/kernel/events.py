@@ -9,6 +9,7 @@ store that a newer holdfast wrote to can still be read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 import msgspec
@@ -18,7 +19,18 @@ from holdfast.kernel.measures import Measured
 
 Effect = Literal["idempotent", "once", "workspace"]
 StepKind = Literal[
-    "step", "command", "child", "sleep", "value", "approval", "signal", "checkpoint", "emit", "patch", "stage"
+    "step",
+    "command",
+    "child",
+    "sleep",
+    "value",
+    "approval",
+    "signal",
+    "checkpoint",
+    "emit",
+    "patch",
+    "stage",
+    "outcome",
 ]
 Waits = Literal["", "waiting", "sleeping", "pending"]
 GateKind = Literal["approval", "signal"]
@@ -334,6 +346,8 @@ class StepStarted(Event, frozen=True, gc=False):
     preview: str = ""
     size: int = 0
     child: str = ""
+    no_evidence: bool = False
+    """Of a command: its output is the words of an agent, on which no evidence rests."""
 
 
 class StepCompleted(Event, frozen=True, gc=False):
@@ -538,6 +552,76 @@ class StageEntered(Event, frozen=True, gc=False):
     key: str
     ordinal: int
     name: str
+    generation: int = 0
+
+
+class OutcomeReported(Event, frozen=True, gc=False):
+    """How the work ended for which `chosen` had been chosen: by a router (`family`), one candidate; by a
+    chooser of skills, several skills or none. `error` names the exception if the work raised one. `usd` is
+    the cost, None if it is not known."""
+
+    key: str
+    ordinal: int
+    family: str
+    kind: str
+    chosen: tuple[str, ...]
+    ok: bool
+    usd: Decimal | None = None
+    error: str = ""
+    generation: int = 0
+
+
+class ObservedCommand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A command that an evidence document rests on: its step, in the log of `run`."""
+
+    run: str
+    key: str
+    attempt: int = 1
+
+
+class EvidenceWritten(Event, frozen=True, gc=False):
+    """The evidence of a milestone: a Markdown document that was written from the log. The checkpoint of the
+    same key follows in the same append, so there is one document for each milestone.
+
+    `digest` is the SHA-256 of the document, and `blob` the large value that holds it: a list of all evidence
+    reads no document. `level` is `observed` if it rests on commands, else `asserted`. `until` is the version
+    of the log up to which it was written: the next document begins there."""
+
+    key: str
+    milestone: str
+    digest: str
+    blob: str
+    level: str = "asserted"
+    commands: tuple[ObservedCommand, ...] = ()
+    left_out: int = 0
+    """So many commands are counted in the document and not named here."""
+    until: int = 0
+    snapshot: str = ""
+    images: dict[str, str] = {}
+    """The images that it names, path → SHA-256: the snapshot has them."""
+    generation: int = 0
+
+
+class CommandChecked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The outcome of a command in a verification: `equal`, `different`, `superseded` or `skipped`."""
+
+    run: str
+    key: str
+    outcome: str
+    why: str = ""
+
+
+class EvidenceVerified(Event, frozen=True, gc=False):
+    """The commands of an evidence document were run again. `outcome` is `equal` (all of them, and nothing
+    differed), `different` or `incomplete` (nothing differed, and some could not be run). It counts for the
+    evidence with this key and digest. `files` says which files they ran on: `now` or `milestone`."""
+
+    key: str
+    digest: str
+    outcome: str
+    files: str = "now"
+    by: str = ""
+    checks: tuple[CommandChecked, ...] = ()
     generation: int = 0
 
 
@@ -768,6 +852,9 @@ TYPES: Final[dict[str, type[Event]]] = {
         Emitted,
         PatchSeen,
         StageEntered,
+        OutcomeReported,
+        EvidenceWritten,
+        EvidenceVerified,
         OutputCaptured,
         WaitAbandoned,
         OutcomeDelivered,

@@ -378,6 +378,11 @@ def _stage_entered(state: RunState, event: e.StageEntered, version: int, at: int
     state.stage = event.name
 
 
+def _outcome_reported(state: RunState, event: e.OutcomeReported, version: int, at: int) -> None:
+    _done_at_once(state, event.key, event.kind, event.ordinal, "outcome", version, at)
+    state.steps[event.key].outcome = "ok" if event.ok else "not ok"
+
+
 def _done_at_once(
     state: RunState, key: str, name: str, ordinal: int, kind: e.StepKind, version: int, at: int
 ) -> None:
@@ -439,4 +444,5 @@ _APPLY: Final[dict[type[e.Event], Callable[[RunState, Any, int, int], None]]] = 
     e.Emitted: _emitted,
     e.PatchSeen: _patch_seen,
     e.StageEntered: _stage_entered,
+    e.OutcomeReported: _outcome_reported,
 }

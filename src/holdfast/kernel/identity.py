@@ -40,6 +40,10 @@ class Counters:
         self.ordinal += 1
         return f"{self.path}{name}#{n}"
 
+    def last(self, name: str) -> str:
+        """The identity of the last call of `name` here."""
+        return f"{self.path}{name}#{self._calls[name]}"
+
     def child(self, name: str) -> Counters:
         """The scope of the next branch `name` that starts here."""
         n = self._children.get(name, 0) + 1

@@ -66,7 +66,7 @@ PARKED: Final[frozenset[str]] = frozenset({"waiting", "sleeping"})
 
 OVER: Final[frozenset[str]] = frozenset({"completed", "failed", "abandoned"})
 """Its outcome is recorded."""
-UNSEEN: Final[frozenset[str]] = frozenset({"value", "emit", "patch", "stage"})
+UNSEEN: Final[frozenset[str]] = frozenset({"value", "emit", "patch", "stage", "outcome"})
 """Kinds that are recorded among the steps and are none to a reader."""
 GATES: Final[frozenset[str]] = frozenset({"approval", "signal"})
 """Kinds that wait for a person or a program outside."""

@@ -7,6 +7,7 @@ stands by itself: what becomes of the other run does not concern it.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -358,6 +359,8 @@ def _copied(
     version = 1
     places: dict[int, int] = {}
     """Of signals: version there → version here."""
+    copied: list[int] = []
+    """The versions there of what was copied."""
     for event, there, at in live(history, state.generation):
         if there > point.version:
             break
@@ -371,9 +374,12 @@ def _copied(
             copy = msgspec.structs.replace(event, generation=0, signal=places.get(event.signal, 0))
         elif getattr(event, "key", "") in kept and not isinstance(event, (e.OutputCaptured, e.StepMeasured)):
             copy = msgspec.structs.replace(event, generation=0)
+        if isinstance(copy, e.EvidenceWritten):
+            copy = msgspec.structs.replace(copy, until=1 + bisect_right(copied, copy.until))
         if copy is not None:
             if directory and isinstance(copy, (e.FilesSaved, e.CheckpointTaken)):
                 root, mark = (directory, mark_of(Path(directory))) if copy.snapshot else ("", "")
                 copy = msgspec.structs.replace(copy, root=root, mark=mark, git=None)
             version += 1
+            copied.append(there)
             yield new_event(copy, at)

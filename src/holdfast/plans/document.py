@@ -185,4 +185,4 @@ def _tag(node: Any) -> str:
 
 
 def _refused_tag(node: Any, line: int, column: int) -> Unreadable:
-    return Unreadable(f"the tag `{node.tag}` makes objects; a plan is plain data", line, column)
+    return Unreadable(f"the tag `{node.tag}` makes objects; only plain data is read", line, column)

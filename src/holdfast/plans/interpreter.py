@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.engine.primitives.checkpoint import checkpoint
 from holdfast.engine.primitives.fanout import gather
+from holdfast.engine.primitives.milestone import milestone
 from holdfast.engine.primitives.slots import Slots, limited
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadExpression
@@ -97,7 +98,7 @@ class _Execution:
                 return
             result = await (self._each(step, values) if step.foreach else self._once(step, values))
             if step.milestone:
-                await checkpoint.aio(step.milestone)
+                await milestone.aio(step.milestone)
             self._results[step.id] = result
         except Exception:
             self._failed.add(step.id)

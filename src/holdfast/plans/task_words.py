@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_STOP = frozenset(
+STOP = frozenset(
     """a about above add added adding after again all allow allows also always an and another any are as at be
     because been
     before being below between both but by can cannot change changed changes changing code could create
@@ -91,7 +91,7 @@ def words_of(text: str) -> TaskWords:
 
 def _add(keywords: dict[str, Keyword], word: str, weight: float) -> None:
     root = stem(word)
-    if len(word) < 3 or word in _STOP or word.isdigit():
+    if len(word) < 3 or word in STOP or word.isdigit():
         return
     known = keywords.get(root)
     if known is None or known.weight < weight:

@@ -25,8 +25,9 @@ from holdfast.kernel.evolve import Impossible, evolve, fold
 from holdfast.kernel.memory import STREAM as MEMORY
 from holdfast.kernel.memory import Memory
 from holdfast.kernel.state import PARKED, RunState
-from holdfast.store import oracle_memory
+from holdfast.store import oracle_learning, oracle_memory
 from holdfast.store.deciding import Deciding
+from holdfast.store.learning_port import OutcomeRow, OutcomeSums
 from holdfast.store.oracle_budgets import BudgetFolds
 from holdfast.store.oracle_tracker import TrackerFolds
 from holdfast.store.port import (
@@ -564,6 +565,18 @@ class OracleStore(BudgetFolds, TrackerFolds):
                 and oracle_memory.is_written_by(stream.recorded(), run_ids)
             ]
 
+    def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
+        with self._lock:
+            self._open("")
+            every = [stream.recorded() for stream in self.streams.values()]
+            return oracle_learning.outcomes(every, family, kind, candidate, limit)
+
+    def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
+        with self._lock:
+            self._open("")
+            every = [stream.recorded() for stream in self.streams.values()]
+            return oracle_learning.outcome_sums(every, family, kind)
+
     # Owners
 
     def put_owner(self, owner: OwnerRow) -> None:
@@ -618,6 +631,17 @@ class OracleStore(BudgetFolds, TrackerFolds):
                 log = heapq.merge(log, *(aside.stream.log for aside in self._deleted.values()))
             found = [entry for entry in log if entry.type in types]
             return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
+
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        types = ("EvidenceWritten", "EvidenceVerified")
+        with self._lock:
+            self._open("")
+            return [
+                (entry.stream, Recorded(e.decode(entry.type, entry.payload), entry.version, entry.at))
+                for name, stream in self.streams.items()
+                for entry in stream.log
+                if entry.type in types and run_id in ("", name)
+            ]
 
     def tail(self) -> str:
         with self._lock:
@@ -808,6 +832,6 @@ def step_rows(state: RunState) -> list[StepRow]:
             version=step.version,
         )
         for step in state.steps.values()
-        if step.kind not in ("value", "emit", "patch", "stage")
+        if step.kind not in ("value", "emit", "patch", "stage", "outcome")
     ]
     return sorted(rows, key=lambda row: row.version)

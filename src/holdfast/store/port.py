@@ -26,6 +26,7 @@ from holdfast.errors import Resync as Resync
 from holdfast.errors import StoreError
 from holdfast.kernel import events as e
 from holdfast.store.budget_port import BudgetStore
+from holdfast.store.learning_port import LearningStore
 from holdfast.store.tracker_port import TrackerStore
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def companion_failed(append: Append, companion: Companion, error: Exception) -> 
     )
 
 
-class Store(BudgetStore, TrackerStore, Protocol):
+class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
     """See the module's docstring for what every store promises."""
 
     def append(self, append: Append) -> None:
@@ -548,6 +549,12 @@ class Store(BudgetStore, TrackerStore, Protocol):
     def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:
         """(stream, event) of every event of these types in the log, of whatever stream, synced or not; also
         of streams whose deletion is not final."""
+        ...
+
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        """(run, event) of every `EvidenceWritten` and `EvidenceVerified`, of whatever generation: the oldest
+        run first, and its events in order. Of one run, if it is named. What it costs does not grow with the
+        rest of the log."""
         ...
 
     def pulse(self) -> int:

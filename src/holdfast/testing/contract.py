@@ -70,13 +70,16 @@ from holdfast.testing.histories import (
     together,
     whole_feed,
 )
+from holdfast.testing.learning_contract import LearningContract
 from holdfast.testing.memory_contract import MemoryContract
 from holdfast.testing.reader_contract import ReadingContract
 
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(BudgetContract, CompanionContract, FoldedContract, MemoryContract, ReadingContract):
+class StoreContract(
+    BudgetContract, CompanionContract, FoldedContract, LearningContract, MemoryContract, ReadingContract
+):
     """The promises of every store. See the module's docstring for how a backend joins."""
 
     # Appending

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import msgspec
 
@@ -143,7 +144,9 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.Record(e.GateOpened("send#1", 8, "approval", "send", "d1", msgspec.Raw(b'"text"'), until=500)),
     ),
     (
+        c.Record(e.EvidenceWritten("half#1", "half", "digest", "", "observed", until=20)),
         c.Record(e.CheckpointTaken("half#1", 9, "half", msgspec.Raw(b"{}"))),
+        c.VerifyEvidence("r", "half#1", "digest", "equal", by="ann"),
         c.Record(e.Emitted("tokens", msgspec.Raw(b'"x"'), "tokens#1", 10)),
     ),
     (
@@ -157,6 +160,10 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
     (c.ExpireGate("late#1", 2), c.Record(e.GateOpened("never#1", 12, "approval", "never", "d2"))),
     (c.StartSleep("sleep#2", 13, 999), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
     (c.EnterStage("stage#1", 14, "first"), c.EnterStage("stage#2", 15, "last stage")),
+    (
+        c.ReportOutcome("outcome#1", 16, "router", "draft", ("small",), True, Decimal("0.0021")),
+        c.ReportOutcome("outcome#2", 17, "skills", "draft", ("tables", "prose"), False, error="ValueError"),
+    ),
     (c.DeliverOutcome("go#1"), c.FireTimer("", 1), c.FireTimer("b[1]/", 2)),
     (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
     (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),

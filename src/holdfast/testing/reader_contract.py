@@ -50,6 +50,33 @@ class ReadingContract:
 
     # Reading
 
+    def test_evidence_of_a_run_and_of_all(self, store: Store) -> None:
+        """Its events and no others: the oldest run first, and each in order, of whatever generation. Those
+        of a run that is deleted are not there, and are again when it is restored."""
+
+        def reach(run: str, key: str, at: int) -> None:
+            made = e.EvidenceWritten(key, "made", "digest", "")
+            perform(store, run, c.Record(made), c.Record(e.CheckpointTaken(key, 1, "made")), at=at)
+
+        assert store.evidence() == store.evidence("r") == []
+        for run in ("r", "q"):
+            own(store, run)
+        reach("q", "made#1", 3)
+        reach("r", "made#1", 4)
+        perform(store, "r", c.VerifyEvidence("r", "made#1", "digest", "equal"), at=5)
+        found = store.evidence()
+        assert [(run, e.type_of(one.event), one.version, one.at) for run, one in found] == [
+            ("r", "EvidenceWritten", 3, 4),
+            ("r", "EvidenceVerified", 5, 5),
+            ("q", "EvidenceWritten", 3, 3),
+        ]
+        assert store.evidence("r") == found[:2] and store.evidence("q") == found[2:]
+        assert store.evidence("nobody") == []
+        assert store.delete({"r": None}, "op", 6)
+        assert store.evidence() == found[2:] and store.evidence("r") == []
+        assert store.restore(["r"], "op", 7)
+        assert store.evidence() == found
+
     def test_load_gives_what_was_written(self, store: Store) -> None:
         """Events come back equal, in order, with version and time; captured output only if asked for."""
         own(store, "r")

@@ -141,8 +141,21 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
                 ORDINALS,
             ),
         ),
+        st.builds(c.Record, st.builds(e.EvidenceWritten, KEYS, NAMES, TEXTS, st.just(""))),
+        st.builds(c.VerifyEvidence, here, KEYS, TEXTS, st.sampled_from(["equal", "different"])),
         st.builds(c.SeePatch, KEYS, NAMES),
         st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
+        st.builds(
+            c.ReportOutcome,
+            KEYS,
+            ORDINALS,
+            st.sampled_from(["router", "skills"]),
+            TEXTS,
+            st.lists(NAMES, max_size=2).map(tuple),
+            st.booleans(),
+            st.none() | st.decimals(0, 9, places=9),
+            TEXTS,
+        ),
     )
 
 

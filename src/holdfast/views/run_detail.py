@@ -34,6 +34,7 @@ _NAMED = 3  # so many steps are named, the others counted
 _STRETCH_ENDS = (e.RunReleased, e.RunCompleted, e.RunFailed, e.RunCancelled)
 OF_OTHERS = (
     e.CancelRequested,
+    e.EvidenceVerified,
     e.FilesForgotten,
     e.GateDecided,
     e.GenerationRestored,

@@ -23,8 +23,11 @@ _NO_STEPS = frozenset(
         "ValueRecorded",
         "PatchSeen",
         "StageEntered",
+        "OutcomeReported",
         "FilesSaved",
         "StepMeasured",
+        "EvidenceWritten",
+        "EvidenceVerified",
     }
 )
 

@@ -38,6 +38,7 @@ class Spec:
         "isolate",
         "kind",
         "name",
+        "no_evidence",
         "older",
         "reserve",
         "retry",
@@ -67,6 +68,7 @@ class Spec:
         isolate: Isolate | None = None,
         older: Callable[[], Iterable[str]] | None = None,
         reserve: Reserve | None = None,
+        no_evidence: bool = False,
     ) -> None:
         self.name = name
         self.body = body
@@ -80,6 +82,7 @@ class Spec:
         self.child = child
         self.writes = tuple(writes)
         self.isolate = isolate
+        self.no_evidence = no_evidence
         self.reserve = reserve
         """What an attempt may use, reserved before its intent; None if it costs nothing."""
         self.intent_first = intent_first or effect != "idempotent" or reserve is not None
@@ -188,7 +191,7 @@ class Call(InsideStep):
         return self.execution.record(
             c.StartStep(
                 self.key, spec.name, digested.digest, self.ordinal, spec.effect, spec.kind,
-                digested.args, digested.preview, digested.size, spec.child,
+                digested.args, digested.preview, digested.size, spec.child, spec.no_evidence,
             ),
             self.at,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     from asyncio import CancelledError
 
 
+Blobs = Sequence[tuple[str, bytes]]
+Evidence = Callable[[e.CheckpointTaken], tuple[e.EvidenceWritten, Blobs]]
+
+
 class CheckpointAppend(NamedTuple):
-    """`blobs` are the large values among its data."""
+    """`blobs` are the large values among its data. Of a milestone, `evidence` gives what goes in front of the
+    checkpoint, in the same append: a rewind to the milestone keeps its evidence."""
 
     run: Execution
     checkpoint: e.CheckpointTaken
-    blobs: Sequence[tuple[str, bytes]] = ()
+    blobs: Blobs = ()
+    evidence: Evidence | None = None
 
     def write(self, key: str = "") -> None:
         with file_windows.at_checkpoint(self.run, partial(self._append, key)) as append:
@@ -45,7 +51,10 @@ class CheckpointAppend(NamedTuple):
     def _append(self, key: str, seen: file_windows.Seen) -> Append:
         """`key` is that of a checkpoint which the code waits for."""
         taken = msgspec.structs.replace(self.checkpoint, **seen._asdict())
-        return self.run.entry([c.Record(taken)], blobs=self.blobs, ends=key)
+        if self.evidence is None:
+            return self.run.entry([c.Record(taken)], blobs=self.blobs, ends=key)
+        written, blobs = self.evidence(taken)
+        return self.run.entry([c.Record(written), c.Record(taken)], blobs=(*self.blobs, *blobs), ends=key)
 
 
 def take_due(run: Execution) -> None:

@@ -271,7 +271,7 @@ class Guard:
         copies = self._run.engine.files.copies
         copies.mkdir(mode=0o700, exist_ok=True)
         path = copies / name
-        _remove(path)  # of an attempt that was cut off
+        remove_copy(path)  # of an attempt that was cut off
         path.mkdir(mode=0o700)
         self._copy = Workspace(path, self._run.engine.files.directory)
         self._copy.put_into(self._before)
@@ -288,7 +288,7 @@ class Guard:
         copy, self._copy = self._copy, None
         if copy is not None:
             copy.forget()
-            _remove(copy.root)
+            remove_copy(copy.root)
 
     # After it
 
@@ -362,7 +362,7 @@ def _last_attempt(saved: Sequence[Saved], key: str, isolated: bool) -> tuple[Sav
     return None
 
 
-def _remove(directory: Path) -> None:
+def remove_copy(directory: Path) -> None:
     """Remove a copy, read-only directories and all."""
     if not directory.exists():
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -28,54 +28,74 @@ class Checkpoint:
     def __call__(self, name: str, **data: Any) -> None:
         """A point with a name, with data that describe it, to which the run can be rewound. Durable when
         this returns."""
-        scope = _scope("checkpoint")
-        if scope is None:
-            return
-        if scope.execution.is_async:
-            raise WrongColour(
-                "checkpoint() would block this async workflow: write `await checkpoint.aio(...)`"
-            )
-        key, taken = _take(scope, name, data)
-        if taken is None:
-            thread_driver.replayed(scope.execution, key)
-        else:
-            thread_driver.barrier(scope.execution, key, name)
-            with thread_driver.aside(scope.execution):
-                taken.write(key)
+        scope = scope_of_caller("checkpoint")
+        if scope is not None:
+            take(scope, name, _with_data(scope, data))
 
     def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
-        scope = _scope("checkpoint")
+        scope = scope_of_caller("checkpoint")
         if scope is None:
-            return _nothing()
-        writing = self._write(scope.execution, *_take(scope, name, data))
-        return scope.execution.unawaited.expect("checkpoint", repr(name), writing)
-
-    @staticmethod
-    async def _write(run: Execution, key: str, taken: CheckpointAppend | None) -> None:
-        delivery = run.tasks_delivery
-        assert delivery is not None
-        if taken is None:
-            cancelled = await delivery.replayed(key)
-        else:
-            cancelled = await delivery.barrier(key) if delivery.guarded else None
-            cancelled = await taken.write_soon(key) or cancelled
-        if cancelled is not None:
-            raise cancelled
+            return nothing()
+        return take_soon(scope, name, _with_data(scope, data))
 
 
-async def _nothing() -> None: ...
+Make = Callable[[str, int, str], CheckpointAppend]
+"""(key, ordinal, name) → what is to be written, for a checkpoint that the history does not have."""
 
 
-def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, CheckpointAppend | None]:
+def take(scope: Scope, name: str, make: Make, what: str = "checkpoint") -> None:
+    """A checkpoint in a `def` workflow; `what` is what the code calls it."""
+    if scope.execution.is_async:
+        raise WrongColour(f"{what}() would block this async workflow: write `await {what}.aio(...)`")
+    key, taken = _take(scope, name, make)
+    if taken is None:
+        thread_driver.replayed(scope.execution, key)
+    else:
+        thread_driver.barrier(scope.execution, key, name)
+        with thread_driver.aside(scope.execution):
+            taken.write(key)
+
+
+def take_soon(scope: Scope, name: str, make: Make, what: str = "checkpoint") -> Coroutine[Any, Any, None]:
+    """The same in an async workflow."""
+    writing = _write(scope.execution, *_take(scope, name, make))
+    return scope.execution.unawaited.expect(what, repr(name), writing)
+
+
+async def _write(run: Execution, key: str, taken: CheckpointAppend | None) -> None:
+    delivery = run.tasks_delivery
+    assert delivery is not None
+    if taken is None:
+        cancelled = await delivery.replayed(key)
+    else:
+        cancelled = await delivery.barrier(key) if delivery.guarded else None
+        cancelled = await taken.write_soon(key) or cancelled
+    if cancelled is not None:
+        raise cancelled
+
+
+async def nothing() -> None:
+    """A checkpoint outside of runs."""
+
+
+def _with_data(scope: Scope, data: dict[str, Any]) -> Make:
+    def make(key: str, ordinal: int, name: str) -> CheckpointAppend:
+        run = scope.execution
+        value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
+        return CheckpointAppend(run, e.CheckpointTaken(key, ordinal, name, value, blob), blobs)
+
+    return make
+
+
+def _take(scope: Scope, name: str, make: Make) -> tuple[str, CheckpointAppend | None]:
     """The checkpoint's key, and what is to be written; None if the history has it."""
     run = scope.execution
     key = scope.counters.key(check_step_name(name))
     ordinal = scope.counters.ordinal
     if run.recall(key, name, ordinal, "", "checkpoint") is not None:
         return key, None
-    value, blob, blobs = run.engine.store_value(data, f"the data of checkpoint {name}")
-    return key, CheckpointAppend(run, e.CheckpointTaken(key, ordinal, name, value, blob), blobs)
+    return key, make(key, ordinal, name)
 
 
 def emit(name: str, value: object) -> None:
@@ -94,7 +114,7 @@ def emit(name: str, value: object) -> None:
         )
         run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
         return
-    scope = _scope("emit")
+    scope = scope_of_caller("emit")
     if scope is None:
         return
     key = scope.counters.key(name)
@@ -115,7 +135,7 @@ def stage(name: str) -> None:
         raise BadInput(f"stage({name!r}): 1 to {_STAGE_CHARS} characters on one line")
     if isinstance(current.get(), InsideStep):
         raise BadInput(f"stage({name!r}) is called in a step's body; call it in the workflow")
-    scope = _scope("stage")
+    scope = scope_of_caller("stage")
     if scope is None:
         return
     run = scope.execution
@@ -138,7 +158,7 @@ def patched(id: str) -> bool:
             draft = ask(q)
     """
     check_step_name(id)
-    scope = _scope("patched")
+    scope = scope_of_caller("patched")
     if scope is None:
         return True
     run = scope.execution
@@ -155,7 +175,7 @@ def patched(id: str) -> bool:
     return known
 
 
-def _scope(what: str) -> Scope | None:
+def scope_of_caller(what: str) -> Scope | None:
     scope = current.get()
     if type(scope) is not Scope:
         return None

@@ -129,6 +129,13 @@ class _Words(NamedTuple):
         return tuple(repr(one) if isinstance(one, Secret) else redactor.redact(one) for one in self.argv)
 
 
+def identity(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
+    """The digest that a command of plain words and without input has in the log. What the log shows of one
+    with another digest is not all that it was given."""
+    words = _Words.of(argv, cwd, env, None)
+    return _SIGNATURE.digest((words.argv, words.cwd, words.env or None, None), {}).digest
+
+
 def _word(value: object, what: str) -> Word:
     value = _plain(value)
     if isinstance(value, (str, Secret)):
@@ -167,6 +174,7 @@ class CommandStep:
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
         reserve: Reserve | None = None,
+        evidence: bool = True,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -190,8 +198,10 @@ class CommandStep:
                  output the log has the beginning, how much was left out, and the end
         reserve  what it may use, `Amounts(usd="0.50")`, or a function that returns it: reserved in a budget
                  before it begins, and settled with what `on_line` has measured
+        evidence  False for a program that is an agent: what it prints are its own words, and the evidence of
+                 a milestone names it and does not rest on it
         """
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
@@ -217,11 +227,12 @@ class CommandStep:
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
         reserve: Reserve | None = None,
+        evidence: bool = True,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, evidence, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
@@ -256,7 +267,7 @@ class CommandStep:
         spec = Spec(
             title, lambda: self._run(call, words, how), kind="command", effect=effect,
             retry=how.retry or ONCE, intent_first=True, writes=how.writes, isolate=how.isolate,
-            older=words.older_digests, reserve=how.reserve,
+            older=words.older_digests, no_evidence=not how.evidence, reserve=how.reserve,
         )  # fmt: skip
         call = Call(
             scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline,
@@ -281,6 +292,7 @@ class _How(NamedTuple):
     isolate: Isolate | None
     on_line: OnLine | None
     output_limit: int
+    evidence: bool
     reserve: Reserve | None = None
 
     def check(self) -> None:

@@ -43,6 +43,11 @@ class Location:
         self.given = given
         self.only_missing = only_missing
 
+    @property
+    def root(self) -> Path | None:
+        """The directory of the project that this process works for."""
+        return self._root
+
     def look_in(self, root: Path | None, *, only_missing: bool = False) -> None:
         """From now on the project is where the caller says; None: where it is found."""
         self.given, self.only_missing = root, only_missing

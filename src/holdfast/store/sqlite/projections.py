@@ -73,6 +73,7 @@ GROUPS: Final[Sequence[Group]] = (
     Group("memory", {"memories": "stream"}),
     Group("authored", {"authored": "stream"}),
     Group("budgets", {"budgets": "stream", "reservations": "stream", "run_spending": "stream"}),
+    Group("learning", {"outcomes": "stream"}),
 )
 
 

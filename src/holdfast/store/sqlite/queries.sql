@@ -357,6 +357,14 @@ FROM (SELECT position, stream, type, payload FROM events
      JOIN streams AS s ON s.id = e.stream
 WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
 
+-- name: evidence
+-- Of a run, or of all: few events of few runs, by an index that has no others.
+SELECT s.name, e.version, e.type, e.time, e.payload
+FROM events AS e INDEXED BY events_of_evidence JOIN streams AS s ON s.id = e.stream
+WHERE e.type IN ('EvidenceWritten', 'EvidenceVerified')
+  AND (?1 = '' OR e.stream = (SELECT id FROM streams WHERE name = ?1))
+ORDER BY e.stream, e.version;
+
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
 FROM events AS e JOIN streams AS s ON s.id = e.stream
@@ -521,3 +529,15 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_stream
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: outcomes
+-- The last ones of a candidate, the newest first.
+SELECT at, ok, usd, error FROM outcomes WHERE family = ?1 AND kind = ?2 AND candidate = ?3
+ORDER BY at DESC, stream DESC, version DESC
+LIMIT ?4;
+
+-- name: outcome_sums
+SELECT kind, candidate, sum(ok), sum(NOT ok), sum(error <> ''), sum(iif(usd < 0, 0, usd)), sum(usd >= 0), max(at)
+FROM outcomes WHERE family = ?1 AND (?2 IS NULL OR kind = ?2)
+GROUP BY kind, candidate
+ORDER BY kind, candidate;

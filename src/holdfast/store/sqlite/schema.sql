@@ -16,6 +16,9 @@ CREATE TABLE events (
 
 CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
 
+-- The evidence of all runs is listed without a look at the rest of the log.
+CREATE INDEX events_of_evidence ON events (stream, version) WHERE type IN ('EvidenceWritten', 'EvidenceVerified');
+
 -- Events of deleted streams, each with the place that it had in the log: no reader looks here. They go back, or
 -- are removed for good.
 CREATE TABLE deleted_events (
@@ -299,6 +302,24 @@ CREATE TABLE run_spending (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX run_spending_by_run ON run_spending (run);
+
+-- How the work ended for which a router or a chooser of skills had chosen a candidate (learning.sql). In the order in which
+-- it is read: the last outcomes of one candidate, in time that does not grow with the table. `usd` is in billionths of a
+-- dollar, -1 if it is not known.
+CREATE TABLE outcomes (
+    family    TEXT    NOT NULL,
+    kind      TEXT    NOT NULL,
+    candidate TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    stream    INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
+    ok        INTEGER NOT NULL,
+    usd       INTEGER NOT NULL,
+    error     TEXT    NOT NULL,
+    PRIMARY KEY (family, kind, candidate, at, stream, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX outcomes_by_stream ON outcomes (stream);
 
 -- Not of the log: who is alive now, and what this store is.
 CREATE TABLE owners (

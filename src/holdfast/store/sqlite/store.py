@@ -29,6 +29,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
 from holdfast.store.deciding import Deciding
+from holdfast.store.learning_port import OutcomeRow, OutcomeSums
 from holdfast.store.port import (
     GENESIS,
     NO_EVENTS,
@@ -615,6 +616,13 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def authored_by(self, run_ids: Sequence[str]) -> list[str]:
         return [row[0] for row in self._read("authored_by", (choice.array(run_ids),))]
 
+    def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
+        found = self._read("outcomes", (family, kind, candidate, limit))
+        return [OutcomeRow(at, bool(ok), usd, error) for at, ok, usd, error in found]
+
+    def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
+        return [OutcomeSums(*row) for row in self._read("outcome_sums", (family, kind))]
+
     def strays(self, run_ids: Sequence[str]) -> list[str]:
         return [row[0] for row in self._read("strays", (choice.array(run_ids),))]
 
@@ -669,6 +677,12 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:
         found = self._read("events_of_all" if with_deleted else "events_of", (sql.listed(types),))
         return [(stream, e.decode(type, payload)) for stream, type, payload in found]
+
+    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        return [
+            (stream, Recorded(e.decode(type, payload), version, at))
+            for stream, version, type, at, payload in self._read("evidence", (run_id,))
+        ]
 
     def tail(self) -> str:
         synced, hash = self._last_synced()

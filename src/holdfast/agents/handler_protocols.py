@@ -1,0 +1,64 @@
+"""The protocols of handlers: what a governor, router, skill chooser or evidence writer of your own must have.
+
+    governor  `GovernorHandler`: `reserve` before an attempt, `settle` with its end
+    router    `RouterHandler`: `rank`
+    skills    `SkillsHandler`: `choose`
+    evidence  `EvidenceHandler`: `write`
+
+A handler is made by calling its class, or any function, with (engine, settings), once for each engine, when
+it is first needed. It is called from the threads of runs, so it must be thread-safe. Whatever it decides is
+recorded: a resumed run does not ask again. A handler should keep nothing that a new process could not read
+again, from `engine.store` or from files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.engine.execution.reserving import Governor as GovernorHandler
+from holdfast.engine.primitives.milestone import Writer as EvidenceHandler
+
+if TYPE_CHECKING:
+    from holdfast.agents.protocol import Job
+
+__all__ = ["EvidenceHandler", "GovernorHandler", "RouterHandler", "Skilled", "SkillsHandler"]
+
+
+class RouterHandler(Protocol):
+    """The handler `router`."""
+
+    def rank(self, kind: str, candidates: Sequence[str]) -> Sequence[str]:
+        """The candidates for a piece of work of this kind, the one to try first first. Some may be left
+        out, but not all. It is called in the code of a workflow, also in an event loop: it may read the
+        store, and must not wait for anything else. `engine.store.outcomes("router", kind, candidate,
+        limit)` has the last outcomes of a candidate, the newest first.
+        """
+        ...
+
+
+class Skilled(Protocol):
+    """A skill that a chooser returns; `holdfast.agents.skills.Skill` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def candidate(self) -> str:
+        """The name under which outcomes are recorded."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What the prompt gets."""
+        ...
+
+
+class SkillsHandler(Protocol):
+    """The handler `skills`."""
+
+    def choose(self, job: Job, limit: int) -> Sequence[Skilled]:
+        """At most `limit` skills for a job, the best first. It is called in the code of a workflow, also in
+        an event loop: it may read the store and small files, and must not wait for anything else.
+        `engine.store.outcomes("skills", job.kind, candidate, limit)` has the last outcomes of a skill.
+        """
+        ...

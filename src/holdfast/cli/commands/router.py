@@ -1,0 +1,74 @@
+"""`holdfast router`: what was learned about models and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import access
+from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.errors import NotFound
+
+if TYPE_CHECKING:
+    from holdfast.views.learning import CandidateStats
+
+
+@click.group("router")
+def router_command() -> None:
+    """Show how work ended with each model or agent, and how often each would be chosen now."""
+
+
+@router_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def list_candidates(as_json: bool) -> None:
+    """List the candidates of every kind of work."""
+    try:
+        with access.open_to_read() as hf:
+            found = hf.router.stats()
+    except NotFound as error:
+        found = []  # a project without a store has learned nothing; that is no mistake
+        say(f"nothing yet: {error}")
+    _print(found, as_json)
+
+
+@router_command.command("show")
+@click.argument("kind")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def show(kind: str, as_json: bool) -> None:
+    """Show the candidates for KIND, a kind of work."""
+    with access.open_to_read() as hf:
+        found = hf.router.stats(kind)
+        known = sorted({one.kind for one in hf.router.stats()}) if not found else []
+    if not found:
+        names = f"; there are {', '.join(map(clean, known))}" if known else ""
+        raise NotFound(f"no outcome is known for the kind of work {kind!r}{names}")
+    _print(found, as_json)
+
+
+def _print(found: Sequence[CandidateStats], as_json: bool) -> None:
+    if as_json:
+        out.json([one.to_json() for one in found])
+    elif found:
+        out.lines(_lines(found))
+    else:
+        say("no outcome was reported yet")
+
+
+def _lines(found: Sequence[CandidateStats]) -> Iterator[Line]:
+    """A heading for each kind; below it the candidates, the one that would be chosen most often first."""
+    width = max(len(clean(one.candidate)) for one in found)
+    for kind, group in groupby(found, key=lambda one: one.kind):
+        yield [(clean(kind), "bold")]
+        for one in sorted(group, key=lambda one: (-one.share, one.candidate)):
+            notes = [f"{one.good} good", f"{one.bad} bad"]
+            notes += [f"{one.failed} failed"] if one.failed else []
+            notes += [f"${one.usd.normalize():f}"] if one.usd is not None else []
+            notes += [f"rests until {moments.utc(one.rests_until)}"] if one.rests_until else []
+            yield [
+                f"  {pad(clean(one.candidate), width)}  {one.share:4.0%}",
+                (f"  {', '.join(notes)}", "dim"),
+            ]
