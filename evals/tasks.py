@@ -1,8 +1,8 @@
 """Ten coding tasks, each a small repository, a goal, and a check that fails until the goal is reached.
 
-A task also has the edits that solve it, so that an agent without a model can be evaluated: what is measured
-is not whether a model can program, but whether its work survives kills, is verified, and costs what it should.
-`wrong` edits come first where a task has them: they look right, fail the check, and must be repaired.
+A task also has the edits that solve it, so that an agent without a model can be evaluated. The question is
+not whether a model can program: it is whether the work survives kills, is verified, and costs what it
+should. `wrong` edits come first where a task has them: they look right, fail the check, and must be repaired.
 """
 
 from __future__ import annotations

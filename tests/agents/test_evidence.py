@@ -28,6 +28,7 @@ from holdfast.errors import (
     BadInput,
     EvidenceNotFound,
     NeedsAttention,
+    NotTrusted,
     RunDeleted,
     RunNotFound,
     WorkspaceError,
@@ -494,6 +495,23 @@ def test_a_fork_keeps_its_evidence(hf: Holdfast) -> None:
     assert outcomes == ["skipped", "equal"]
 
 
+@workflow
+def noisy() -> None:
+    for _ in range(6):
+        sh("echo out; echo err >&2")
+    milestone("made")
+    command(["python3", "check.py"])
+    milestone("checked")
+
+
+def test_the_next_milestone_of_a_fork_has_all_commands_since(hf: Holdfast) -> None:
+    """The log of the fork is shorter than that of its origin: the place where the copied evidence ends is
+    another one there."""
+    fork = hf.fork(executed(hf, noisy), "made").id
+    hf.resume(fork).result()
+    assert [one.commands for one in hf.evidence.list(fork)] == [6, 1]
+
+
 class OneLine(EvidenceWriter):
     def render(self, record: MilestoneRecord) -> str:
         words = ", ".join(f"{one.argv[0]}={one.exit_code}" for one in record.commands)
@@ -603,6 +621,19 @@ def test_names_that_are_not_there(hf: Holdfast) -> None:
     executed(hf, checked, id="c")
     with pytest.raises(BadInput, match="at='then'"):
         hf.evidence.verify("c", at="then")
+
+
+def test_commands_of_a_store_from_somewhere_else_are_not_run(
+    open_hf: Callable[..., Holdfast], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log names what would be executed: that needs trust, as the code of its runs does."""
+    run = executed(open_hf(), outside)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another user"))
+    monkeypatch.setattr("holdfast.agents.rerunning.Process", None)
+    hf = open_hf()
+    with pytest.raises(NotTrusted, match="was not made by you here"):
+        hf.evidence.verify(run)
+    assert hf.evidence.list()[0].verified == ""
 
 
 @workflow

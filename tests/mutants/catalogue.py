@@ -45,6 +45,7 @@ TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
 REVERSAL = "tests/engine/test_reversal.py::"
 BUDGETS = "tests/engine/test_budgets.py::"
+EVIDENCE = "tests/agents/test_evidence.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -981,6 +982,88 @@ MUTANTS = (
             "kernel/budget.py",
             "    if before is None:\n        return state\n    left",
             "    before = before or Reservation('', '', 1, NOTHING)\n    left",
+        ),
+    ),
+    # Evidence
+    mutant(
+        "the evidence of a milestone is behind its checkpoint, so a rewind to it loses it",
+        EVIDENCE + "test_evidence_of_a_generation_that_was_left_does_not_count",
+        (
+            "engine/files/checkpoint_append.py",
+            "[c.Record(written), c.Record(taken)]",
+            "[c.Record(taken), c.Record(written)]",
+        ),
+        ("kernel/decide.py", '        _new(state, event.key, "milestone")\n', "        pass\n"),
+    ),
+    mutant(
+        "the words of a program that is an agent are evidence",
+        EVIDENCE + "test_the_words_of_an_agent_program_are_no_evidence",
+        ("agents/observed.py", "return not self.settled and not self.agent", "return not self.settled"),
+    ),
+    mutant(
+        "a command prints its way out of its block",
+        EVIDENCE + "test_output_cannot_leave_its_block",
+        ("agents/evidence_document.py", '    fence = "`" * max(3, longest + 1)\n', '    fence = "```"\n'),
+    ),
+    mutant(
+        "a verification repeats a command that has the effect once",
+        EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
+        ("agents/verifying.py", '    if one.effect == "once":\n', '    if one.effect == "twice":\n'),
+    ),
+    mutant(
+        "a verification runs what the log does not have in full",
+        EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
+        ("agents/verifying.py", "one.digest != identity(", "not identity("),
+    ),
+    mutant(
+        "a verification works in the workspace itself",
+        EVIDENCE + "test_paths_of_the_workspace_lead_into_the_copy",
+        (
+            "agents/rerunning.py",
+            "argv = [self._moved(word) for word in command.argv]",
+            "argv = [*command.argv]",
+        ),
+    ),
+    mutant(
+        "evidence is verified however its commands end",
+        EVIDENCE + "test_verify_names_the_command_that_differs",
+        ("agents/verifying.py", 'outcome="different" if whys else "equal"', 'outcome="equal"'),
+    ),
+    mutant(
+        "evidence of a generation that was left counts",
+        EVIDENCE + "test_evidence_of_a_generation_that_was_left_does_not_count",
+        (
+            "views/evidence.py",
+            "if event.generation != 0 if alive is None else version not in alive:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "the first milestone of a fork misses the commands after the copied evidence",
+        EVIDENCE + "test_the_next_milestone_of_a_fork_has_all_commands_since",
+        ("operations/forking.py", "until=1 + bisect_right(copied, copy.until)", "until=copy.until"),
+    ),
+    mutant(
+        "a secret of a statement is in the document",
+        EVIDENCE + "test_a_secret_is_not_in_a_document",
+        (
+            "engine/primitives/milestone.py",
+            "_bounded(engine.redactor.redact(written.text))",
+            "_bounded(written.text)",
+        ),
+        (
+            "engine/primitives/milestone.py",
+            "statement=engine.redactor.redact(statement)",
+            "statement=statement",
+        ),
+    ),
+    mutant(
+        "code continues past a milestone whose evidence was not written",
+        EVIDENCE + "test_a_writer_that_fails_stops_the_run",
+        (
+            "engine/primitives/milestone.py",
+            "raise run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(_CAUSE, reason)])) ",
+            "raise error ",
         ),
     ),
 )
