@@ -26,7 +26,7 @@ from holdfast.settings import Resolved, load
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.agents.handlers import Make
+    from holdfast.agents.handlers import Handlers, Make
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution.execution import Execution
     from holdfast.engine.files.workspaces import Files
@@ -465,7 +465,7 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
-        Handlers(settings, handlers),
+        partial(_handler, Handlers(settings, handlers), place, store, clock),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():
@@ -473,6 +473,15 @@ def open_engine(
 
         recover(engine)
     return engine
+
+
+def _handler(
+    handlers: Handlers, place: Place, store: SqliteStore, clock: Clock | None, engine: Engine, name: str
+) -> Any:
+    """A handler by its name. `tracker` is that of the store: what a built-in workflow writes down."""
+    if name == "tracker":
+        return open_tracker(place, store, lambda: engine.redactor, clock)
+    return handlers(engine, name)
 
 
 def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEvent]) -> Sequence[Companion]:
