@@ -143,7 +143,7 @@ class _Delivery:
         await checkpoint.aio(
             "after_planning",
             round=number, plan=plan.text, digest=_digest(plan.text), files=list(files), snapshot=made_on,
-            rolled_back=undone, retries=dict(self._sent_back),
+            rolled_back=undone,
         )  # fmt: skip
         return plan
 
@@ -213,7 +213,6 @@ class _Delivery:
         await checkpoint.aio(
             "start_implementation",
             attempt=attempt, reason=reason, plan=_digest(plan.text), snapshot=base,
-            retries=dict(self._sent_back),
         )  # fmt: skip
         prompt = prompts.to_implement(self._goal, plan.text, reason)
         outcome, _ = await self._work("developer", "implement", prompt, plan.files)
@@ -223,7 +222,7 @@ class _Delivery:
         await checkpoint.aio(
             "after_implementation",
             attempt=attempt, text=outcome.text, files=[one.path for one in found], lines=_lines(found),
-            snapshot=after, retries=dict(self._sent_back),
+            snapshot=after,
         )  # fmt: skip
         return base
 
@@ -269,7 +268,6 @@ class _Delivery:
         await checkpoint.aio(
             "after_review",
             verdict="approved" if approved else "changes", text=text, rolled_back=undone,
-            retries=dict(self._sent_back),
         )  # fmt: skip
         await note("review", text)
         self._history.append(f"the review {'approved it' if approved else f'has objections: {text}'}")
@@ -287,7 +285,7 @@ class _Delivery:
             text, verdict, _ = await self._judged("verifier", "verify", prompt)
         await checkpoint.aio(
             "after_verification",
-            passed=verdict, checks=msgspec.to_builtins(results), text=text, retries=dict(self._sent_back),
+            passed=verdict, checks=msgspec.to_builtins(results), text=text,
         )  # fmt: skip
         await note("verification", _verification(results, text))
         if verdict is not False:

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from holdfast.engine.outside.records import LogEvent
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Recorded
+    from holdfast.views.deliver_record import DeliverRecord
     from holdfast.views.reader import Reader
     from holdfast.views.step_detail import StepDetail
 
 
+DELIVER = ("holdfast.agents.deliver", "deliver")
+"""Module and name of the workflow that delivers goals."""
 PLAN_RUNNER = ("holdfast.plans.interpreter", "run_plan")
 """Module and name of the workflow that executes plans."""
 _NAMED = 3  # so many steps are named, the others counted
@@ -60,6 +63,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "steps": "all steps, in the order of their first start, never folded",
         "gates": "all gates, in the order in which they were opened",
         "measured": "what all its steps used, in every generation, as a step's",
+        "deliver": "the record of a delivery; null for any other run",
     }
 
     @classmethod
@@ -151,6 +155,20 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def is_plan(self) -> bool:
         """Whether the run executes a plan: its arguments are the plan and the inputs."""
         return (self.state.code.module, self.state.code.name) == PLAN_RUNNER
+
+    @property
+    def is_delivery(self) -> bool:
+        """Whether the run delivers a goal: its arguments are the goal and the options."""
+        return (self.state.code.module, self.state.code.name) == DELIVER
+
+    @cached_property
+    def deliver(self) -> DeliverRecord | None:
+        """The record of a delivery; None for any other run."""
+        if not self.is_delivery:
+            return None
+        from holdfast.views.deliver_record import DeliverRecord
+
+        return DeliverRecord.of(self)
 
     @property
     def name(self) -> str:
@@ -384,6 +402,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "steps": [step.to_json() for step in self.steps],
             "gates": [gate.to_json() for gate in self.gates],
             "measured": as_data(self.state.measured),
+            "deliver": None if self.deliver is None else self.deliver.to_json(),
         }
 
 

@@ -231,7 +231,7 @@ def _run_function(
             return hf.with_id(run_id, task=found).start(workflow, *args, **kwargs)
         return (hf if found is None else hf.with_task(found)).start(workflow, *args, **kwargs)
 
-    return _execute(progress, start, run_id, task, clean(name or workflow.name), as_json)
+    return start_and_follow(progress, start, run_id, task, clean(name or workflow.name), as_json)
 
 
 def _run_program(
@@ -248,10 +248,10 @@ def _run_program(
         found = None if task is None else hf.tasks.find(task)
         return hf.start_command(command.argv, run_id=run_id, task=found, title=command.line, **how)
 
-    return _execute(progress, start, run_id, task, clean(command.line), as_json)
+    return start_and_follow(progress, start, run_id, task, clean(command.line), as_json)
 
 
-def _execute(
+def start_and_follow(
     progress: Progress,
     start: Callable[[Holdfast], Run[Any]],
     run_id: str | None,
