@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
     from holdfast.engine.outside.records import LogEvent
+    from holdfast.engine.primitives.budget import budget
     from holdfast.engine.primitives.checkpoint import checkpoint, emit, patched, stage
     from holdfast.engine.primitives.command import CommandResult, command
     from holdfast.engine.primitives.fanout import gather, parallel
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.workflow import workflow
     from holdfast.errors import (
         ArgumentChanged,
+        BudgetReached,
         CheckFailed,
         ClaimLost,
         CommandFailed,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     )
     from holdfast.facade.claim import Claim
     from holdfast.handle import Holdfast
+    from holdfast.kernel.amounts import Amounts
     from holdfast.kernel.measures import Measured
     from holdfast.operations.archiving import Archive
     from holdfast.operations.checkpoints import CheckpointInfo
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite.backup import Backup
     from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
+    from holdfast.views.budget import Budget
     from holdfast.views.check import Check
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
@@ -109,6 +113,7 @@ _HOMES = {
     "holdfast.engine.files.workspace_step": ("workspace_path",),
     "holdfast.engine.primitives.command": ("CommandResult", "command"),
     "holdfast.engine.primitives.timeout": ("timeout",),
+    "holdfast.engine.primitives.budget": ("budget",),
     "holdfast.engine.primitives.fanout": ("gather", "parallel"),
     "holdfast.engine.primitives.gates": ("Decision", "approval", "wait_for"),
     "holdfast.engine.primitives.checkpoint": ("checkpoint", "emit", "patched", "stage"),
@@ -118,6 +123,7 @@ _HOMES = {
     "holdfast.engine.runs.run": ("Run",),
     "holdfast.engine.primitives.measure": ("measure",),
     "holdfast.engine.primitives.sleep": ("sleep",),
+    "holdfast.kernel.amounts": ("Amounts",),
     "holdfast.kernel.measures": ("Measured",),
     "holdfast.engine.primitives.snapshot": ("changes", "snapshot"),
     "holdfast.engine.primitives.step": ("idempotency_key", "step"),
@@ -125,6 +131,7 @@ _HOMES = {
     "holdfast.engine.runs.workflow": ("workflow",),
     "holdfast.errors": (
         "ArgumentChanged",
+        "BudgetReached",
         "CheckFailed",
         "ClaimLost",
         "CommandFailed",
@@ -170,6 +177,7 @@ _HOMES = {
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
+    "holdfast.views.budget": ("Budget",),
     "holdfast.views.gate": ("Gate",),
     "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
@@ -216,10 +224,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NOT_DONE",
+    "Amounts",
     "Archive",
     "ArgumentChanged",
     "Audit",
     "Backup",
+    "Budget",
+    "BudgetReached",
     "Check",
     "CheckFailed",
     "CheckpointInfo",
@@ -315,6 +326,7 @@ __all__ = [
     "WorkspaceError",
     "__version__",
     "approval",
+    "budget",
     "changes",
     "checkpoint",
     "command",

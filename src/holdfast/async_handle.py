@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
     from datetime import datetime, timedelta
+    from decimal import Decimal
     from typing import IO, Any
 
     from holdfast.engine.outside.records import LogEvent
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite.backup import Backup, Progress
     from holdfast.tracker.exchange import Imported
     from holdfast.views.audit import Audit, Repaired
+    from holdfast.views.budget import Budget
     from holdfast.views.check import Check
     from holdfast.views.feed import FeedPage
     from holdfast.views.gate import Gate
@@ -329,6 +331,50 @@ class AsyncMemoryNamespace(AsyncNamespace):
     async def get(self, id: str) -> Memory:
         """One memory, by its id or the beginning of it. Raises `NotFound` with the nearest ids."""
         return await self._call(self._namespace.get, id)
+
+
+class AsyncBudgetNamespace(AsyncNamespace):
+    """`hf.aio.budgets`: the methods of `hf.budgets` as coroutines."""
+
+    async def set(
+        self,
+        name: str,
+        *,
+        usd: str | Decimal | int | None = None,
+        tokens: int | str | None = None,
+        seconds: str | Decimal | float | None = None,
+        steps: int | str | None = None,
+        parent: str | None = None,
+    ) -> Budget:
+        """Make a budget, or change these limits and leave the others; "none" removes a limit, or the parent.
+        0 lets nothing begin. Raises `NotFound` for a parent that is not there, `BadInput` if a budget
+        would be its own parent."""
+        return await self._call(
+            self._namespace.set, name, usd=usd, tokens=tokens, seconds=seconds, steps=steps, parent=parent
+        )
+
+    async def raise_(
+        self,
+        name: str,
+        *,
+        usd: str | Decimal | int | None = None,
+        tokens: int | str | None = None,
+        seconds: str | Decimal | float | None = None,
+        steps: int | str | None = None,
+    ) -> Budget:
+        """Add to the limits of a budget; `resume` continues a run that it had stopped. Raises `NotFound`,
+        and `BadInput` for a unit that has no limit."""
+        return await self._call(
+            self._namespace.raise_, name, usd=usd, tokens=tokens, seconds=seconds, steps=steps
+        )
+
+    async def get(self, name: str) -> Budget:
+        """A budget by its name. Raises `NotFound`."""
+        return await self._call(self._namespace.get, name)
+
+    async def list(self) -> list[Budget]:
+        """All budgets, by name."""
+        return await self._call(self._namespace.list)
 
 
 class AsyncHoldfast(Coroutines):
@@ -900,3 +946,8 @@ class AsyncHoldfast(Coroutines):
     def memory(self) -> AsyncMemoryNamespace:
         """The methods of `hf.memory` as coroutines."""
         return AsyncMemoryNamespace(self._holdfast.memory)
+
+    @property
+    def budgets(self) -> AsyncBudgetNamespace:
+        """The methods of `hf.budgets` as coroutines."""
+        return AsyncBudgetNamespace(self._holdfast.budgets)

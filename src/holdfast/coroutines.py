@@ -62,6 +62,10 @@ class Coroutines:
         """`await hf.aio.with_task(ID).run(...)`: the same for a task, as `hf.with_task` has it."""
         return AsyncWithId(self._holdfast, None, task)
 
+    def with_budget(self, budget: str) -> AsyncWithId:
+        """`await hf.aio.with_budget("team").run(...)`: that budget pays, as `hf.with_budget` has it."""
+        return AsyncWithId(self._holdfast, None, None, budget)
+
     async def get(self, run_id: str, *, at: int | datetime | str | None = None) -> RunDetail:
         """A run, as `hf.get` has it. Its history is read before this returns, not later in the loop."""
         return await self._call(_whole, self._holdfast, run_id, at)
@@ -110,22 +114,30 @@ def _whole(holdfast: Holdfast, run_id: str, at: int | datetime | str | None) -> 
 
 
 class AsyncWithId:
-    """A Holdfast that starts its next run under a given id, or for a task."""
+    """A Holdfast that starts its next run under a given id, for a task, or with a budget."""
 
-    def __init__(self, holdfast: Holdfast, run_id: str | None, task: str | None = None) -> None:
+    def __init__(
+        self, holdfast: Holdfast, run_id: str | None, task: str | None = None, budget: str = ""
+    ) -> None:
+        from holdfast.kernel.amounts import check_name
         from holdfast.kernel.identity import check_run_id
 
         self._holdfast = holdfast
         self._run_id = None if run_id is None else check_run_id(run_id)
         self._task = task
+        self._budget = check_name(budget) if budget else ""
 
     def with_id(self, run_id: str) -> AsyncWithId:
         """The same under an id."""
-        return AsyncWithId(self._holdfast, run_id, self._task)
+        return AsyncWithId(self._holdfast, run_id, self._task, self._budget)
 
     def with_task(self, task: str) -> AsyncWithId:
         """The same for a task."""
-        return AsyncWithId(self._holdfast, self._run_id, task)
+        return AsyncWithId(self._holdfast, self._run_id, task, self._budget)
+
+    def with_budget(self, budget: str) -> AsyncWithId:
+        """The same with a budget."""
+        return AsyncWithId(self._holdfast, self._run_id, self._task, budget)
 
     async def run(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
@@ -144,4 +156,4 @@ class AsyncWithId:
             import asyncio
 
             run_id = await asyncio.to_thread(self._holdfast._claimed_for, run_id, self._task)
-        return engine.start(workflow, args, kwargs, run_id, task=self._task or "")
+        return engine.start(workflow, args, kwargs, run_id, task=self._task or "", budget=self._budget)

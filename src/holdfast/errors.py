@@ -27,7 +27,8 @@ HoldfastError
 │   │   └── TaskDeleted     the id was that of a task that was deleted
 │   ├── SessionNotFound     no session has that id
 │   ├── SnapshotNotFound    no snapshot has that id
-│   └── ProgramNotFound     a command names no program
+│   ├── ProgramNotFound     a command names no program
+│   └── AgentNotFound       no agent has that name or role
 ├── RunExists               the id is taken by a run with other arguments
 ├── RunArchived             the id was that of a run that was archived
 │   └── RunDeleted          the id was that of a run that was deleted
@@ -36,6 +37,7 @@ HoldfastError
 ├── ClaimLost               the claim has ended, or the task was claimed again since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
+│   └── BudgetReached       a budget has not enough left for the next step
 ├── RunCancelled            the run was cancelled
 ├── RunInterrupted          the run stopped without an end; it can be resumed
 ├── GateError               a decision that does not fit its gate
@@ -49,6 +51,8 @@ HoldfastError
 ├── NotDelivered            a delivery was sent back as often as it may be
 ├── StepTimeout             a step took longer than its limit
 ├── ToolFailed              a tool could not do what it was asked for
+├── AgentFailed             an agent reported that it could not do its job
+├── ModelFailed             a model provider refused a request, or did not answer
 ├── WorkspaceError          files could not be saved or put back
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and others changed the same files
@@ -84,6 +88,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from holdfast.ways import VALUE, Way, quoted
@@ -386,6 +391,12 @@ class ProgramNotFound(NotFound):
         super().__init__(f"no program {program!r} on the PATH{hint}")
 
 
+class AgentNotFound(NotFound):
+    """No agent is configured under that name or for that role. The message has lines to copy."""
+
+    code = "agent_not_found"
+
+
 class RunExists(HoldfastError):
     code = "run_exists"
     exit_code = 2
@@ -514,6 +525,64 @@ class RunPaused(HoldfastError):
     @property
     def ways(self) -> tuple[Way, ...]:
         return (Way("resume", self.run_id, {}, "continues"),)
+
+
+class BudgetReached(RunPaused):
+    """The run is paused before a step that its budget cannot pay. Raise the budget and resume: the step is
+    tried again, and nothing that is recorded runs twice.
+
+    budget  its name, or that of a parent of the one that pays
+    unit    `usd`, `tokens`, `seconds` or `steps`; the other fields are amounts of it
+    needed  None if the step does not say: then nothing is left
+    short   by how much each unit is short; 0 if that is not known
+    """
+
+    code = "budget_reached"
+    exit_code = 7
+
+    def __init__(
+        self,
+        run_id: str,
+        budget: str,
+        *,
+        unit: str,
+        limit: str | int | None,
+        spent: str | int | None,
+        reserved: str | int | None,
+        needed: str | int | None,
+        step: str,
+        short: Mapping[str, str | int | None],
+    ) -> None:
+        self.budget = budget
+        self.unit = unit
+        self.limit = limit
+        self.spent = spent
+        self.reserved = reserved
+        self.needed = needed
+        self.step = step
+        self.short = dict(short)
+        needs = "more" if needed is None else needed
+        super().__init__(
+            run_id,
+            f"budget {budget} is reached: {step} needs {needs} {unit}, and of {limit} are {spent} spent and "
+            f"{reserved} reserved; {quoted(self._raise(budget, self.short))} raises it",
+        )
+
+    def of_parent(self, run_id: str) -> BudgetReached:
+        """The same for the run that waits for this one."""
+        return BudgetReached(
+            run_id, self.budget, unit=self.unit, limit=self.limit, spent=self.spent, reserved=self.reserved,
+            needed=self.needed, step=self.step, short=self.short,
+        )  # fmt: skip
+
+    @staticmethod
+    def _raise(budget: str, short: Mapping[str, str | int | None]) -> Way:
+        more = {unit: amount if Decimal(amount or 0) else VALUE for unit, amount in short.items()}
+        return Way("budget raise", "", {"name": budget, **more}, "raises the budget")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("resume", self.run_id, {}, "continues"), self._raise(self.budget, self.short))
 
 
 class RunCancelled(HoldfastError):
@@ -711,6 +780,53 @@ class ToolFailed(HoldfastError):
 
     code = "tool_failed"
     exit_code = 1
+
+
+class AgentFailed(HoldfastError):
+    """An agent reported that it could not do its job; `resume` lets it try again. `agent` is its name, `why`
+    its own message."""
+
+    code = "agent_failed"
+    exit_code = 1
+
+    def __init__(self, agent: str, why: str) -> None:
+        self.agent = agent
+        self.why = why
+        super().__init__(agent, why)
+
+    def __str__(self) -> str:
+        return f"agent {self.agent} failed: {self.why}"
+
+
+class ModelFailed(HoldfastError):
+    """A model provider refused a request, or did not answer. `status` is that of HTTP, 0 if there was none;
+    `temporary` says that the same request may succeed later."""
+
+    code = "model_failed"
+    exit_code = 1
+
+    def __init__(
+        self,
+        model: str,
+        why: str,
+        status: int = 0,
+        retry_after_s: float | None = None,
+        *,
+        temporary: bool = False,
+    ) -> None:
+        self.model = model
+        self.why = why
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.temporary = temporary
+        super().__init__(model, why, status)
+
+    def __str__(self) -> str:
+        if self.status == 404:
+            return f"{self.model} does not exist (404: {self.why}); name another model"
+        if self.status in (401, 403):
+            return f"{self.model} refuses the key ({self.status}: {self.why}); check the key"
+        return f"{self.model} failed ({f'{self.status}: ' if self.status else ''}{self.why})"
 
 
 class WorkspaceError(HoldfastError):

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from holdfast.agent_settings import AgentSettings, read_agents, read_roles, role_faults
 from holdfast.errors import SettingsError
 
 PREFIX = "HOLDFAST_"
@@ -52,7 +53,8 @@ _PATH: dict[str, Any] = {"path": True}
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings. `extra` of a field: `check` is called with the converted value and raises
-    ValueError; `path` marks a path, so that a relative one in a file counts from that file."""
+    ValueError; `path` marks a path, so that a relative one in a file counts from that file; `table` reads a
+    table of a settings file, which no variable and no flag can hold."""
 
     home: Annotated[_Text | None, Meta(description="The store's directory.", extra=_PATH)] = None
     durability: Annotated[
@@ -134,6 +136,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             extra=_PATH,
         ),
     ] = None
+    agent: Annotated[
+        dict[str, AgentSettings],
+        Meta(description="Agents by name, each a table `[agent.NAME]`.", extra={"table": read_agents}),
+    ] = {}
+    roles: Annotated[
+        dict[str, str],
+        Meta(
+            description="The agent of each role: planner, developer, reviewer, verifier, or `default`.",
+            extra={"table": read_roles},
+        ),
+    ] = {}
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -189,6 +202,8 @@ class _Entry(msgspec.Struct, frozen=True):
     value: object
     origin: Origin
     text: bool = False
+    place_of: Callable[[tuple[str, ...]], str] | None = None
+    """Where the keys of a table stand."""
 
 
 def reference() -> tuple[Setting, ...]:
@@ -196,7 +211,7 @@ def reference() -> tuple[Setting, ...]:
     return tuple(
         Setting(
             key=name,
-            variable=variable(name),
+            variable="" if _meta(field, "table") else variable(name),
             type=_words(field.type),
             default=_default(field),
             description=_meta(field, "description") or "",
@@ -226,6 +241,11 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
         if field is None:
             faults.append(_unknown(entry, Settings.__struct_fields__))
             continue
+        read = _meta(field, "table")
+        if read is not None:
+            values[entry.key] = {**values.get(entry.key, {}), **_table(entry, read, root, faults)}
+            origins[entry.key] = entry.origin
+            continue
         try:
             value = _converted(entry, field)
         except ValueError as exc:
@@ -234,10 +254,20 @@ def load(*, root: Path, environ: Mapping[str, str], flags: Mapping[str, object] 
         if _meta(field, "path") and entry.origin.kind in PROJECT_FILES and not value.startswith("~"):
             value = str(root / value)
         values[entry.key], origins[entry.key] = value, entry.origin
+    faults += role_faults(values.get("agent", {}), values.get("roles", {})) if not faults else []
     if faults:
         several = f"{len(faults)} settings are wrong:\n  " if faults[1:] else ""
         raise SettingsError(several + "\n  ".join(faults))
     return Resolved(Settings(**values), origins, tuple(sources))
+
+
+def _table(
+    entry: _Entry, read: Callable[..., dict[str, Any]], root: Path, faults: list[str]
+) -> dict[str, Any]:
+    if entry.place_of is None or not isinstance(entry.value, dict):
+        faults.append(f"{_where(entry)}{entry.key} is a table of {SETTINGS_FILE}, and nothing else sets it")
+        return {}
+    return read(entry.value, root, entry.place_of, faults)
 
 
 def _entries(
@@ -295,9 +325,13 @@ def _from_toml(
         # Of a file that says much else, only what it says of holdfast: other lines may change.
         said = repr(found).encode() if table else data
         sources.append(Source(path.name, _hash(said), status))
+
+    def place_of(names: tuple[str, ...]) -> str:
+        line = _line_of(text, names[-1], (*table, *names[:-1]))
+        return f"{path.name}:{line}" if line else path.name
+
     for key, value in found.items():
-        line_of = _line_of(text, key, table)
-        yield _Entry(key, value, Origin(kind, f"{path.name}:{line_of}" if line_of else path.name))
+        yield _Entry(key, value, Origin(kind, place_of((key,))), place_of=place_of)
 
 
 _MENTIONS = rb"""^[^#\n]*\btool\b[^\n]*\bholdfast\b|^\s*\[\s*["']?tool["']?\s*\]"""
@@ -474,6 +508,8 @@ def _words(kind: Any) -> str:
     name = type(info).__name__.removesuffix("Type")
     if name == "Metadata":
         return _words(info.type)
+    if name == "Dict":
+        return "a table"
     if name == "Union":
         return " or ".join(words for part in info.types if (words := _words(part)) != "None")
     if name == "Literal":

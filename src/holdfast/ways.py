@@ -21,6 +21,7 @@ _POSITIONAL = {
     "settle": ("step",),
     "signal": ("name", "value"),
     "backup restore": ("file",),
+    "budget raise": ("name",),
     "mirror import": ("file",),
     "trust": ("directory",),
     "undo": ("operation",),

@@ -22,7 +22,7 @@ import msgspec
 from holdfast import project, trust
 from holdfast.clock import Clock, SystemClock, instant
 from holdfast.errors import BadInput, NotFound, NotTrusted, SettingsError, StoreError
-from holdfast.settings import Resolved, load
+from holdfast.settings import Resolved, Settings, load
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -123,10 +123,51 @@ def untrusted(root: Path, resolved: Resolved) -> list[str]:
         fault = trust.fault(source.status, _own_users())
         if fault:
             doubts.append(f"{source.name} {fault}")
-    if not doubts or _is_named(root):
-        return []
+    return doubts if doubts and not _is_trusted(root, resolved) else []
+
+
+def _is_trusted(root: Path, resolved: Resolved) -> bool:
+    """Whether the user trusts the settings of the project as they are."""
+    if _is_named(root):
+        return True
     content = trust.project_content(root, resolved.digest)
-    return [] if trust.is_trusted(project.data_home(os.environ), "project", root, content) else doubts
+    return trust.is_trusted(project.data_home(os.environ), "project", root, content)
+
+
+def untrusted_agents(root: Path, resolved: Resolved) -> list[str]:
+    """Agents of the project's files that need trust and have none, each in words. Only the use of such an
+    agent is refused: a project that names one can be looked at."""
+    doubts = [
+        f"{one.place} has the agent {one.name} ({one.summary})"
+        for one in resolved.settings.agent.values()
+        if one.needs_trust
+    ]
+    return doubts if doubts and not _is_trusted(root, resolved) else []
+
+
+def doubted_settings(root: Path, resolved: Resolved) -> Settings:
+    """The settings, with a doubt at each agent that is not trusted."""
+    settings = resolved.settings
+    if not settings.agent or not untrusted_agents(root, resolved):
+        return settings
+    way = _allow(root)
+    agents = {
+        name: msgspec.structs.replace(
+            one,
+            doubt=f"{one.place} may come from somebody else, and says what to execute: {way}",
+        )
+        if one.needs_trust
+        else one
+        for name, one in settings.agent.items()
+    }
+    return msgspec.structs.replace(settings, agent=agents)
+
+
+def _allow(root: Path) -> str:
+    return (
+        f"read it, then allow it with {quoted(Way('trust', arguments={'directory': str(root)}))}, or "
+        f"in a container or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
+    )
 
 
 def refuse_untrusted(root: Path, resolved: Resolved) -> None:
@@ -134,8 +175,7 @@ def refuse_untrusted(root: Path, resolved: Resolved) -> None:
     if doubts:
         raise NotTrusted(
             f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
-            f"read them, then allow them with {quoted(Way('trust', arguments={'directory': str(root)}))}, or "
-            f"in a container or a CI job with `export {TRUST}={shlex.quote(str(root))}`"
+            f"{_allow(root)}"
         )
 
 
@@ -465,7 +505,9 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
-        partial(_handler, Handlers(settings, handlers), place, store, clock),
+        partial(
+            _handler, Handlers(doubted_settings(place.root, place.resolved), handlers), place, store, clock
+        ),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():

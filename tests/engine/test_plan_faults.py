@@ -81,7 +81,11 @@ BROKEN = {
         "- {id: c, foreach: [1], run: [env, bash, -ec, '${item}']}\n",
         [(3, "no shell reads `run`"), (4, "puts a value into a program"), (5, "puts a value into a program")],
     ),
-    "agents": (HEAD + "- {id: a, agent: Write it}\n", [(3, "`agent` steps cannot run yet")]),
+    "agents": (
+        HEAD + "- {id: a, agent: Write it, env: {A: b}}\n- {id: b, agent: ''}\n"
+        "- {id: c, agent: Go, effect: once}\n",
+        [(3, "`env` has no meaning for a `agent` step"), (4, "a prompt is empty"), (5, "`effect` has no")],
+    ),
     "tools": (
         HEAD + "- {id: a, tool: raed}\n- {id: b, tool: read, with: {paht: x}}\n",
         [(3, "did you mean `read`?"), (4, "takes no 'paht'"), (4, "read needs 'path'")],

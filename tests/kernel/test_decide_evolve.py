@@ -153,6 +153,9 @@ FIELDS: dict[str, object] = {
     "version": 2, "operation": "op", "fields": {"name": "kelp", "claim": {"number": 1}}, "task": "a",
     "id": "m", "scope": "project", "source": "ann", "cites": ["a.py"], "supersedes": "n",
     "meta": {"a": [1]}, "session": "s", "summary": "done", "text": "t", "on": "b",
+    "limits": {"usd": "0.10", "tokens": 7}, "parent": "all", "by": "ann", "step": "a#1", "attempt": 2,
+    "amounts": {"seconds": "1.5", "steps": 1}, "generation": 1, "owner": "o", "epoch": 3,
+    "measured": {"usd": "0.05"}, "unknown": True,
     "author": {"by": "ann", "session": "s", "run": "r", "generation": 1, "step": "a#1", "run_version": 7},
 }  # fmt: skip
 """A value for each field that an event of a family has."""

@@ -61,6 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Agent(Protocol):
     """Anything with a name that can work on a job."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def work(self, job: Job) -> Outcome: ...

@@ -161,14 +161,15 @@ class Engine:
         run_id: str | None = None,
         code: Code | None = None,
         task: str = "",
+        budget: str = "",
     ) -> Run[Any]:
         """Start a run of the workflow in the background; an id that exists resumes that run. `code`
         says how the run is called and found again, where the workflow itself does not (a command). `task` is
-        what it is started for."""
+        what it is started for, and `budget` pays for its steps."""
         self._check_open()
         _check_workflow(workflow)
         args, kwargs = own_copies(args, kwargs)
-        create, blobs = self.creation(workflow, args, kwargs, run_id, code, task)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, code, task, budget)
         attached = self.attached(create)
         if attached is not None:
             return attached
@@ -188,18 +189,19 @@ class Engine:
         kwargs: dict[str, Any],
         run_id: str | None = None,
         task: str = "",
+        budget: str = "",
     ) -> Any:
         """Execute the workflow and give its result. A `def` workflow runs in the caller's thread."""
         self._check_open()
         _check_workflow(workflow)
         if workflow.is_async:
-            return self.start(workflow, args, kwargs, run_id, task=task).result()
+            return self.start(workflow, args, kwargs, run_id, task=task, budget=budget).result()
         if run_id is not None:
-            return self._run(workflow, args, kwargs, run_id, task=task)
+            return self._run(workflow, args, kwargs, run_id, task=task, budget=budget)
         while True:
             minted = self.mint_id()
             try:
-                return self._run(workflow, args, kwargs, minted, is_new=True)
+                return self._run(workflow, args, kwargs, minted, is_new=True, budget=budget)
             except ID_TAKEN:
                 if not self._is_taken(minted):
                     raise
@@ -221,9 +223,10 @@ class Engine:
         *,
         is_new: bool = False,
         task: str = "",
+        budget: str = "",
     ) -> Any:
         args, kwargs = own_copies(args, kwargs)
-        create, blobs = self.creation(workflow, args, kwargs, run_id, task=task)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, task=task, budget=budget)
         attached = self.attached(create)
         if attached is not None:
             return attached.result()
@@ -288,6 +291,7 @@ class Engine:
         run_id: str | None,
         code: Code | None = None,
         task: str = "",
+        budget: str = "",
     ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
         """The command that creates the run, its arguments encoded."""
         run_id = self.mint_id() if run_id is None else check_run_id(run_id)
@@ -296,7 +300,10 @@ class Engine:
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
         code = self.location.record(code or codes.code_of_call(workflow, args, kwargs))
         older = tuple(workflow.signature.older(args, kwargs))
-        return c.CreateRun(run_id, code, digested.digest, value, blob, older=older, task=task), blobs
+        create = c.CreateRun(
+            run_id, code, digested.digest, value, blob, older=older, task=task, budget=budget
+        )
+        return create, blobs
 
     def mint_id(self) -> str:
         """A random id for a new run, 16 hex digits, which no live run of this process has. Whether the store

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
 from holdfast.facade.opened import Opened, blocking, texts
+from holdfast.kernel.amounts import check_name
 from holdfast.kernel.identity import check_run_id
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class Executing(Opened):
         completes the task, fails it or gives it back, in one commit. Raises `TaskHeld`, `Refused`."""
         return WithId(self, None, task)
 
+    def with_budget(self, budget: str) -> WithId:
+        """`hf.with_budget("team").run(...)`: that budget pays for the steps of the run, and of its child
+        runs. It is recorded with the run."""
+        return WithId(self, None, None, check_name(budget))
+
     def _claimed_for(self, run_id: str | None, task: str | None) -> str | None:
         """The id of the run, for which the task is claimed now, if one is named."""
         if task is None:
@@ -75,6 +81,7 @@ class Executing(Opened):
         writes: Sequence[str] = (),
         isolate: Literal["copy"] | None = None,
         output_limit: int | None = None,
+        budget: str | None = None,
     ) -> Run[Any]:
         """Start a run that is one command, as `holdfast run -- CMD` does.
 
@@ -85,6 +92,7 @@ class Executing(Opened):
         isolate  "copy": it works in a copy of the workspace
         output_limit  so many bytes of its output are kept, and its end (default: 16 MB)
         task     claimed for the run, as by `with_task`
+        budget   pays for it, as by `with_budget`
         """
         from holdfast.engine.execution.step_options import check_files
         from holdfast.engine.primitives.command import start_command
@@ -101,7 +109,8 @@ class Executing(Opened):
             how = (*how, output_limit)
         engine = self._to_write()
         run_id = self._claimed_for(run_id, task)
-        return start_command(engine, list(words), where, how, run_id, title, task or "")
+        paying = "" if budget is None else check_name(budget)
+        return start_command(engine, list(words), where, how, run_id, title, task or "", paying)
 
     def resume(
         self,
@@ -151,20 +160,27 @@ def wrap_streams() -> None:
 
 
 class WithId:
-    """A Holdfast that starts its next run under a given id, or for a task."""
+    """A Holdfast that starts its next run under a given id, for a task, or with a budget."""
 
-    def __init__(self, holdfast: Executing, run_id: str | None, task: str | None = None) -> None:
+    def __init__(
+        self, holdfast: Executing, run_id: str | None, task: str | None = None, budget: str = ""
+    ) -> None:
         self._holdfast = holdfast
         self._run_id = run_id
         self._task = task
+        self._budget = budget
 
     def with_id(self, run_id: str) -> WithId:
         """The same under an id: `hf.with_task(ID).with_id("kelp-1")`."""
-        return WithId(self._holdfast, check_run_id(run_id), self._task)
+        return WithId(self._holdfast, check_run_id(run_id), self._task, self._budget)
 
     def with_task(self, task: str) -> WithId:
         """The same for a task: `hf.with_id("kelp-1").with_task(ID)`."""
-        return WithId(self._holdfast, self._run_id, task)
+        return WithId(self._holdfast, self._run_id, task, self._budget)
+
+    def with_budget(self, budget: str) -> WithId:
+        """The same with a budget: `hf.with_id("kelp-1").with_budget("team")`."""
+        return WithId(self._holdfast, self._run_id, self._task, check_name(budget))
 
     def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
@@ -173,11 +189,11 @@ class WithId:
             refuse_in_loop("claiming a task blocks", "await hf.aio.with_task(...).start(...)")
         engine = self._holdfast._to_write()
         run_id = self._holdfast._claimed_for(self._run_id, self._task)
-        return engine.start(workflow, args, kwargs, run_id, task=self._task or "")
+        return engine.start(workflow, args, kwargs, run_id, task=self._task or "", budget=self._budget)
 
     def run(self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         refuse_in_loop("run() blocks", "await hf.with_id(...).start(...)")
         engine = self._holdfast._to_write()
         run_id = self._holdfast._claimed_for(self._run_id, self._task)
-        result: R = engine.run(workflow, args, kwargs, run_id, self._task or "")
+        result: R = engine.run(workflow, args, kwargs, run_id, self._task or "", self._budget)
         return result

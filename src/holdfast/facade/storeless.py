@@ -6,8 +6,10 @@ The functions take the store's directory as `--home` and `Holdfast(home)` do; No
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from holdfast.facade.opened import OnScan, blocking
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
+    from holdfast.agent_settings import AgentSettings
     from holdfast.operations.disk_usage import Coverage
     from holdfast.operations.repairing.report import RepairReport
     from holdfast.plans.analyzer import Analysis
@@ -196,6 +199,24 @@ def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Cover
         return coverage(files)
 
 
+def agent_fault(home: str | None = None) -> Callable[[str, bool], str]:
+    """What is wrong with the agent that a plan names, by the settings of the project, which are read when it
+    is first asked: `plans.check(file, agent_fault=agent_fault())`."""
+
+    @cache
+    def in_force() -> settings.Settings:
+        root = project.find_root(Path.cwd(), environ=os.environ)
+        resolved = settings.load(root=root, environ=os.environ, flags={"home": home})
+        return wiring.doubted_settings(root, resolved)
+
+    def fault(name: str, adjusts: bool) -> str:
+        from holdfast.agents import config
+
+        return config.agent_fault(in_force(), name, adjusts)
+
+    return fault
+
+
 def analyze(text: str, home: str | None = None, *, limit: int = 10) -> Analysis:
     """`Holdfast.analyze` where there may be no store; then what was read of the files is not kept."""
     from holdfast.facade.analyzing import analysis_of
@@ -252,10 +273,13 @@ def settings_in_force(home: str | None = None) -> tuple[list[SettingInForce], li
 
     root = project.find_root(Path.cwd(), environ=os.environ)
     resolved = settings.load(root=root, environ=os.environ, flags={"home": home})
-    doubts = wiring.untrusted(root, resolved)
+    doubts = [*wiring.untrusted(root, resolved), *wiring.untrusted_agents(root, resolved)]
     found = []
     for setting in settings.reference():
         origin = resolved.origins[setting.key]
+        if setting.key == "agent" and resolved.settings.agent:
+            found += [_agent_in_force(one, origin.kind, doubts) for one in resolved.settings.agent.values()]
+            continue
         found.append(
             SettingInForce(
                 setting.key,
@@ -269,6 +293,15 @@ def settings_in_force(home: str | None = None) -> tuple[list[SettingInForce], li
             )
         )
     return found, doubts
+
+
+def _agent_in_force(agent: AgentSettings, origin: str, doubts: list[str]) -> SettingInForce:
+    from holdfast.views.setting import SettingInForce
+
+    is_trusted = not (doubts and agent.needs_trust)
+    return SettingInForce(
+        f"agent.{agent.name}", agent.summary, origin, agent.place, is_trusted, "", "a table", "An agent."
+    )
 
 
 def _shown(key: str, value: Any) -> Any:
@@ -297,6 +330,11 @@ def _trust_project(root: Path, data_home: Path) -> Granted:
     said = [
         GrantedSetting(key, getattr(resolved.settings, key), resolved.origins[key].place)
         for key in resolved.moved
+    ]
+    said += [
+        GrantedSetting(f"agent.{one.name}", one.summary, one.place)
+        for one in resolved.settings.agent.values()
+        if one.needs_trust
     ]
     store = None
     if resolved.settings.home is not None:

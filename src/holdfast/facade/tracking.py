@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from holdfast.facade.opened import Opened, service
 
 if TYPE_CHECKING:
+    from holdfast.facade.budgets import BudgetNamespace
     from holdfast.facade.memory import MemoryNamespace
     from holdfast.facade.sessions import Sessions
     from holdfast.facade.tasks import Tasks
 
 
 class Tracking(Opened):
-    """Tasks and sessions."""
+    """Tasks, sessions, the memory and budgets."""
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -36,6 +37,13 @@ class Tracking(Opened):
         from holdfast.facade.memory import MemoryNamespace
 
         return MemoryNamespace(self)
+
+    @cached_property
+    def budgets(self) -> BudgetNamespace:
+        """Budgets: limits in money, tokens, seconds and steps, and what is spent of them."""
+        from holdfast.facade.budgets import BudgetNamespace
+
+        return BudgetNamespace(self)
 
     @service
     def prime(self, limit: int = 4000) -> str:

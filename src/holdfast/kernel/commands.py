@@ -38,6 +38,7 @@ class CreateRun(Command, frozen=True, gc=False):
     older: tuple[str, ...] = ()
     """Digests that the same arguments may have had before."""
     task: str = ""
+    budget: str = ""
 
 
 class ClaimRun(Command, frozen=True, gc=False):

@@ -195,6 +195,8 @@ class RunCreated(Event, frozen=True, gc=False):
     parent_step: str = ""
     task: str = ""
     """The task that the run was started for: the run's end moves it."""
+    budget: str = ""
+    """The budget that pays for its steps; empty for the default one."""
 
 
 class RunClaimed(Event, frozen=True, gc=False):

@@ -28,7 +28,7 @@ def evolve(state: RunState | None, event: e.Event, version: int, at: int) -> Run
         state = RunState(
             event.code, event.digest, event.args, event.blob, event.parent, event.parent_step, created_at=at
         )
-        state.task = event.task
+        state.task, state.budget = event.task, event.budget
     else:
         apply = _APPLY.get(type(event))
         if apply is not None:

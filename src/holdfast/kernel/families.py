@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.kernel import links, memory, session, task
+from holdfast.kernel import budget, links, memory, session, task
 from holdfast.kernel.events import Event
 
 TYPES: Final[dict[str, type[Event]]] = {
-    cls.__name__: cls for cls in (*task.EVENTS, *links.EVENTS, *session.EVENTS, *memory.EVENTS)
+    cls.__name__: cls
+    for cls in (*task.EVENTS, *links.EVENTS, *session.EVENTS, *memory.EVENTS, *budget.EVENTS)
 }
 DECODERS: Final[dict[str, Callable[[str], Any]]] = {
     name: msgspec.json.Decoder(cls).decode for name, cls in TYPES.items()

@@ -208,6 +208,8 @@ class RunState(msgspec.Struct):
     """When it completed, failed or was cancelled; 0 if it has not ended."""
     task: str = ""
     """The task that it was started for; empty if none."""
+    budget: str = ""
+    """The budget that pays for its steps; empty for the default one."""
     created_at: int = 0
     updated_at: int = 0
     version: int = 0

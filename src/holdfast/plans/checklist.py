@@ -1,11 +1,13 @@
 """A Markdown checklist as a plan: `- [ ] text`, one item after another.
 
 An item with a command in backticks runs it; one that ends with a question mark asks a person; any other is
-work for an agent. Items that are ticked are done and left out. Keys of the plan stand in front matter:
+work for an agent, that which `agent` names or the role `developer` has. Items that are ticked are done and
+left out. Keys of the plan stand in front matter:
 
     ---
     name: release
     commit: true
+    agent: claude
     ---
     - [ ] Run the tests: `pytest -q`
     - [ ] Shall it be released?
@@ -32,6 +34,9 @@ def as_document(text: str, stem: str) -> Mapping:
     commit = front.pop("commit", None)
     if commit is not None and not isinstance(commit.node.value, bool):
         raise Unreadable("`commit` is true or false", commit.line, commit.column)
+    agent = front.pop("agent", None)
+    if agent is not None and not (isinstance(agent.node.value, str) and agent.node.value):
+        raise Unreadable("`agent` is the name of an agent", agent.line, agent.column)
     steps: list[Node] = []
     ids: set[str] = set()
     is_code = False
@@ -43,8 +48,11 @@ def as_document(text: str, stem: str) -> Mapping:
             continue
         at = (number, len(found[1]) + 1)
         id = _id(found[3], ids)
-        steps.append(_step(id, found[3], at, steps))
-        if commit is not None and commit.node.value and "approve" not in steps[-1].value:
+        step = _step(id, found[3], at, steps)
+        if agent is not None and "agent" in step.value:
+            step.value["by"] = agent
+        steps.append(step)
+        if commit is not None and commit.node.value and "approve" not in step.value:
             words = ["sh", "-c", _COMMIT, "commit", _plain(found[3]).replace("${", "$${")]
             steps.append(_node({"id": _id(f"commit {id}", ids), "needs": [id], "run": words}, at))
     if not steps:

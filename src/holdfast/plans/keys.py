@@ -15,7 +15,7 @@ ANY: Final = ("id", "description", "needs", "when", "foreach", "milestone")
 OF_KIND: Final[dict[Kind, tuple[str, ...]]] = {
     "run": ("retry", "timeout", "effect", "writes", "isolate", "env", "cwd", "stdin"),
     "python": ("with", "retry", "timeout", "effect", "writes", "isolate"),
-    "agent": ("retry", "timeout", "effect", "writes", "isolate", "env", "cwd"),
+    "agent": ("by", "retry", "timeout", "writes", "isolate"),
     "approve": ("show", "timeout"),
     "wait": ("timeout",),
     "sleep": (),

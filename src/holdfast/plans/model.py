@@ -33,6 +33,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     plan     of `plan`: the sub-plan
     given    of `with`: arguments of a function or a tool, input of a sub-plan
     show     of `approve`: an expression
+    by       of `agent`: the agent's name; empty for that of the role `developer`
     """
 
     id: str
@@ -44,6 +45,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
     given: dict[str, Any] = {}
     show: str = ""
+    by: str = ""
     needs: tuple[str, ...] = ()
     when: str = ""
     foreach: str = ""

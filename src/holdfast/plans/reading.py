@@ -6,6 +6,7 @@ import importlib.machinery
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from pathlib import Path
 from typing import Any
@@ -25,36 +26,53 @@ _NESTED = 8
 """So many sub-plans can be inside each other."""
 
 
-def read(source: str | os.PathLike[str], inputs: Dict[str, Any] | None = None) -> Plan:
+AgentFault = Callable[[str, bool], str]
+"""What is wrong with the agent of a step, by its name, and whether the step sets options of a command agent;
+empty if nothing is."""
+
+
+def read(
+    source: str | os.PathLike[str],
+    inputs: Dict[str, Any] | None = None,
+    *,
+    agent_fault: AgentFault | None = None,
+) -> Plan:
     """The plan in a file, or in a text of more than one line.
 
-    With `inputs`, they are checked against what the plan takes. Raises `PlanFaults` with every fault, and
-    `NotFound` if there is no such file.
+    With `inputs`, they are checked against what the plan takes, and with `agent_fault` its agents. Raises
+    `PlanFaults` with every fault, and `NotFound` if there is no such file.
     """
-    plan, faults = _read(source, inputs)
+    plan, faults = _read(source, inputs, agent_fault)
     if plan is None or any(not fault.remark for fault in faults):
         name = str(source) if _is_path(source) else "the plan"
         raise PlanFaults(name, [fault for fault in faults if not fault.remark])
     return plan
 
 
-def check(source: str | os.PathLike[str], inputs: Dict[str, Any] | None = None) -> list[Fault]:
+def check(
+    source: str | os.PathLike[str],
+    inputs: Dict[str, Any] | None = None,
+    *,
+    agent_fault: AgentFault | None = None,
+) -> list[Fault]:
     """Every fault and remark of a plan, in the order of its lines; nothing runs. Raises `NotFound` if there
     is no such file."""
-    return _read(source, inputs)[1]
+    return _read(source, inputs, agent_fault)[1]
 
 
 def _is_path(source: str | os.PathLike[str]) -> bool:
     return not isinstance(source, str) or ("\n" not in source and source.strip().endswith(SUFFIXES))
 
 
-def _read(source: str | os.PathLike[str], inputs: Dict[str, Any] | None) -> tuple[Plan | None, list[Fault]]:
+def _read(
+    source: str | os.PathLike[str], inputs: Dict[str, Any] | None, agent_fault: AgentFault | None
+) -> tuple[Plan | None, list[Fault]]:
     if not _is_path(source):
         assert isinstance(source, str)
-        reader = _PlanReader(source, "", Path.cwd(), ())
+        reader = _PlanReader(source, "", Path.cwd(), (), agent_fault)
     else:
         path = Path(source)
-        reader = _PlanReader(_text(path), str(source), path.parent, (path.resolve(),))
+        reader = _PlanReader(_text(path), str(source), path.parent, (path.resolve(),), agent_fault)
     plan = reader.plan()
     faults = reader.faults.found
     if plan is not None and inputs is not None:
@@ -140,12 +158,19 @@ class _PlanReader:
     """Reads one file. `above` are the files that it is a sub-plan of, and its own."""
 
     def __init__(
-        self, text: str, shown: str, directory: Path, above: tuple[Path, ...], file: str = ""
+        self,
+        text: str,
+        shown: str,
+        directory: Path,
+        above: tuple[Path, ...],
+        agent_fault: AgentFault | None,
+        file: str = "",
     ) -> None:
         self._text = text
         self._shown = shown
         self._directory = directory
         self._above = above
+        self._agent_fault = agent_fault
         self.faults = FaultList(file, directory)
         self.input_places: dict[str, tuple[int, int]] = {}
 
@@ -326,7 +351,8 @@ class _PlanReader:
         except NotFound as error:
             self.faults.add(entry.node, str(error))
             return None
-        inner = _PlanReader(text, str(path), path.parent, (*self._above, path.resolve()), value)
+        above = (*self._above, path.resolve())
+        inner = _PlanReader(text, str(path), path.parent, above, self._agent_fault, value)
         plan = inner.plan()
         self.faults.found += inner.faults.found
         if plan is not None:
@@ -337,22 +363,27 @@ class _PlanReader:
     def _remark_on(self, root: Mapping, readers: list[StepReader], graph: Graph) -> None:
         for one in readers:
             if one.kind == "agent":
-                self.faults.add(
-                    one.node.value["agent"],
-                    "`agent` steps cannot run yet: this holdfast has no agents; use `run` with the command "
-                    "of one, or `approve` to let a person do it",
-                )
+                self._check_agent(one)
             elif one.kind == "tool":
                 self._check_tool(one)
-        at_once = graph.at_once([one for one in readers if one.kind == "run" and not _shares(one)])
+        at_once = graph.at_once([one for one in readers if one.kind in ("run", "agent") and not _shares(one)])
         if at_once and self._number(root, "parallel", 8, least=1) > 1:
-            where = at_once.node.value["run"]
+            where = at_once.node.value[at_once.kind or "run"]
             self.faults.add(
                 where,
                 "commands that may change files run one after another, also where the plan allows several at "
                 "once; say `effect: idempotent` or `isolate: copy` if they may run side by side",
                 remark=True,
             )
+
+    def _check_agent(self, reader: StepReader) -> None:
+        if self._agent_fault is None:
+            return
+        by = reader.node.value.get("by")
+        adjusts = bool(reader.fields.get("retry") or reader.fields.get("isolate"))
+        fault = self._agent_fault(str(reader.fields.get("by", "")), adjusts)
+        if fault:
+            self.faults.add(reader.node.value["agent"] if by is None else by.node, fault)
 
     def _check_tool(self, reader: StepReader) -> None:
         from holdfast.plans.steps import tools

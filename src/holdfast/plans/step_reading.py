@@ -49,7 +49,7 @@ class StepReader:
             "run": self._run, "python": self._python, "agent": self._text_of("text", "a prompt"),
             "approve": self._text_of("text", "the question"),
             "wait": self._name_of("text", "a signal's name"), "sleep": self._sleep,
-            "tool": self._name_of("text", "a tool's name"),
+            "tool": self._name_of("text", "a tool's name"), "by": self._name_of("by", "an agent's name"),
             "with": self._with, "show": self._expression_of("show"), "when": self._expression_of("when"),
             "foreach": self._expression_of("foreach"), "retry": self._retry, "timeout": self._timeout,
             "effect": self._effect, "writes": self._writes, "isolate": self._isolate, "env": self._env,

@@ -211,8 +211,17 @@ async def _plan(step: PlanStep, values: Values, plan: Plan) -> Any:
         return await child(step.plan, given)
 
 
-async def _agent(step: PlanStep, values: Values, plan: Plan) -> Any:
-    raise BadInput(f"step {step.id} is an `agent` step, and this holdfast has no agents")
+async def _agent(step: PlanStep, values: Values, plan: Plan) -> dict[str, str]:
+    from holdfast.agents.protocol import Job
+    from holdfast.agents.working import work
+
+    job = Job(
+        goal=plan.description or plan.name, prompt=templates.render(step.text, values), writes=step.writes
+    )
+    outcome = await work.aio(
+        step.by, job, role="developer", timeout=step.timeout, retry=_retry(step.retry), isolate=step.isolate
+    )
+    return {"text": outcome.text, "session": outcome.session, "changes": outcome.changes}
 
 
 def _retry(retries: Retries | None) -> Retry | None:

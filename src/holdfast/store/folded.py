@@ -25,12 +25,15 @@ class Folded(Generic[S]):
     others wrote are folded by the next command, companion or `refresh`. Thread-safe.
     """
 
-    def __init__(self, store: Store, stream: str, initial: S, evolve: Callable[[S, Recorded], S]) -> None:
+    def __init__(
+        self, store: Store, stream: str, initial: S, evolve: Callable[[S, Recorded], S], version: int = 0
+    ) -> None:
+        """`initial` is the state at `version`: 0, or one that a table of the store has the state of."""
         self.stream = stream
         self._store = store
         self._evolve = evolve
         self._lock = threading.Lock()
-        self._known = (initial, 0)
+        self._known = (initial, version)
 
     @property
     def state(self) -> S:

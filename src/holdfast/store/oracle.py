@@ -27,6 +27,7 @@ from holdfast.kernel.memory import Memory
 from holdfast.kernel.state import PARKED, RunState
 from holdfast.store import oracle_memory
 from holdfast.store.deciding import Deciding
+from holdfast.store.oracle_budgets import BudgetFolds
 from holdfast.store.oracle_tracker import TrackerFolds
 from holdfast.store.port import (
     GENESIS,
@@ -103,7 +104,7 @@ class _Aside(NamedTuple):
     at: int
 
 
-class OracleStore(TrackerFolds):
+class OracleStore(BudgetFolds, TrackerFolds):
     """Implements the port; thread-safe; gone when the process ends."""
 
     def __init__(self) -> None:

@@ -25,6 +25,7 @@ import msgspec
 from holdfast.errors import Resync as Resync
 from holdfast.errors import StoreError
 from holdfast.kernel import events as e
+from holdfast.store.budget_port import BudgetStore
 from holdfast.store.tracker_port import TrackerStore
 
 if TYPE_CHECKING:
@@ -336,7 +337,7 @@ def companion_failed(append: Append, companion: Companion, error: Exception) -> 
     )
 
 
-class Store(TrackerStore, Protocol):
+class Store(BudgetStore, TrackerStore, Protocol):
     """See the module's docstring for what every store promises."""
 
     def append(self, append: Append) -> None:

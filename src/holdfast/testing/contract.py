@@ -54,6 +54,7 @@ from holdfast.store.port import (
     Store,
     new_event,
 )
+from holdfast.testing.budget_contract import BudgetContract
 from holdfast.testing.companion_contract import CompanionContract
 from holdfast.testing.folded_contract import FoldedContract
 from holdfast.testing.histories import (
@@ -75,7 +76,7 @@ from holdfast.testing.reader_contract import ReadingContract
 Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
-class StoreContract(CompanionContract, FoldedContract, MemoryContract, ReadingContract):
+class StoreContract(BudgetContract, CompanionContract, FoldedContract, MemoryContract, ReadingContract):
     """The promises of every store. See the module's docstring for how a backend joins."""
 
     # Appending

@@ -34,15 +34,17 @@ class Checked(NamedTuple):
 def check(path: str, pairs: Iterable[str], input_file: str | None, *, inputs_too: bool = True) -> Checked:
     """Read the plan with its input. Raises `BadInput` for an input that cannot be read."""
     from holdfast import plans
+    from holdfast.facade.storeless import agent_fault
     from holdfast.plans.inputs import parse_inputs
 
-    faults = plans.check(path)
+    agents = agent_fault()
+    faults = plans.check(path, agent_fault=agents)
     if any(not one.remark for one in faults):
         return Checked(None, {}, faults)
     plan = plans.read(path)
     inputs = parse_inputs(plan, pairs, input_file)
     if inputs_too or inputs:
-        faults = plans.check(path, inputs)
+        faults = plans.check(path, inputs, agent_fault=agents)
     return Checked(plan, inputs, faults)
 
 

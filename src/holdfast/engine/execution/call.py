@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.arguments import Digested, OwnArguments, Signature
     from holdfast.engine.execution.meter import Meter
     from holdfast.engine.execution.output_buffer import OutputBuffer
+    from holdfast.engine.execution.reserving import Paying, Reserve
     from holdfast.engine.files.workspace_step import Guard
 
 _NO_KWARGS: dict[str, Any] = {}
@@ -38,6 +39,7 @@ class Spec:
         "kind",
         "name",
         "older",
+        "reserve",
         "retry",
         "secret",
         "signature",
@@ -64,6 +66,7 @@ class Spec:
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
         older: Callable[[], Iterable[str]] | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
         self.name = name
         self.body = body
@@ -77,7 +80,9 @@ class Spec:
         self.child = child
         self.writes = tuple(writes)
         self.isolate = isolate
-        self.intent_first = intent_first or effect != "idempotent"
+        self.reserve = reserve
+        """What an attempt may use, reserved before its intent; None if it costs nothing."""
+        self.intent_first = intent_first or effect != "idempotent" or reserve is not None
         self.straight = timeout is None and not self.intent_first
         self.signature: Signature | None = None
         """Of a step's function, once it was called."""
@@ -96,6 +101,7 @@ class Call(InsideStep):
     __slots__ = (
         "args",
         "at",
+        "budget",
         "deadline",
         "digested",
         "guard",
@@ -120,9 +126,12 @@ class Call(InsideStep):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] = _NO_KWARGS,
         deadline: Deadline = NEVER,
+        budget: Paying | None = None,
     ) -> None:
         self.execution = execution
         self.spec = spec
+        self.budget = budget
+        """The budget that pays, where the scope has one of its own."""
         self.key = key
         self.ordinal = ordinal
         self.digested = digested
@@ -270,5 +279,11 @@ class Body(NamedTuple):
     timeout_s: float | None
 
 
-Request = Append | Pause | Body
+class InStore(NamedTuple):
+    """Do what waits for the disk, beside the event loop if there is one. The answer is its outcome."""
+
+    work: Callable[[], Any]
+
+
+Request = Append | Pause | Body | InStore
 RUN = Body(None, None)

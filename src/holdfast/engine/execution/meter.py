@@ -30,6 +30,8 @@ class Meter:
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Measured, ...]] = {}
         """Attempt → what it has used and the log does not have."""
+        self._used: dict[int, tuple[Measured, ...]] = {}
+        """Attempt → all that it has used."""
         self._since = 0.0
 
     def add(self, attempt: int, measured: Measured) -> None:
@@ -37,6 +39,12 @@ class Meter:
             if not self._waiting:
                 self._since = self._clock.monotonic()
             self._waiting[attempt] = added(self._waiting.get(attempt, ()), (measured,))
+            self._used[attempt] = (*self._used.get(attempt, ()), measured)
+
+    def used(self, attempt: int) -> Sequence[Measured]:
+        """All that the attempt has measured, each as it came: the log may have some of it already."""
+        with self._lock:
+            return self._used.get(attempt, ())
 
     def take(self) -> Sequence[c.MeasureStep]:
         """The measures that the caller must record now. The log must have the attempt before it."""

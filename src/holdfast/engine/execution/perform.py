@@ -10,6 +10,8 @@ that succeeds at once, never get here: the drivers take these straight.
        ▼ new, cut off, or due again
     intent ─▶ Body ─▶ record ─▶ value               idempotent: the intent rides with the record
                   └──▶ record ─▶ Pause ─▶ intent …   a failure that Retry wants again
+
+A step that costs reserves before its intent, and settles with its record (`reserving`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.engine.execution import step_output
 from holdfast.engine.execution.call import RUN, Body, Call, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
+from holdfast.engine.execution.reserving import Held, reserve, settled
 from holdfast.engine.execution.step_options import seconds
 from holdfast.errors import InDoubt, NotStorable, StepTimeout
 from holdfast.kernel import commands as c
@@ -41,6 +44,18 @@ class Failed(NamedTuple):
 
     failure: Failure
     deserves_retry: bool
+
+
+class Attempted(NamedTuple):
+    """How an attempt ended: `failed` is None if it succeeded, which is recorded then. `began` goes before the
+    record of a failure, and `held` is what it has reserved."""
+
+    outcome: Outcome
+    failed: Failed | None = None
+    began: Sequence[NewEvent] = ()
+    held: Held | None = None
+    ran: bool = True
+    """Whether its body was begun."""
 
 
 def perform(
@@ -73,7 +88,8 @@ def _perform(
         if run.control is not None and tried is None:
             raise run.control
         try:
-            outcome, failed, began = yield from _attempt(call, past is None and not failures, tried)
+            attempted = yield from _attempt(call, past is None and not failures, tried)
+            outcome, failed, began, held, ran = attempted
             tried = None
             if failed is None:
                 return outcome
@@ -82,13 +98,14 @@ def _perform(
             if retry_at and call.spec.effect == "once":
                 # It failed, but it may have happened: only its verify hook can tell.
                 not_done = c.FailAttempt(call.key, failed.failure, retry_at)
-                known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done)
+                known = yield from _resolve_doubt(call, f"failed ({outcome.error!r})", not_done, held)
                 if known is not None:
                     return known
             else:
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
-                yield run.entry([*call.measured(), failure], before=began, ends=ends)
+                entry = run.entry([*call.measured(), failure], before=began, ends=ends)
+                yield entry if held is None else settled(call, held, entry, begun=ran)
                 if not retry_at:
                     return outcome
         finally:
@@ -117,17 +134,23 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
     return None
 
 
-def _attempt(
-    call: Call, new: bool, outcome: Outcome | None
-) -> Generator[Request, Outcome | None, tuple[Outcome, Failed | None, Sequence[NewEvent]]]:
-    """One attempt, recorded if it succeeds: (outcome, how it failed or None, what goes before it)."""
+def _attempt(call: Call, new: bool, outcome: Outcome | None) -> Generator[Request, Outcome | None, Attempted]:
+    """One attempt, recorded if it succeeds."""
     run = call.execution
     spec = call.spec
+    held: Held | None = None
     late = False
+    ran = True
     if outcome is None:
         in_time = not call.deadline or call.deadline.left_s(run.engine.clock) > 0
         if spec.effect == "workspace" and in_time:
             yield from run.engine.files.enter(call)
+        if spec.reserve is not None and in_time:
+            outcome, held = yield from reserve(call)
+            if outcome is not None:
+                call.begin()
+                ran = False
+    if outcome is None:
         run.engine.flusher.watch(call)
         try:
             with run.taking:
@@ -136,7 +159,8 @@ def _attempt(
                 events = call.take() if not late and (spec.intent_first or not new) else ()
             if events:
                 call.attempt = run.state.steps[call.key].attempt
-                yield run.append(events, durable=spec.effect != "idempotent")
+                # With a reservation it waits for the disk, for both: what was begun is charged.
+                yield run.append(events, durable=spec.effect != "idempotent" or held is not None)
                 if call.guard is not None:
                     call.guard.begun()
                 if run.control is not None and run.control.at_once:
@@ -147,24 +171,25 @@ def _attempt(
         finally:
             call.end()
         if late:
-            outcome = Outcome(None, StepTimeout(call.key, 0, "deadline"))
+            outcome, ran = Outcome(None, StepTimeout(call.key, 0, "deadline")), False
         else:
             if call.guard is not None and outcome is not None:
                 outcome = yield from run.engine.files.leave(call, outcome)
     assert outcome is not None
     if outcome.error is None:
         try:
-            yield completion(call, outcome.value)
-            return outcome, None, ()
+            done = completion(call, outcome.value)
+            yield done if held is None else settled(call, held, done)
+            return Attempted(outcome)
         except NotStorable as error:
             if spec.effect == "once":
                 call.flush_measured()
                 raise run.stop(doubt(call, f"was done, but its result was lost ({error})")) from None
             outcome = Outcome(None, error)
-    failed, outcome = _failed(call, outcome, began=not late)
+    failed, outcome = _failed(call, outcome, began=ran)
     with run.taking:
         began = call.take()
-    return outcome, failed, began
+    return Attempted(outcome, failed, began, held, ran)
 
 
 def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
@@ -286,10 +311,11 @@ def doubt(call: Call, why: str) -> Control:
 
 
 def _resolve_doubt(
-    call: Call, why: str, not_done: c.Command | None = None
+    call: Call, why: str, not_done: c.Command | None = None, held: Held | None = None
 ) -> Generator[Request, Outcome | None, Outcome | None]:
     """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
-    what it means that it did not happen, if that is more than that it may run again."""
+    what it means that it did not happen, if that is more than that it may run again; `held` is what the
+    attempt has reserved."""
     run = call.execution
     why = run.engine.redactor.redact(why)
     call.flush_measured()
@@ -305,14 +331,16 @@ def _resolve_doubt(
     assert answer is not None
     if answer.error is not None:
         raise run.stop(doubt(call, f"{why}, and its verify hook failed ({answer.error!r})"))
-    settled: list[c.Command] = []
+    resolved: list[c.Command] = []
     if run.state.steps[call.key].status == "running":
-        settled.append(c.DoubtStep(run.id, call.key, why, True))
+        resolved.append(c.DoubtStep(run.id, call.key, why, True))
     if answer.value is NOT_DONE:
-        again = [*settled, c.SettleStep(run.id, call.key, "retry", "verify")]
-        yield run.entry(again if not_done is None else [not_done])
+        again = [*resolved, c.SettleStep(run.id, call.key, "retry", "verify")]
+        entry = run.entry(again if not_done is None else [not_done])
+        yield entry if held is None else settled(call, held, entry)
         return None
     result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
-    yield run.entry([*settled, settle], blobs=blobs, ends=call.key)
+    entry = run.entry([*resolved, settle], blobs=blobs, ends=call.key)
+    yield entry if held is None else settled(call, held, entry)
     return answer

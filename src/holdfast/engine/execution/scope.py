@@ -19,6 +19,7 @@ from holdfast.kernel.identity import Counters
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
+    from holdfast.engine.execution.reserving import Paying
 
 
 live_runs: set[Execution] = set()
@@ -48,23 +49,32 @@ NEVER = Deadline(0.0)
 class Scope:
     """One thread of control of a run: a coroutine's task or a thread."""
 
-    __slots__ = ("counters", "deadline", "execution", "thread")
+    __slots__ = ("budget", "counters", "deadline", "execution", "thread")
 
     def __init__(
-        self, execution: Execution, counters: Counters, thread: int, deadline: Deadline = NEVER
+        self,
+        execution: Execution,
+        counters: Counters,
+        thread: int,
+        deadline: Deadline = NEVER,
+        budget: Paying | None = None,
     ) -> None:
         self.execution = execution
         self.counters = counters
         self.thread = thread
         self.deadline = deadline
+        self.budget = budget
+        """The budget that pays for what is called here; None for that of the run."""
 
     def child(self, name: str, thread: int = 0) -> Scope:
         """The scope of the next branch that starts here; `thread` 0 means this one's."""
-        return Scope(self.execution, self.counters.child(name), thread or self.thread, self.deadline)
+        counters = self.counters.child(name)
+        return Scope(self.execution, counters, thread or self.thread, self.deadline, self.budget)
 
     def keyed_child(self, name: str, key: str) -> Scope:
         """The same for a branch whose key the caller chose."""
-        return Scope(self.execution, self.counters.keyed_child(name, key), self.thread, self.deadline)
+        counters = self.counters.keyed_child(name, key)
+        return Scope(self.execution, counters, self.thread, self.deadline, self.budget)
 
 
 class InsideStep:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.engine.execution import thread_driver as sync_driver
 from holdfast.engine.execution.body_task import StraightBody, run_body
-from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
+from holdfast.engine.execution.call import Body, Call, InStore, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.mailbox import Mailbox, Waiter
@@ -149,6 +149,9 @@ async def _drive(
                 cancelled = await commit(run, request) or cancelled
             elif type(request) is Body:
                 answer, cancel = await run_body(call, request)
+                cancelled = cancel or cancelled
+            elif type(request) is InStore:
+                answer, cancel = await shielded(run, partial(sync_driver.outcome_of, request.work))
                 cancelled = cancel or cancelled
             else:
                 assert type(request) is Pause

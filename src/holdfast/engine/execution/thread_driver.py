@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution.call import Body, Call, Outcome, Pause, Request
+from holdfast.engine.execution.call import Body, Call, InStore, Outcome, Pause, Request
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.perform import completion, perform
 from holdfast.engine.execution.scope import current, in_body
@@ -132,6 +132,8 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
                 commit(run, request)
             elif type(request) is Body:
                 answer = run_body(call, request)
+            elif type(request) is InStore:
+                answer = _in_store(run, request)
             else:
                 assert type(request) is Pause
                 pause(run, *request)
@@ -142,6 +144,22 @@ def _drive(call: Call, performing: Generator[Request, Outcome | None, Outcome]) 
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
+
+
+def _in_store(run: Execution, request: InStore) -> Outcome:
+    try:
+        return outcome_of(request.work)
+    except BaseException as error:
+        run.interrupted(error)
+        raise
+
+
+def outcome_of(work: Callable[[], Any]) -> Outcome:
+    """How it ended; what interrupts it is raised."""
+    try:
+        return Outcome(work())
+    except Exception as error:
+        return Outcome(None, error)
 
 
 def commit(run: Execution, append: Append) -> None:

@@ -21,6 +21,7 @@ from holdfast.engine.execution.arguments import Digested, Signature
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, CommandOutput, OnLine
 from holdfast.engine.execution.perform import doubt
+from holdfast.engine.execution.reserving import Reserve, check_reserve
 from holdfast.engine.execution.scope import InsideStep, current, on_this_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, look_for_takeover
@@ -160,6 +161,7 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        reserve: Reserve | None = None,
     ) -> CommandResult:
         """Run a program and wait for its end.
 
@@ -181,8 +183,10 @@ class CommandStep:
                  the step fails with that error. A replay does not call it
         output_limit  so many bytes of its output are kept in the log, all attempts have their own; of longer
                  output the log has the beginning, how much was left out, and the end
+        reserve  what it may use, `Amounts(usd="0.50")`, or a function that returns it: reserved in a budget
+                 before it begins, and settled with what `on_line` has measured
         """
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
@@ -207,11 +211,12 @@ class CommandStep:
         isolate: Isolate | None = None,
         on_line: OnLine | None = None,
         output_limit: int = OUTPUT_LIMIT,
+        reserve: Reserve | None = None,
     ) -> Coroutine[Any, Any, CommandResult]:
         """The same for async workflows."""
         from holdfast.engine.execution import task_driver
 
-        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit)
+        how = _How(timeout, retry, effect, check, writes, isolate, on_line, output_limit, reserve)
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command.aio() is a step: call it from a workflow that a run executes")
@@ -246,8 +251,12 @@ class CommandStep:
         spec = Spec(
             title, lambda: _run(call, words, how), kind="command", effect=effect, retry=how.retry or ONCE,
             intent_first=True, writes=how.writes, isolate=how.isolate, older=words.older_digests,
+            reserve=how.reserve,
         )  # fmt: skip
-        call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+        call = Call(
+            scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline,
+            budget=scope.budget,
+        )  # fmt: skip
         return call
 
 
@@ -262,8 +271,10 @@ class _How(NamedTuple):
     isolate: Isolate | None
     on_line: OnLine | None
     output_limit: int
+    reserve: Reserve | None = None
 
     def check(self) -> None:
+        check_reserve("command()", self.reserve)
         check_files("command()", self.effect or "workspace", self.writes, self.isolate)
         if self.output_limit < 0:
             raise BadInput(f"command(output_limit={self.output_limit}): not less than 0 bytes")
@@ -449,7 +460,8 @@ def start_command(
     run_id: str | None = None,
     title: str = "",
     task: str = "",
+    budget: str = "",
 ) -> Run[Any]:
     """Start a run of `run_command`; `how` has its other arguments."""
     code = Code(title or shlex.join(argv), __name__, argv=tuple(argv), cwd=cwd)
-    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code, task)
+    return engine.start(run_command, (tuple(argv), cwd, *how), {}, run_id, code, task, budget)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.call import Call, Spec
+from holdfast.engine.execution.reserving import Reserve, check_reserve
 from holdfast.engine.execution.scope import InsideStep, Scope, current, live_runs
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive, replayed
@@ -51,6 +52,7 @@ class StepBase(Generic[P, R]):
         secret: bool = False,
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
         self.fn = fn
         self.name = check_step_name(name or fn.__name__)
@@ -66,6 +68,7 @@ class StepBase(Generic[P, R]):
             is_async=self.is_async,
             writes=writes,
             isolate=isolate,
+            reserve=reserve,
         )
         self._ignore = tuple(ignore)
         self._signature: Signature | None = None
@@ -73,6 +76,7 @@ class StepBase(Generic[P, R]):
         self._options: dict[str, Any] = {
             "name": name, "key": key, "retry": retry, "timeout": timeout, "effect": effect,
             "verify": verify, "ignore": ignore, "secret": secret, "writes": writes, "isolate": isolate,
+            "reserve": reserve,
         }  # fmt: skip
         _check_options(self.spec)
         self.__name__ = fn.__name__
@@ -109,7 +113,9 @@ class StepBase(Generic[P, R]):
         else:
             key = counters.key(self.name)
             ordinal = counters.ordinal
-        return Call(scope.execution, self.spec, key, ordinal, digested, args, kwargs, scope.deadline)
+        return Call(
+            scope.execution, self.spec, key, ordinal, digested, args, kwargs, scope.deadline, scope.budget
+        )
 
     def enter(self) -> Scope | None:
         """The scope to record in; None for a plain call."""
@@ -246,6 +252,9 @@ def _check_options(step: Spec) -> None:
         raise BadInput(f"@step(secret=True, effect='workspace') on {step.name}: it would run again on replay")
     if step.secret and step.effect == "once":
         raise BadInput(f"@step(secret=True, effect='once') on {step.name}: it would run again on replay")
+    check_reserve(f"@step on {step.name}", step.reserve)
+    if step.secret and step.reserve is not None:
+        raise BadInput(f"@step(secret=True, reserve=...) on {step.name}: it would spend again on replay")
     if step.timeout is not None and step.timeout <= 0:
         raise BadInput(f"@step(timeout={step.timeout:g}) on {step.name}: a timeout is more than 0 seconds")
 
@@ -281,6 +290,7 @@ def step(
     secret: bool = False,
     writes: Sequence[str] = (),
     isolate: Isolate | None = None,
+    reserve: Reserve | None = None,
 ) -> _Decorator: ...
 def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a step.
@@ -297,6 +307,8 @@ def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     secret   the result is not stored; the step runs again on replay
     writes   for `workspace`: patterns, as in .gitignore, of what it writes; other changes are not its own
     isolate  for `workspace`: "copy" lets it work in a copy (`workspace_path()`), beside others
+    reserve  what an attempt may use, `Amounts(usd="0.05")` or a function of the arguments: reserved in a
+             budget before it begins, and settled with what it measured
     """
     if fn is None:
         return _Decorator(**options)

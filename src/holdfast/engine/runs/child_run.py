@@ -35,6 +35,7 @@ from holdfast.engine.runs.follower import Parking
 from holdfast.engine.runs.lifecycle import Arguments
 from holdfast.engine.runs.run import Run
 from holdfast.errors import (
+    BudgetReached,
     HoldfastError,
     NeedsAttention,
     OwnershipLost,
@@ -93,7 +94,9 @@ def _call(
     spec = Spec(
         workflow.name, body, kind="child", child=child, intent_first=True, is_async=is_async, older=older
     )
-    return Call(execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+    return Call(
+        execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline, budget=scope.budget
+    )
 
 
 def child_id(parent: str, generation: int, key: str) -> str:
@@ -126,6 +129,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
     past = execution.state.steps.get(call.key)
     reopen = past is not None and past.status == "reopened"
     force = past is not None and execution.forced
+    paying = execution.state.budget if call.budget is None else call.budget.name
 
     def make_claim() -> Claimed:
         where = f"an argument of workflow {workflow.name}"
@@ -135,7 +139,7 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
         code = msgspec.structs.replace(code, cwd=execution.state.code.cwd or code.cwd)
         create = c.CreateRun(
             call.spec.child, code, call.digested.digest, value, blob, execution.id, call.key,
-            tuple(call.older_digests()),
+            tuple(call.older_digests()), budget=paying,
         )  # fmt: skip
         claimed = claim(
             engine, call.spec.child, create=create, blobs=blobs, reopen=reopen, force=force, durable=False
@@ -362,6 +366,8 @@ def _stop_parent(call: Call, error: HoldfastError) -> Control:
     if isinstance(error, NeedsAttention):
         reason = f"its child run {call.spec.child} does: {error.reason}"
         return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
+    if isinstance(error, BudgetReached):
+        return run.stop(Control(error.of_parent(run.id), [c.PauseRun(run.id, error.reason, error.by)]))
     if isinstance(error, RunPaused):
         return run.pause(f"its child run {call.spec.child} is paused", "")
     return run.stop(Control(error))

@@ -10,12 +10,15 @@ the hot path (`commit.py`). The tables themselves are in `schema.sql` and the mi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from decimal import Context, Decimal
+from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
 
 from holdfast.store.sqlite import sql
+
+_EXACT: Final = Context(prec=100)
 
 
 class Group(NamedTuple):
@@ -69,15 +72,23 @@ GROUPS: Final[Sequence[Group]] = (
     ),
     Group("memory", {"memories": "stream"}),
     Group("authored", {"authored": "stream"}),
+    Group("budgets", {"budgets": "stream", "reservations": "stream", "run_spending": "stream"}),
 )
 
 
 def prepare(db: apsw.Connection) -> None:
     """Make the views and triggers through which everything is written."""
+    db.create_scalar_function("exact_sum", exact_sum, 2, deterministic=True)
     db.execute(sql.script("log.sql"))
     for group in GROUPS:
         db.execute(group.script())
     db.execute(_deletion())
+
+
+def exact_sum(*numbers: Any) -> str:
+    """The sum of two decimal numbers; SQLite would add them as floats."""
+    a, b = map(Decimal, numbers)
+    return f"{_EXACT.add(a, b):f}"
 
 
 def _deletion() -> str:

@@ -253,6 +253,53 @@ CREATE TABLE authored (
 
 CREATE INDEX authored_by_stream ON authored (stream);
 
+-- Budgets with their limits and what is spent of them; sums of money and seconds are exact text (budgets.sql).
+CREATE TABLE budgets (
+    stream        INTEGER PRIMARY KEY,
+    is_set        INTEGER NOT NULL,
+    limits        TEXT    NOT NULL,
+    parent        TEXT    NOT NULL,
+    person        TEXT    NOT NULL,
+    spent_usd     TEXT    NOT NULL,
+    spent_tokens  INTEGER NOT NULL,
+    spent_seconds TEXT    NOT NULL,
+    spent_steps   INTEGER NOT NULL,
+    unknown       INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL
+) STRICT;
+
+-- The open reservations of each budget.
+CREATE TABLE reservations (
+    stream     INTEGER NOT NULL,
+    id         TEXT    NOT NULL,
+    run        TEXT    NOT NULL,
+    step       TEXT    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    amounts    TEXT    NOT NULL,
+    generation INTEGER NOT NULL,
+    owner      TEXT    NOT NULL,
+    epoch      INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (stream, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX reservations_by_run ON reservations (run);
+
+-- What each run has spent in each budget.
+CREATE TABLE run_spending (
+    stream  INTEGER NOT NULL,
+    run     TEXT    NOT NULL,
+    usd     TEXT    NOT NULL,
+    tokens  INTEGER NOT NULL,
+    seconds TEXT    NOT NULL,
+    steps   INTEGER NOT NULL,
+    unknown INTEGER NOT NULL,
+    PRIMARY KEY (stream, run)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_spending_by_run ON run_spending (run);
+
 -- Not of the log: who is alive now, and what this store is.
 CREATE TABLE owners (
     id         TEXT PRIMARY KEY,

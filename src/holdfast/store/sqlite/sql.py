@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _HERE: Final = Path(__file__).parent
+_QUERIES: Final = ("queries.sql", "tracker_queries.sql", "budget_queries.sql")
 
 
 @cache
@@ -25,7 +26,7 @@ def digest(name: str) -> str:
 @cache
 def _queries() -> dict[str, str]:
     named: dict[str, str] = {}
-    for block in (script("queries.sql") + script("tracker_queries.sql")).split("-- name: ")[1:]:
+    for block in "".join(map(script, _QUERIES)).split("-- name: ")[1:]:
         name, _, text = block.partition("\n")
         named[name.strip()] = text.strip().removesuffix(";")
     stray = named.pop("is_stray")  # a condition, and no statement
@@ -33,7 +34,7 @@ def _queries() -> dict[str, str]:
 
 
 def query(name: str) -> str:
-    """One statement of `queries.sql` or `tracker_queries.sql`."""
+    """One statement of the files of queries."""
     return _queries()[name]
 
 

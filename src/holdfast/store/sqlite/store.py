@@ -56,6 +56,7 @@ from holdfast.store.port import (
     new_event,
 )
 from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
+from holdfast.store.sqlite.budgets import BudgetQueries
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
 from holdfast.store.sqlite.group import GroupCommit
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 WAL_LOOK_S = 1.0
 
 
-class SqliteStore(TrackerQueries):
+class SqliteStore(BudgetQueries, TrackerQueries):
     """A store in a directory. Open it once per process and share it among threads.
 
     `durability="full"` waits for the disk at every acknowledgement (survives a power cut);

@@ -1,0 +1,196 @@
+"""`CommandAgent`: any CLI agent, as one command that is a recorded step.
+
+    claude = CommandAgent(["claude", "-p", "--output-format", "stream-json", "--verbose"], parse="claude")
+    outcome = await work.aio(claude, Job(goal="...", prompt="..."))
+
+The program works in the workspace, under the supervisor of `command`: an attempt that was cut off is killed
+with its whole tree, its changes to the files are rolled back, and it runs again. Cost, tokens and session
+are read from its output while it runs. Holdfast does not confine the program: what it writes outside the
+workspace is neither seen nor rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+from holdfast.agents import parsers
+from holdfast.agents.parsers import PARSERS, Parse
+from holdfast.agents.prompting import prompt_of
+from holdfast.agents.protocol import Job, Outcome
+from holdfast.agents.retries import Retries
+from holdfast.engine.execution.command_output import OUTPUT_LIMIT
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.primitives.command import CommandResult, command
+from holdfast.engine.primitives.measure import measure
+from holdfast.engine.primitives.values import recorded
+from holdfast.errors import AgentFailed, BadInput
+from holdfast.kernel.events import Isolate
+from holdfast.kernel.identity import name_of_program
+from holdfast.kernel.measures import Measured
+from holdfast.redaction import Secret
+
+__all__ = ["PRESETS", "CommandAgent"]
+
+_PROMPT: Final = "{prompt}"
+_LONGEST_ARGUMENT: Final = 128_000
+"""Linux takes 128 KiB in one argument."""
+
+
+class Preset:
+    """The command line of a CLI that is known: `argv` for work on files, `reads` for work that only reads."""
+
+    def __init__(self, parse: Parse, argv: Sequence[str], reads: Sequence[str]) -> None:
+        self.parse: Parse = parse
+        self.argv = tuple(argv)
+        self.reads = tuple(reads)
+
+
+_CLAUDE = ("claude", "-p", "--output-format", "stream-json", "--verbose")
+_CODEX = ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox")
+_OPENCODE = ("opencode", "run", "--format", "json")
+_GEMINI = ("gemini", "--output-format", "stream-json", "--approval-mode")
+PRESETS: Final[Mapping[str, Preset]] = {
+    "claude": Preset("claude", (*_CLAUDE, "--permission-mode", "acceptEdits"), _CLAUDE),
+    "codex": Preset("codex", (*_CODEX, "workspace-write", "-"), (*_CODEX, "read-only", "-")),
+    "opencode": Preset("opencode", _OPENCODE, (*_OPENCODE, "--agent", "plan")),
+    "gemini": Preset("gemini", (*_GEMINI, "auto_edit"), (*_GEMINI, "default")),
+}
+
+
+class _CommandLine(msgspec.Struct, frozen=True):
+    argv: tuple[str, ...]
+
+
+class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
+    """A CLI agent by its command line. It is a value: a child run can have it as an argument.
+
+    argv     the program and its arguments. The prompt goes to its standard input; if a word has `{prompt}` in
+             it, the prompt is put there instead
+    name     its name, and that of its steps (default: the program's)
+    parse    the form of its output: claude, codex, opencode, gemini, or none for plain text
+    reads    the program and its arguments for jobs that change no files (default: `argv`)
+    timeout_s  after so many seconds its whole tree is ended
+    retry    how often a failed attempt is tried again; its changes to the files are rolled back first
+    isolate  "copy": it works in a copy of the workspace, beside others
+    env      variables to add, text or `Secret`
+    reserve_usd  reserved for each attempt, and counted if its output says nothing of what it cost
+    output_limit  so many bytes of its output are kept in the log
+    """
+
+    name: str = ""
+    parse: Parse = "none"
+    reads: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    retry: Retries | None = None
+    isolate: Isolate | None = None
+    env: dict[str, str | Secret] = {}
+    reserve_usd: Decimal | None = None
+    output_limit: int = OUTPUT_LIMIT
+
+    def __post_init__(self) -> None:
+        set_ = msgspec.structs.force_setattr
+        set_(self, "argv", _words(self.argv, "argv"))
+        set_(self, "reads", _words(self.reads, "reads") if self.reads else ())
+        set_(self, "name", self.name or name_of_program(self.argv[0]))
+        if self.parse not in PARSERS:
+            raise BadInput(f"CommandAgent(parse={self.parse!r}): one of {', '.join(PARSERS)}")
+
+    def with_options(self, retry: Retries | None, isolate: Isolate | None) -> CommandAgent:
+        """The same agent with other options, where they are given."""
+        return msgspec.structs.replace(self, retry=retry or self.retry, isolate=isolate or self.isolate)
+
+    async def work(self, job: Job) -> Outcome:
+        """Run the program once and wait for its end. Raises `CommandFailed` if it ends with a code other than
+        0, `AgentFailed` if its output says that it failed, `ProgramNotFound`, `StepTimeout`."""
+        prompt = prompt_of(job)
+        argv, stdin = self._filled(prompt, self.argv if job.changes_files or not self.reads else self.reads)
+        seen = _Seen(self.name, self.parse)
+        result = await command.aio(
+            argv,
+            name=self.name,
+            cwd=_directory(),
+            env=self.env or None,
+            stdin=stdin,
+            timeout=self.timeout_s,
+            retry=None if self.retry is None else self.retry.as_retry(),
+            writes=job.writes,
+            isolate=self.isolate,
+            on_line=seen.line,
+            output_limit=self.output_limit,
+        )
+        return recorded("answer", lambda: self._outcome(seen, result))
+
+    def _filled(self, prompt: str, argv: Sequence[str]) -> tuple[list[str], str | None]:
+        """The command line, and the text of its standard input."""
+        if not any(_PROMPT in word for word in argv):
+            return list(argv), prompt
+        if len(prompt.encode()) > _LONGEST_ARGUMENT:
+            raise BadInput(
+                f"agent {self.name}: the prompt has {len(prompt.encode()):,} bytes, more than one argument "
+                "can have; leave {prompt} out of argv, so that it goes to its standard input"
+            )
+        return [word.replace(_PROMPT, prompt) for word in argv], None
+
+    def _outcome(self, seen: _Seen, result: CommandResult) -> Outcome:
+        """A run that was killed between the end of the command and this has the recorded output only."""
+        output, measured = seen.output, tuple(seen.measured)
+        if not seen.lines:
+            output = parsers.output_of(self.parse)
+            found = [one for line in result.stdout.splitlines() for one in output.feed(line)]
+            measured = tuple(found)
+        if not measured and self.reserve_usd is not None:
+            measured = (Measured(usd=self.reserve_usd, units={"estimated": 1}),)
+        return Outcome(
+            text=output.text or _plain(self.parse, result), measured=measured, session=output.session
+        )
+
+
+class _Seen:
+    """The output of the last attempt, and the usage of all attempts that this process has seen."""
+
+    def __init__(self, agent: str, parse: Parse) -> None:
+        self._agent = agent
+        self._parse = parse
+        self._attempt = 0
+        self.output = parsers.output_of(parse)
+        self.lines = 0
+        self.measured: list[Measured] = []
+
+    def line(self, line: str) -> None:
+        """Called in the step, with each line."""
+        attempt = getattr(current.get(), "attempt", 1)
+        if attempt != self._attempt:
+            self._attempt, self.output = attempt, parsers.output_of(self._parse)
+        self.lines += 1
+        for one in self.output.feed(line):
+            measure(
+                model=one.model, input_tokens=one.input_tokens, output_tokens=one.output_tokens, usd=one.usd
+            )
+            self.measured.append(one)
+        if self.output.failure:
+            raise AgentFailed(self._agent, self.output.failure)
+
+
+def _plain(parse: str, result: CommandResult) -> str:
+    """The answer of a program whose output has no form."""
+    return result.stdout.strip()[-parsers.TEXT_LIMIT :] if parse == "none" else ""
+
+
+def _directory() -> str | None:
+    """The root of the run's workspace; None if the run was started there, or there is no workspace."""
+    scope = current.get()
+    if type(scope) is not Scope:
+        return None
+    run = scope.execution
+    root = run.engine.files.root_of(run.state)
+    return None if root is None or str(root) == run.state.code.cwd else str(root)
+
+
+def _words(argv: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(argv, str) or not argv or not argv[0]:
+        raise BadInput(f"CommandAgent({what}=...): a list of the program and its arguments, ['claude', '-p']")
+    return tuple(argv)

@@ -1,0 +1,120 @@
+"""The governor: no step that costs begins before its budget and all parents of that have room for it.
+
+A reservation is named after the attempt (run, generation, step, attempt). If a process dies between the
+reservation and the intent, the resumed attempt has the same name and takes the reservation over. If it dies
+later, the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by
+whoever else needs what it holds.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.agents.budgets import Budgets, asked_amounts
+from holdfast.engine.outside.unknown_run import gone
+from holdfast.engine.ownership.owners import is_alive
+from holdfast.errors import BudgetReached
+from holdfast.kernel.budget import BudgetReserved, Reservation, used
+from holdfast.kernel.events import StepStarted
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.execution.call import Call
+    from holdfast.engine.execution.execution import Execution
+    from holdfast.engine.execution.reserving import Paying
+    from holdfast.kernel.amounts import Amounts
+    from holdfast.kernel.measures import Measured
+    from holdfast.settings import Settings
+    from holdfast.store.port import Companion
+
+
+class Reserved(NamedTuple):
+    """A reservation of an attempt that is under way, and the budgets that it is open in."""
+
+    id: str
+    epoch: int
+    budgets: tuple[str, ...]
+
+
+class Governor:
+    """The governor of an engine, as `engine.execution.reserving.Governor` describes it. Thread-safe."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:  # noqa: ARG002 - as every handler is made
+        self._engine = engine
+        self._budgets = Budgets(engine.store, engine.clock)
+        self._seen: weakref.WeakSet[Execution] = weakref.WeakSet()
+        """Executions whose run has no open reservations of earlier ones."""
+        self._lock = threading.Lock()
+
+    def reserve(self, call: Call, amounts: Amounts, paying: Paying) -> Reserved:
+        """Raises `BudgetReached` if the budget that pays, or a parent of it, has not enough left."""
+        run = call.execution
+        generation = run.state.generation
+        past = run.state.steps.get(call.key)
+        attempt = 1 if past is None else past.attempt + 1
+        asked = BudgetReserved(
+            f"{run.id}:{generation}:{call.key}:{attempt}", run.id, call.key, attempt, asked_amounts(amounts),
+            generation, self._engine.owner_id, run.epoch,
+        )  # fmt: skip
+        with self._lock:
+            if run not in self._seen:
+                self._end_earlier(run, asked.id)
+                self._seen.add(run)
+        try:
+            budgets = self._budgets.reserve(asked, paying)
+        except BudgetReached:
+            if not self._end_cut_off(self._budgets.names_of(paying)):
+                raise
+            budgets = self._budgets.reserve(asked, paying)
+        return Reserved(asked.id, asked.epoch, budgets)
+
+    def settle(
+        self, held: Reserved, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
+    ) -> Sequence[Companion]:
+        """Charge what was measured. What was not is charged as reserved, also to an attempt that failed: its
+        request may have been billed, and only the body could know."""
+        if not begun:
+            return self._budgets.releasing(held.budgets, held.id, held.epoch)
+        amounts, unknown = used(measured, seconds)
+        return self._budgets.settlement(held.budgets, held.id, held.epoch, amounts, unknown=unknown)
+
+    def _end_earlier(self, run: Execution, resumed: str) -> None:
+        """End what earlier executions of the run left open, but for the reservation of the attempt that is
+        `resumed` now."""
+        if run.epoch <= 1:
+            return
+        for id, one in self._budgets.open_in(self._engine.store.budgets_holding(run.id)):
+            if one.run == run.id and one.epoch < run.epoch and id != resumed:
+                self._end(id, one)
+
+    def _end_cut_off(self, names: Sequence[str]) -> bool:
+        """End the reservations in these budgets that no process works on any more. Whether there were any."""
+        found = [(id, one) for id, one in self._budgets.open_in(names) if self._is_cut_off(one)]
+        for id, one in found:
+            self._end(id, one)
+        return bool(found)
+
+    def _is_cut_off(self, one: Reservation) -> bool:
+        """Whether the execution that reserved is over. That never changes: epochs only rise, and a dead owner
+        does not come back."""
+        if not is_alive(self._engine.home, one.owner):
+            return True
+        row = self._engine.store.run(one.run)
+        if row is None:  # it is gone, or not yet written: a run is with its first append
+            return gone(self._engine.store, one.run) is not None
+        return (row.owner, row.epoch) != (one.owner, one.epoch)
+
+    def _end(self, id: str, one: Reservation) -> None:
+        """Charge it in full if its attempt was begun, or if that cannot be known any more."""
+        store = self._engine.store
+        begun = any(
+            isinstance(event, StepStarted)
+            and (event.key, event.attempt, event.generation) == (one.step, one.attempt, one.generation)
+            for event, *_ in store.history(one.run)
+        )
+        charge = begun or gone(store, one.run) is not None
+        self._budgets.end(id, one.epoch, one.run, charge=charge)

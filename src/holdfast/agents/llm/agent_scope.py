@@ -1,0 +1,132 @@
+"""The scope of one run of an agent: the keys of its model requests and tool calls.
+
+A run of the agent `coder` is the branch `coder[1]/`. A model request in it is `model#k`: requests are made
+one after the other. A tool call is `NAME@k-CALLID`; its id stands in the recorded response of request k. So
+a key depends neither on timing nor on the tasks that pydantic-ai creates, and another version of it finds
+the same keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.errors import WrongColour
+from holdfast.kernel.measures import Measured, added
+
+_BAD = re.compile(r"[\s/@#\[\]\x00-\x1f\x7f]+")
+_LONGEST = 80
+
+
+def clean(text: str) -> str:
+    """The text as a part of a key. One that is too long keeps its beginning and gets a digest."""
+    cleaned = _BAD.sub("-", text) or "-"
+    if len(cleaned) <= _LONGEST:
+        return cleaned
+    return f"{cleaned[: _LONGEST - 13]}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+class AgentScope:
+    """Where the steps of one agent's run are, and which request was the last."""
+
+    def __init__(self, outer: Scope, name: str) -> None:
+        self.outer = outer
+        self.name = name
+        self.scope = outer.child(clean(name))
+        self.request = 0
+        """The number of the last model request."""
+        self.answered = 0
+        """The place of the model that answered last: 0 is the agent's own, then come the fallbacks."""
+        self.begun = False
+
+    @property
+    def path(self) -> str:
+        return self.scope.counters.path.rstrip("/")
+
+    def tool_key(self, call_id: str | None) -> str:
+        """The part of a tool call's key that tells it apart from others of that tool."""
+        return f"{self.request}-{clean(call_id or '')}"
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Inside, calls belong to the agent's scope, and not to a task that pydantic-ai has created."""
+        token = current.set(self.scope)
+        try:
+            yield
+        finally:
+            current.reset(token)
+
+    @contextmanager
+    def tool(self, name: str, call_id: str | None) -> Iterator[None]:
+        """Inside, calls belong to a branch of this tool call: `coder[1]/run[2-CALLID]/`."""
+        inner = self.scope.keyed_child(clean(name), self.tool_key(call_id))
+        token = current.set(inner)
+        try:
+            yield
+        finally:
+            current.reset(token)
+        inner.execution.check_all_visited(inner.counters)
+
+
+_opened: ContextVar[AgentScope | None] = ContextVar("holdfast_opened_agent", default=None)
+"""Opened by the caller of `agent.run`, in whose context it is; `wrap_run` is called in a task of
+pydantic-ai."""
+_running: ContextVar[AgentScope | None] = ContextVar("holdfast_running_agent", default=None)
+
+
+def in_run() -> bool:
+    """Whether the code here is code of a run, and not the body of a step."""
+    return type(current.get()) is Scope
+
+
+def opened(name: str) -> AgentScope:
+    """The scope of the agent's run that begins here."""
+    scope = current.get()
+    assert type(scope) is Scope
+    if not scope.execution.is_async:
+        raise WrongColour(
+            f"agent {name} works in an event loop: run it in an `async def` workflow, and call that one "
+            "from a `def` workflow as a child run"
+        )
+    here = _opened.get()
+    if here is None or here.begun or here.outer is not scope or here.name != name:
+        here = AgentScope(scope, name)
+        _opened.set(here)
+    return here
+
+
+def running() -> AgentScope:
+    """The agent's run that the code here belongs to."""
+    here = _running.get() or _opened.get()
+    assert here is not None, "an operation of an agent outside of its run"
+    return here
+
+
+@contextmanager
+def entered(here: AgentScope) -> Iterator[None]:
+    """The run of the agent: from here on it is the one that `running` finds."""
+    here.begun = True
+    mine = _running.set(here)
+    try:
+        with here.entered():
+            yield
+    finally:
+        _running.reset(mine)
+    here.scope.execution.check_all_visited(here.scope.counters)
+
+
+def measured_of_last() -> tuple[Measured, ...]:
+    """The usage of the agent's run that ended last here, as it is recorded."""
+    here = _opened.get()
+    if here is None:
+        return ()
+    path, steps = here.scope.counters.path, here.scope.execution.state.steps
+    total: tuple[Measured, ...] = ()
+    for key, step in steps.items():
+        if key.startswith(path):
+            total = added(total, step.measured)
+    return total

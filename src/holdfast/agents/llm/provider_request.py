@@ -1,0 +1,166 @@
+"""One request to a provider, in the body of its step: with an idempotency key, without retries of the
+client, its stream read to the end, and its usage measured with the outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+
+from holdfast.agents.prices import Prices
+from holdfast.engine.execution.scope import InsideStep, current
+from holdfast.engine.primitives.checkpoint import emit
+from holdfast.engine.primitives.measure import measure
+from holdfast.engine.primitives.step import idempotency_key
+
+EMITTED = "model"
+"""The name under which the pieces of a streamed text are emitted."""
+_PIECE_CHARS = 400
+_PIECE_S = 0.25
+
+
+class Sending:
+    """How the step of a request sends it: by which model, and whether as a stream."""
+
+    def __init__(self, instead: Model | None, stream: bool, prices: Prices) -> None:
+        self.instead = instead
+        """A fallback that is asked instead of the agent's model."""
+        self.stream = stream
+        self.prices = prices
+        self.model = ""
+        """The model that was asked last, for messages."""
+
+
+sending: ContextVar[Sending | None] = ContextVar("holdfast_sending", default=None)
+"""Of the step of a model request, in its body."""
+
+
+class SentModel(WrapperModel):
+    """Sends the requests of `wrapped`, or of the fallback of the step. Outside the step of a request it
+    changes nothing."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        how = sending.get()
+        if how is None:
+            return await self.wrapped.request(messages, model_settings, model_request_parameters)
+        model = self._asked(how)
+        asked = _own_messages(model, how, messages, model_request_parameters)
+        settings = _settings(model, model_settings)
+        if how.stream:
+            async with model.request_stream(asked, settings, model_request_parameters) as stream:
+                await _emit_text(stream)
+            response = stream.get()
+        else:
+            response = await model.request(asked, settings, model_request_parameters)
+        _measure(how, model, response)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        how = sending.get()
+        model = self.wrapped if how is None else self._asked(how)
+        if how is not None:
+            messages = _own_messages(model, how, messages, model_request_parameters)
+            model_settings = _settings(model, model_settings)
+        async with model.request_stream(
+            messages, model_settings, model_request_parameters, run_context
+        ) as stream:
+            yield stream
+        if how is not None:
+            _measure(how, model, stream.get())
+
+    def _asked(self, how: Sending) -> Model:
+        model = self.wrapped if how.instead is None else how.instead
+        how.model = model.model_id
+        return model
+
+
+def _own_messages(
+    model: Model, how: Sending, messages: list[ModelMessage], parameters: ModelRequestParameters
+) -> list[ModelMessage]:
+    """The messages were prepared for the agent's model; a fallback may need other ones."""
+    return messages if how.instead is None else model.prepare_messages(messages, parameters)
+
+
+def _settings(model: Model, settings: ModelSettings | None) -> ModelSettings:
+    """The key of the step goes along, and the client does not retry: retries are attempts of the step."""
+    ours: dict[str, Any] = {}
+    if "max_retries" not in model.unsupported_settings:
+        ours["max_retries"] = 0
+    if "extra_headers" not in model.unsupported_settings:
+        headers = (settings or {}).get("extra_headers", {})
+        ours["extra_headers"] = {**headers, "Idempotency-Key": _header(idempotency_key())}
+    return cast(ModelSettings, {**(settings or {}), **ours})
+
+
+def _header(key: str) -> str:
+    """The key as a header can carry it: names of agents may have any letters."""
+    return key if key.isascii() else hashlib.sha256(key.encode()).hexdigest()
+
+
+def _measure(how: Sending, model: Model, response: ModelResponse) -> None:
+    """Recorded together with the response."""
+    usage = response.usage
+    name = response.model_name or model.model_name
+    cached: dict[str, int] = {
+        kind: count
+        for kind, count in (
+            ("cache_read_tokens", usage.cache_read_tokens),
+            ("cache_write_tokens", usage.cache_write_tokens),
+        )
+        if count
+    }
+    usd = how.prices.usd(
+        name, response.provider_name or model.system, usage.input_tokens, usage.output_tokens, **cached
+    )
+    measure(model=name, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usd, **cached)
+
+
+async def _emit_text(stream: StreamedResponse) -> None:
+    """Read the stream to its end; its text is emitted in pieces as it comes, some at a time."""
+    inside = current.get()
+    assert isinstance(inside, InsideStep)
+    clock = inside.execution.engine.clock
+    waiting: list[str] = []
+    since = clock.monotonic()
+    async for event in stream:
+        waiting += _text_of(event)
+        if waiting and (sum(map(len, waiting)) >= _PIECE_CHARS or clock.monotonic() - since >= _PIECE_S):
+            emit(EMITTED, "".join(waiting))
+            waiting, since = [], clock.monotonic()
+    if waiting:
+        emit(EMITTED, "".join(waiting))
+
+
+def _text_of(event: Any) -> Sequence[str]:
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return (event.part.content,) if event.part.content else ()
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return (event.delta.content_delta,)
+    return ()

@@ -1,0 +1,166 @@
+"""`work`: let an agent do a job, as a part of the run that calls it.
+
+    outcome = await work.aio("claude", Job(goal=goal, prompt="Add a test for the parser", kind="implement"))
+
+The job gets a scope of its own (`implement[1]/`), so its steps have stable keys. The agent is told what the
+run has done, decided and rejected so far; that text is recorded, so every replay tells it the same. After
+the work a snapshot of the files is taken. In a `def` workflow, `work(...)` does the same in a child run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+
+from holdfast.agents.history import DONE, history_of, job_line
+from holdfast.agents.job_round import in_round, next_round
+from holdfast.agents.protocol import Agent, Job, Outcome
+from holdfast.agents.retries import Retries
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.execution.step_options import Retry, Seconds, seconds
+from holdfast.engine.primitives.branch import branch
+from holdfast.engine.primitives.snapshot import snapshot
+from holdfast.engine.primitives.timeout import timeout as deadline
+from holdfast.engine.primitives.values import recorded
+from holdfast.engine.runs.workflow import AsyncWorkflow, workflow
+from holdfast.errors import BadInput, WrongColour
+from holdfast.kernel.events import Isolate
+from holdfast.kernel.identity import check_step_name
+
+__all__ = ["work"]
+
+
+class _How(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a job is done, as the child run of a `def` workflow records it."""
+
+    role: str = ""
+    timeout_s: float | None = None
+    isolate: Isolate | None = None
+    retry: Retries | None = None
+    round: int = 0
+
+
+class Work:
+    """Call it in a `def` workflow; in an async one, `await work.aio(...)`."""
+
+    def __call__(
+        self,
+        agent: Agent | str,
+        job: Job,
+        *,
+        role: str = "",
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        isolate: Isolate | None = None,
+    ) -> Outcome:
+        """Let the agent do the job and wait for its outcome.
+
+        agent    the name of an agent in the settings, empty for that of the role; or an agent. In a `def`
+                 workflow it must be data, as `CommandAgent` and `ScriptAgent` are: the child run records it
+        role     `planner`, `developer`, `reviewer`, `verifier`, or one of your own: see `[roles]`
+        timeout  seconds for the whole job; then what it does is ended, and the job fails with `StepTimeout`
+        retry    of a command agent: how often a failed attempt is tried again
+        isolate  of a command agent, "copy": it works in a copy of the workspace, beside others
+
+        Raises `AgentNotFound`, and what the agent raises. A resumed run tries a job again that failed or was
+        cut off, and repeats no step of it that is recorded.
+        """
+        scope = _scope("work")
+        if scope.execution.is_async:
+            raise WrongColour("work() would block this async workflow: write `await work.aio(...)`")
+        how = _how(job, role, timeout, isolate, retry)
+        how = msgspec.structs.replace(how, round=next_round(scope.execution, job.kind))
+        job = _told(scope, job)
+        child: AsyncWorkflow[[Any, Job, _How], Outcome] = AsyncWorkflow(do_job.fn, name=job.kind)
+        return child.sync(agent, job, how)
+
+    def aio(
+        self,
+        agent: Agent | str,
+        job: Job,
+        *,
+        role: str = "",
+        timeout: Seconds | None = None,
+        retry: Retry | None = None,
+        isolate: Isolate | None = None,
+    ) -> Coroutine[Any, Any, Outcome]:
+        """The same for async workflows."""
+        scope = _scope("work.aio")
+        if not scope.execution.is_async:
+            raise WrongColour("work.aio() was called in a `def` workflow: write `work(...)`")
+        return _work(agent, job, _how(job, role, timeout, isolate, retry))
+
+
+def _how(job: Job, role: str, timeout: Seconds | None, isolate: Isolate | None, retry: Retry | None) -> _How:
+    check_step_name(job.kind)
+    return _How(role, None if timeout is None else seconds(timeout), isolate, Retries.of(retry))
+
+
+def _scope(name: str) -> Scope:
+    scope = current.get()
+    if type(scope) is not Scope:
+        raise BadInput(f"{name}() is a part of a run: call it from a workflow that a run executes")
+    return scope
+
+
+async def _work(agent: Agent | str, job: Job, how: _How) -> Outcome:
+    scope = _scope("work.aio")
+    how = msgspec.structs.replace(how, round=next_round(scope.execution, job.kind))
+    with branch(job.kind):
+        told = _told(_scope("work.aio"), job)
+        return await _do(agent, told, how)
+
+
+_work.__qualname__ = "work"  # a task of it is the scope `work[1]/`
+
+
+def _told(scope: Scope, job: Job) -> Job:
+    """The job with the history of its run in front of what the caller put there."""
+    known = recorded("history", lambda: history_of(scope.execution))
+    return msgspec.structs.replace(job, history=(*known, *job.history))
+
+
+@workflow
+async def do_job(agent: Any, job: Job, how: _How) -> Outcome:
+    """The workflow of a job in a `def` workflow; `agent` is a name, or an agent that is data."""
+    return await _do(agent, job, how)
+
+
+async def _do(agent: Agent | str, job: Job, how: _How) -> Outcome:
+    run = _scope("work").execution
+    chosen = _found(run.engine.handler("agents"), agent, how.role) if isinstance(agent, str) else agent
+    chosen = _adjusted(chosen, how)
+    with in_round(how.round), deadline(how.timeout_s) if how.timeout_s else nullcontext():
+        outcome = await chosen.work(job)
+    if job.changes_files and not outcome.changes and _has_files(run):
+        outcome = msgspec.structs.replace(outcome, changes=await snapshot.aio())
+    recorded(DONE, lambda: job_line(job.kind, chosen.name, outcome))
+    return outcome
+
+
+def _found(agents: Any, name: str, role: str) -> Agent:
+    """The agent by its name or role. The choice is recorded: other settings do not change who does a job that
+    was begun."""
+    chosen = recorded("agent", lambda: agents.find(name, role).name)
+    found: Agent = agents.find(chosen)
+    return found
+
+
+def _adjusted(agent: Agent, how: _How) -> Agent:
+    if how.retry is None and how.isolate is None:
+        return agent
+    adjust = getattr(agent, "with_options", None)
+    if adjust is None:
+        raise BadInput(f"agent {agent.name} takes neither retry nor isolate; they are for command agents")
+    adjusted: Agent = adjust(how.retry, how.isolate)
+    return adjusted
+
+
+def _has_files(run: Any) -> bool:
+    return run.engine.files.root is not None or bool(run.state.files)
+
+
+work = Work()

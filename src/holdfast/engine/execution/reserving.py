@@ -1,0 +1,124 @@
+"""Reserving before a step that costs, and settling with its outcome.
+
+    reserve ─▶ intent ─▶ Body ─▶ outcome + settlement, in one commit
+       └─ refused: the run is paused, and the step is tried again when it is resumed
+
+The reservation is a command of its own, which can be refused. The settlement is a companion of the append
+that ends the attempt, which cannot. An attempt that was cut off in between leaves its reservation open; the
+governor ends it when the run reserves next, or when another needs what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from holdfast.engine.execution.call import Call, InStore, Outcome, Request
+from holdfast.engine.execution.control import Control
+from holdfast.errors import BadInput, RunPaused, StoreError
+from holdfast.kernel import commands as c
+from holdfast.kernel.amounts import Amounts, check_name
+from holdfast.kernel.budget import DEFAULT
+
+if TYPE_CHECKING:
+    from holdfast.kernel.measures import Measured
+    from holdfast.store.port import Append, Companion
+
+Reserve = Amounts | Callable[..., Amounts]
+"""What an attempt may use: always the same, or a function of the step's arguments."""
+
+
+class Paying(NamedTuple):
+    """The budget that pays. One that `limits` are given for is set to them, under `parent`, when something is
+    first reserved in it."""
+
+    name: str
+    limits: Amounts | None = None
+    parent: str = ""
+
+
+class Governor(Protocol):
+    """Decides whether a step may spend, and keeps account of it. A program can give one of its own
+    (`Holdfast(handlers={"governor": ...})`)."""
+
+    def reserve(self, call: Call, amounts: Amounts, paying: Paying) -> Any:
+        """Reserve before an attempt begins, and return what `settle` needs to know of it. May wait for the
+        disk. Raises `RunPaused`, such as `BudgetReached`, to refuse: the run is paused with its sentence."""
+        ...
+
+    def settle(
+        self, held: Any, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
+    ) -> Sequence[Companion]:
+        """What is committed with the end of the attempt, which took so long and measured this. If it was not
+        `begun`, its body did not run. Must not refuse, and must not wait."""
+        ...
+
+
+class Held(NamedTuple):
+    """A reservation of an attempt that is under way."""
+
+    governor: Governor
+    reservation: Any
+    attempt: int
+
+
+def reserve(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome | None, Held | None]]:
+    """Reserve what the next attempt may use. The outcome is set if that cannot be said: then the attempt has
+    failed without a body. Raises the signal that pauses the run if it is refused."""
+    run = call.execution
+    try:
+        amounts = _needed(call)
+    except Exception as wrong:
+        return Outcome(None, wrong), None
+    past = run.state.steps.get(call.key)
+    governor: Governor = run.engine.handler("governor")
+    answer = yield InStore(partial(governor.reserve, call, amounts, paying(call, amounts)))
+    assert answer is not None
+    error = answer.error
+    if error is None:
+        return None, Held(governor, answer.value, 1 if past is None else past.attempt + 1)
+    if isinstance(error, RunPaused):
+        raise run.stop(Control(error, [c.PauseRun(run.id, error.reason, error.by)]))
+    if isinstance(error, StoreError):
+        raise run.lose(error) from None
+    return Outcome(None, error), None
+
+
+def settled(call: Call, held: Held, append: Append, *, begun: bool = True) -> Append:
+    """The same append, with the settlement of the attempt that it ends."""
+    clock = call.execution.engine.clock
+    seconds = Decimal(f"{max(0.0, clock.monotonic() - call.since):.6f}") if begun else Decimal(0)
+    measured = () if call.meter is None else call.meter.used(held.attempt)
+    more = held.governor.settle(held.reservation, measured, seconds, begun=begun)
+    append.also = (*append.also, *more)
+    return append
+
+
+def paying(call: Call, amounts: Amounts) -> Paying:
+    """The budget that pays: that of the amounts, else of the scope, else of the run, else the default one."""
+    if amounts.budget:
+        return Paying(amounts.budget)
+    return call.budget or Paying(call.execution.state.budget or DEFAULT)
+
+
+def _needed(call: Call) -> Amounts:
+    given = call.spec.reserve
+    if isinstance(given, Amounts):
+        return given
+    assert given is not None
+    own = call.own()
+    amounts = given(*own.args, **own.kwargs)
+    if not isinstance(amounts, Amounts):
+        raise BadInput(f"reserve= of step {call.spec.name} returned {amounts!r}: return Amounts(...)")
+    return amounts
+
+
+def check_reserve(what: str, reserve: object) -> None:
+    """Raise `BadInput` for what no step can reserve."""
+    if isinstance(reserve, Amounts):
+        if reserve.budget:
+            check_name(reserve.budget)
+    elif reserve is not None and not callable(reserve):
+        raise BadInput(f"{what}: reserve= is Amounts(usd='0.05'), or a function of the arguments")

@@ -1,0 +1,230 @@
+"""Command agents: one recorded step, its usage read from the output, and every fault a sentence."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, workflow
+from holdfast.agents import CommandAgent, Job, Outcome, work
+from holdfast.agents.retries import Retries
+from holdfast.errors import AgentFailed, BadInput, CommandFailed, ProgramNotFound, StepTimeout
+from holdfast.kernel.measures import Measured
+
+CAPTURED = Path(__file__).parent / "captured"
+JOB = Job(goal="greet", prompt="write hello", kind="implement")
+
+
+def python(code: str) -> list[str]:
+    """A CLI agent that is a line of Python; the prompt is in `prompt`."""
+    return [sys.executable, "-c", f"import os, sys, time; prompt = sys.stdin.read(); {code}"]
+
+
+def printing(name: str, then: str = "pass") -> list[str]:
+    """One that prints what a real one has printed."""
+    return python(
+        f"print(open({str(CAPTURED / name)!r}).read()); open('hello.txt', 'w').write(prompt); {then}"
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "tree").mkdir()
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def hf(home: Path, root: Path) -> Iterator[Holdfast]:
+    with Holdfast(home, workspace=root, durability="process") as opened:
+        yield opened
+
+
+def agent(argv: list[str], options: dict[str, Any]) -> CommandAgent:
+    return CommandAgent(argv, name="claude", **{"parse": "claude", **options})
+
+
+@workflow
+async def one_job(argv: list[str], options: dict[str, Any], job: Job = JOB) -> Outcome:
+    return await work.aio(agent(argv, options), job)
+
+
+@workflow
+def one_job_def(argv: list[str], options: dict[str, Any], job: Job = JOB) -> Outcome:
+    return work(agent(argv, options), job)
+
+
+@pytest.mark.parametrize("code", [one_job, one_job_def], ids=["async", "def"])
+def test_a_job_is_one_recorded_command(hf: Holdfast, root: Path, code: Any) -> None:
+    """In both colours: the prompt goes to standard input, the outcome has answer, session, usage and the
+    snapshot, and a replay starts nothing."""
+    run = hf.start(code, printing("claude.jsonl"), {})
+    outcome = run.result()
+    assert (outcome.text, outcome.session) == ("All done.", "f4b25264-cd39-4de7-947a-cb4d906cabe3")
+    assert outcome.measured == (Measured("claude-sonnet-4-5", 300, 60, Decimal("0.0018")),)
+    assert (root / "hello.txt").read_text() == "Goal: greet\n\nwrite hello\n"
+    working = run.id if code is one_job else next(one.child for one in hf.steps(run.id) if one.child)
+    steps = {step.key: step for step in hf.steps(working)}
+    key = "implement[1]/claude#1" if code is one_job else "claude#1"
+    assert (steps[key].kind, steps[key].effect, steps[key].measured) == (
+        "command", "workspace", outcome.measured,
+    )  # fmt: skip
+    assert outcome.changes in {
+        event.data["snapshot"] for event in hf.events(working) if event.type == "FilesSaved"
+    }
+    (root / "hello.txt").write_text("mine")
+    assert [one.verdict for one in hf.replay(run.id)] == ["matches"]
+    assert (root / "hello.txt").read_text() == "mine"
+
+
+def test_the_prompt_as_an_argument(hf: Holdfast, root: Path) -> None:
+    """`{prompt}` in a word is replaced by the prompt, whatever is in it, and nothing goes to standard
+    input."""
+    argv = [sys.executable, "-c", "import sys; print(sys.argv[1] + repr(sys.stdin.read()))", "-m={prompt}"]
+    job = Job(goal="", prompt="say '$(id)' {prompt}; now", changes_files=False)
+    assert hf.run(one_job, argv, {"parse": "none"}, job).text == (
+        "-m=say '$(id)' {prompt}; now\n\nChange no files.\n''"
+    )
+
+
+def test_a_prompt_that_is_too_long_for_an_argument(hf: Holdfast) -> None:
+    """The sentence says what to do instead; nothing was started."""
+    run = hf.start(one_job, ["true", "{prompt}"], {}, Job(goal="", prompt="x" * 200_000))
+    with pytest.raises(BadInput, match=r"more than one argument can have; leave \{prompt\} out of argv"):
+        run.result()
+    assert hf.steps(run.id) == []
+
+
+def test_a_job_that_only_reads(hf: Holdfast) -> None:
+    """It has the command line for reading, and is told to change nothing."""
+    argv = python("print('wrote')")
+    reads = python("print(prompt)")
+    text = hf.run(
+        one_job, argv, {"parse": "none", "reads": reads}, Job(goal="g", prompt="p", changes_files=False)
+    )
+    assert text.text == "Goal: g\n\np\n\nChange no files."
+    assert text.changes == ""
+
+
+def test_nothing_is_said_of_the_cost(hf: Holdfast) -> None:
+    """Then the reservation is what it cost, marked as an estimate."""
+    outcome = hf.run(one_job, python("print('ok')"), {"parse": "none", "reserve_usd": Decimal("0.5")})
+    assert outcome.measured == (Measured(usd=Decimal("0.5"), units={"estimated": 1}),)
+
+
+def test_the_result_line_was_not_seen_by_this_process(hf: Holdfast, root: Path) -> None:
+    """A run that was killed between the end of the command and the record of its answer reads the recorded
+    output; answer, session and usage are the same."""
+    run = hf.start(one_job, printing("codex.jsonl"), {"parse": "codex"})
+    before = run.result()
+    hf.rewind(run.id, to="implement[1]/claude#1")
+    after = hf.resume(run.id).result()
+    assert (after.text, after.session, after.measured) == (before.text, before.session, before.measured)
+    assert [step.attempt for step in hf.steps(run.id) if step.kind == "command"] == [1]
+
+
+# Faults
+
+
+def test_an_agent_that_says_that_it_failed(hf: Holdfast, root: Path) -> None:
+    """The step fails with its own sentence, also if the exit code is 0; what it used counts; `resume` tries
+    again."""
+    run = hf.start(one_job, printing("claude-failed.jsonl"), {})
+    with pytest.raises(AgentFailed, match=r"^agent claude failed: Reached maximum number of turns \(1\)"):
+        run.result()
+    step = next(one for one in hf.steps(run.id) if one.kind == "command")
+    assert (step.status, step.measured) == (
+        "failed", (Measured("claude-sonnet-4-5", 100, 20, Decimal("0.0006")),),
+    )  # fmt: skip
+    with pytest.raises(AgentFailed):
+        hf.resume(run.id).result()
+    assert next(one for one in hf.steps(run.id) if one.kind == "command").attempt == 2
+
+
+def test_an_exit_code(hf: Holdfast) -> None:
+    """The last line of its error output is the reason."""
+    with pytest.raises(CommandFailed, match="ended with code 3: no key"):
+        hf.run(one_job, python("print('no key', file=sys.stderr); sys.exit(3)"), {})
+
+
+def test_a_program_that_is_not_there(hf: Holdfast) -> None:
+    with pytest.raises(ProgramNotFound, match="no program 'no-such-agent' on the PATH"):
+        hf.run(one_job, ["no-such-agent"], {})
+
+
+def test_a_hang_is_ended_with_its_tree(hf: Holdfast, root: Path) -> None:
+    """After the timeout nothing of the tree runs, and what it wrote is rolled back when the job is tried
+    again."""
+    code = (
+        "import subprocess; child = subprocess.Popen(['sleep', '600']); "
+        "open('pid', 'w').write(str(child.pid)); child.wait()"
+    )
+    run = hf.start(one_job, python(code), {"timeout_s": 1.0})
+    with pytest.raises(StepTimeout, match="took longer than 1 s"):
+        run.result()
+    pid = int((root / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_gigabyte_of_output_is_bounded(hf: Holdfast) -> None:
+    """The log has the beginning and the end, and the end of the stream is still read."""
+    chatter = "[sys.stdout.write('x' * 65535 + chr(10)) for _ in range(800)]"  # 50 MB: the rest is more of it
+    run = hf.start(
+        one_job,
+        python(f"{chatter}; print(open({str(CAPTURED / 'claude.jsonl')!r}).read())"),
+        {"output_limit": 1 << 20},
+    )
+    outcome = run.result()
+    assert (outcome.text, outcome.session) == ("All done.", "f4b25264-cd39-4de7-947a-cb4d906cabe3")
+    kept = sum(len(line.text) for line in hf.logs(run.id))
+    assert 1 << 19 < kept < (1 << 20) + 2000
+
+
+def test_each_attempt_has_its_own_output(hf: Holdfast, root: Path) -> None:
+    """A retry that succeeds is no failure, and the usage of both attempts counts."""
+    failed, fine = (str(CAPTURED / name) for name in ("claude-failed.jsonl", "claude.jsonl"))
+    counter = root.parent / "attempts"
+    code = (
+        f"n = os.path.exists({str(counter)!r}); open({str(counter)!r}, 'w').close(); "
+        f"print(open({fine!r} if n else {failed!r}).read()); open('tried', 'a').write('x')"
+    )
+    outcome = hf.run(one_job, python(code), {"retry": Retries(attempts=2, initial=0.01)})
+    assert outcome.text == "All done."
+    assert outcome.measured == (
+        Measured("claude-sonnet-4-5", 100, 20, Decimal("0.0006")),
+        Measured("claude-sonnet-4-5", 300, 60, Decimal("0.0018")),
+    )
+    assert (root / "tried").read_text() == "x"
+
+
+def test_a_secret_in_its_output_is_hidden(hf: Holdfast) -> None:
+    """What it prints is redacted before it is parsed, recorded or returned."""
+    line = json.dumps({"type": "result", "result": "the key is sk-ant-api03-" + "a" * 40})
+    outcome = hf.run(one_job, python(f"print({line!r})"), {})
+    assert "aaaa" not in outcome.text
+
+
+def test_without_a_workspace(home: Path) -> None:
+    """It runs once, with no snapshot."""
+    with Holdfast(home, durability="process") as hf:
+        run = hf.start(one_job, python("print('ok')"), {"parse": "none"})
+        assert run.result().changes == ""
+        assert next(one.effect for one in hf.steps(run.id) if one.kind == "command") == "once"
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "fault"),
+    [
+        ([], {}, "a list of the program and its arguments"),
+        ("claude -p", {}, "a list of the program and its arguments"),
+        (["claude"], {"parse": "clade"}, "one of claude, codex, opencode, gemini, none"),
+    ],
+)
+def test_what_is_refused(argv: Any, options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(BadInput, match=fault):
+        CommandAgent(argv, **options)
