@@ -145,6 +145,18 @@ def untrusted_agents(root: Path, resolved: Resolved) -> list[str]:
     return doubts if doubts and not _is_trusted(root, resolved) else []
 
 
+def refuse_untrusted_delivery(place: Place) -> None:
+    """Raise `NotTrusted` if the project's files name commands, a plan or policies for a delivery, and the user
+    does not trust them."""
+    resolved = place.resolved
+    said = [key for key in ("checks", "plan", "policy") if key in resolved.settings.deliver]
+    if said and not _is_trusted(place.root, resolved):
+        where = resolved.origins["deliver"].place
+        raise NotTrusted(
+            f"{where} sets deliver.{said[0]}, and may come from somebody else: {_allow(place.root)}"
+        )
+
+
 def doubted_settings(root: Path, resolved: Resolved) -> Settings:
     """The settings, with a doubt at each agent that is not trusted."""
     settings = resolved.settings

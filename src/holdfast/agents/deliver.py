@@ -23,10 +23,11 @@ from holdfast.agents.bound_approval import Answer, Question, ask, diff_text
 from holdfast.agents.deliver_options import DeliverOptions, Role
 from holdfast.agents.delivery_notes import note, remember_decision, task_id
 from holdfast.agents.policies import decide
-from holdfast.agents.protocol import Agent, Job, Outcome
+from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.read_only import undo_writes
 from holdfast.agents.stages import Progress
 from holdfast.agents.verifying import CheckResult, find_checks, run_checks
+from holdfast.agents.working import work
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.branch import branch
@@ -95,7 +96,8 @@ class _Delivery:
         self._goal = goal
         self._options = options
         self._progress = Progress()
-        self._history: list[str] = []
+        self._remarks: list[str] = []
+        """For the agents, beside what the history of the run tells them."""
         self._sent_back = {"plan": 0, "implementation": 0, "review": 0, "verification": 0}
 
     async def run(self) -> dict[str, Any]:
@@ -139,7 +141,6 @@ class _Delivery:
         number = self._sent_back["plan"] + 1
         files = words_of(outcome.text).files
         plan = _Plan(outcome.text, files, made_on, number, tuple(undone))
-        self._history.append(f"plan {number} was made, for {_listed(files) or 'no named file'}")
         await checkpoint.aio(
             "after_planning",
             round=number, plan=plan.text, digest=_digest(plan.text), files=list(files), snapshot=made_on,
@@ -171,7 +172,7 @@ class _Delivery:
         found = await changes.aio(approved_on, now)
         others = [one.path for one in found if one.path not in plan.files]
         if others:
-            self._history.append(f"others changed {_listed(others)} after the plan was approved")
+            self._remarks.append(f"others changed {_listed(others)} after the plan was approved")
         return [one for one in found if one.path in plan.files]
 
     # Implementing
@@ -218,7 +219,6 @@ class _Delivery:
         outcome, _ = await self._work("developer", "implement", prompt, plan.files)
         after = await snapshot.aio()
         found = await changes.aio(base, after)
-        self._history.append(f"implementation {attempt} changed {_listed([one.path for one in found])}")
         await checkpoint.aio(
             "after_implementation",
             attempt=attempt, text=outcome.text, files=[one.path for one in found], lines=_lines(found),
@@ -270,7 +270,6 @@ class _Delivery:
             verdict="approved" if approved else "changes", text=text, rolled_back=undone,
         )  # fmt: skip
         await note("review", text)
-        self._history.append(f"the review {'approved it' if approved else f'has objections: {text}'}")
         return "" if approved else text
 
     async def _verify(self, found: Sequence[FileDiff]) -> tuple[bool | None, str]:
@@ -289,7 +288,6 @@ class _Delivery:
         )  # fmt: skip
         await note("verification", _verification(results, text))
         if verdict is not False:
-            self._history.append("the verification passed" if verdict else "there was nothing to verify it")
             return verdict, ""
         if failed:
             return False, "\n".join(f"{one.sentence}\n{one.output}" for one in failed)
@@ -318,26 +316,20 @@ class _Delivery:
         outcome, path = await self._work(role, kind, prompt, paths, changes_files=False)
         undone = await undo_writes(path)
         if undone:
-            self._history.append(f"the {role} changed {_listed(undone)}, which was rolled back")
+            self._remarks.append(f"the {role} changed {_listed(undone)}, which was rolled back")
         return outcome, undone
 
     async def _work(
         self, role: Role, kind: str, prompt: str, paths: Sequence[str] = (), *, changes_files: bool = True
     ) -> tuple[Outcome, str]:
         """Let the agent of a role work; its outcome, and the beginning of the keys of its steps."""
-        agent = self._agent(role)
         job = Job(
-            goal=self._goal, prompt=prompt, kind=kind, history=tuple(self._history), paths=tuple(paths),
-            changes_files=changes_files, budget=self._options.budget, max_usd=self._options.max_usd,
+            goal=self._goal, prompt=prompt, kind=kind, history=tuple(self._remarks), paths=tuple(paths),
+            changes_files=changes_files,
         )  # fmt: skip
         with branch(role):
             path = _scope().counters.path
-            return await agent.work(job), path
-
-    def _agent(self, role: Role) -> Agent:
-        agents = _scope().execution.engine.handler("agents")
-        found: Agent = agents.find(self._options.agent(role), role)
-        return found
+            return await work.aio(self._options.agent(role), job, role=role), path
 
     # Decisions
 
@@ -346,7 +338,6 @@ class _Delivery:
         by = f" by {answer.decision.by}" if answer.decision.by else ""
         comment = f": {answer.decision.comment}" if answer.decision.comment else ""
         said = f"the {gate} was {answer.decision.outcome}{by}{comment}"
-        self._history.append(said)
         first = what.strip().partition("\n")[0]
         await remember_decision(f"{title_of(self._goal)}: {said} ({first})", gate)
 
@@ -358,7 +349,7 @@ class _Delivery:
     ) -> None:
         """Count what is sent back. Raises `NotDelivered` if that was the last time."""
         self._sent_back[where] += 1
-        self._history.append(why)
+        self._remarks.append(why)
         if self._sent_back[where] > most:
             point = "before:plan" if where == "plan" else "start_implementation"
             raise self._failed(f"{why.partition(chr(10))[0]}; that was round {self._sent_back[where]}", point)

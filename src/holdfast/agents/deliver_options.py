@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -24,7 +23,6 @@ class DeliverOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     retries          so often objections of a review, and failed checks, go back to the developer
     check_timeout_s  seconds that one check may take
     policies         decisions made beforehand
-    budget, max_usd  what the agents may cost, as in `Job`
     """
 
     planner: str = ""
@@ -36,8 +34,6 @@ class DeliverOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     retries: int = 3
     check_timeout_s: float = 1800.0
     policies: tuple[Policy, ...] = ()
-    budget: str = ""
-    max_usd: Decimal | None = None
 
     def agent(self, role: Role) -> str:
         """The name of the agent in that role; empty if none is named."""

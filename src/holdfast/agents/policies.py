@@ -3,11 +3,6 @@
 There are none unless the settings or the call name some. Each decision of a policy is a decision of its gate
 by `policy:NAME`, in the log as those of people are. A gate that is asked again, because files changed while
 it was open, is never decided by a policy.
-
-    [deliver.policy.docs]
-    stages = ["plan", "implementation"]
-    paths = ["docs/**", "*.md"]
-    lines = 200
 """
 
 from __future__ import annotations
@@ -15,33 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
-import msgspec
 import pathspec
 
+from holdfast.deliver_settings import GateStage, Policy
 from holdfast.engine.primitives.gates import Automatic
 
-GateStage = Literal["plan", "implementation"]
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When a gate of `deliver` is decided without a person.
-
-    stages  the gates that it decides; empty for both
-    paths   patterns, as in .gitignore. It approves if every path matches one, and rejects if any does
-    files   it approves up to so many files, and rejects more
-    lines   the same for lines that were added and removed; a plan has none
-    decide  `approve` or `reject`
-
-    Conditions that are left out do not count. It approves if all of them hold, and rejects if one does.
-    """
-
-    name: str
-    stages: tuple[GateStage, ...] = ()
-    paths: tuple[str, ...] = ()
-    files: int | None = None
-    lines: int | None = None
-    decide: Literal["approve", "reject"] = "approve"
-
+__all__ = ["YES", "GateStage", "Policy", "decide"]
 
 YES: Final = Policy(name="yes")
 """Approves both gates: what `deliver --yes` asks for."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import BadInput
+from holdfast import wiring
+from holdfast.errors import BadInput, NotFound
 from holdfast.facade.executing import Executing
 from holdfast.facade.opened import blocking, texts
+from holdfast.kernel.amounts import check_name
+from holdfast.kernel.budget import DEFAULT
 
 if TYPE_CHECKING:
     from holdfast.agents.deliver_options import DeliverOptions
     from holdfast.agents.policies import Policy
     from holdfast.engine.runs.run import Run
+    from holdfast.engine.runs.workflow import AsyncWorkflow
+    from holdfast.facade.budgets import BudgetNamespace
 
 _NAME_CHARS = 120
 
@@ -57,7 +62,8 @@ class Delivering(Executing):
         retries   so often objections and failed checks go back to the developer (default: 3)
         policies  decisions made beforehand, beside those of the settings; `yes` approves both gates
         plan      a plan file that replaces the stages; its input `goal` is the goal
-        budget, max_usd  what the agents may cost
+        budget    the budget that pays; without one, `default`
+        max_usd   the most that the run may cost: a budget of its own, below that one
 
         Raises `BadInput`, `AgentNotFound`, `TaskHeld`, `RunExists`.
         """
@@ -67,52 +73,54 @@ class Delivering(Executing):
         from holdfast.agents.deliver_options import DeliverOptions
         from holdfast.agents.policies import YES
 
+        wiring.refuse_untrusted_delivery(self._place)
+        said = self.settings.deliver
         options = DeliverOptions(
             planner=planner or agent,
             developer=developer or agent,
             reviewer=reviewer or agent,
             verifier=verifier,
-            checks=texts(checks, "checks="),
-            rounds=5 if rounds is None else rounds,
-            retries=3 if retries is None else retries,
-            policies=(*((YES,) if yes else ()), *policies),
-            budget=budget,
-            max_usd=max_usd,
+            checks=texts(checks, "checks=") or tuple(said.get("checks", ())),
+            rounds=said.get("rounds", 5) if rounds is None else rounds,
+            retries=said.get("retries", 3) if retries is None else retries,
+            policies=(*((YES,) if yes else ()), *policies, *_policies(said)),
         ).check()
+        plan = said.get("plan") if plan is None else plan
         is_new = run_id is None or self._reader.run(run_id) is None
+        workflow: AsyncWorkflow[..., dict[str, Any]] = deliver
+        args: tuple[Any, ...] = goal, options
         if plan is not None:
-            return self._deliver_by_plan(plan, goal, options, run_id, task, is_new=is_new)
-        if is_new:
+            workflow, args = _by_plan(plan, goal, options)
+        elif is_new:
             self._find_agents(options)
-            task = task or self._make_task(goal)
-        run_id = self._claimed_for(run_id, task)
-        return self._to_write().start(deliver, (goal, options), {}, run_id, task=task or "")
-
-    def _deliver_by_plan(
-        self,
-        file: str | os.PathLike[str],
-        goal: str,
-        options: DeliverOptions,
-        run_id: str | None,
-        task: str | None,
-        *,
-        is_new: bool,
-    ) -> Run[dict[str, Any]]:
-        """Run the plan of the project with the goal, and with what else of the options its input names."""
-        from holdfast.plans.inputs import filled
-        from holdfast.plans.interpreter import run_plan
-        from holdfast.plans.reading import read
-
-        plan = read(Path(file))
-        if "goal" not in plan.input:
-            raise BadInput(f"plan {plan.name} takes no input `goal`; add it: `input: {{goal: }}`")
-        values = {"goal": goal, **_inputs(options)}
-        given = {name: value for name, value in values.items() if name in plan.input}
-        filled(plan, given)
         if is_new:
+            run_id = run_id or self._to_write().mint_id()
             task = task or self._make_task(goal)
+            budget = self._limited(run_id, budget, max_usd)
         run_id = self._claimed_for(run_id, task)
-        return self._to_write().start(run_plan, (plan, given), {}, run_id, task=task or "")
+        return self._to_write().start(workflow, args, {}, run_id, task=task or "", budget=budget)
+
+    def _limited(self, run_id: str, budget: str, max_usd: Decimal | None) -> str:
+        """The budget that pays: with a limit for this run, one of its own, below the one that is named."""
+        if budget:
+            self._budgets.get(check_name(budget))
+        if max_usd is None:
+            return budget
+        name = f"run:{run_id}"
+        self._budgets.set(name, usd=max_usd, parent=budget or self._default_budget())
+        return name
+
+    def _default_budget(self) -> str | None:
+        try:
+            return self._budgets.get(DEFAULT).name
+        except NotFound:
+            return None
+
+    @property
+    def _budgets(self) -> BudgetNamespace:
+        from holdfast.facade.budgets import BudgetNamespace
+
+        return BudgetNamespace(self)
 
     def _find_agents(self, options: DeliverOptions) -> None:
         """Raise `AgentNotFound` before anything is written."""
@@ -140,3 +148,27 @@ def _inputs(options: DeliverOptions) -> dict[str, Any]:
         "verifier": options.verifier,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _by_plan(
+    file: str | os.PathLike[str], goal: str, options: DeliverOptions
+) -> tuple[AsyncWorkflow[..., dict[str, Any]], tuple[Any, ...]]:
+    """The plan of the project with the goal, and with what else of the options its input names."""
+    from holdfast.plans.inputs import filled
+    from holdfast.plans.interpreter import run_plan
+    from holdfast.plans.reading import read
+
+    plan = read(Path(file))
+    if "goal" not in plan.input:
+        raise BadInput(f"plan {plan.name} takes no input `goal`; add it: `input: {{goal: }}`")
+    values = {"goal": goal, **_inputs(options)}
+    given = {name: value for name, value in values.items() if name in plan.input}
+    filled(plan, given)
+    return run_plan, (plan, given)
+
+
+def _policies(said: Mapping[str, Any]) -> Iterator[Policy]:
+    from holdfast.deliver_settings import policy
+
+    for name, table in said.get("policy", {}).items():
+        yield policy(name, table)

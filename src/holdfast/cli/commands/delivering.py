@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
 @click.option("--task", metavar="TASK", help="Claim this task for the run, instead of a new one.")
 @click.option("--budget", default="", metavar="NAME", help="The budget that pays the agents.")
-@click.option("--max-usd", metavar="USD", help="The most that one job of an agent may cost.")
+@click.option("--max-usd", metavar="USD", help="The most that the run may cost.")
 @click.option("-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome.")
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 def deliver_command(
