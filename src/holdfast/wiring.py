@@ -146,8 +146,8 @@ def untrusted_agents(root: Path, resolved: Resolved) -> list[str]:
 
 
 def refuse_untrusted_delivery(place: Place) -> None:
-    """Raise `NotTrusted` if the project's files name commands, a plan or policies for a delivery, and the user
-    does not trust them."""
+    """Raise `NotTrusted` if the project's files name commands, a plan or policies for a delivery, and the
+    user does not trust them."""
     resolved = place.resolved
     said = [key for key in ("checks", "plan", "policy") if key in resolved.settings.deliver]
     if said and not _is_trusted(place.root, resolved):

@@ -464,8 +464,8 @@ def test_a_policy_decides_and_is_recorded(desk: Callable[..., Desk]) -> None:
     at.result()
     said = [(one.gate, one.outcome, one.by, one.reason) for one in at.hf.get("d").deliver.approvals]
     assert said == [
-        ("plan#1", "approved", "policy:small", "1 files"),
-        ("implementation#1", "approved", "policy:small", "1 files, 2 lines"),
+        ("plan#1", "approved", "policy:small", "1 file named"),
+        ("implementation#1", "approved", "policy:small", "1 file, 2 lines"),
     ]
     decided = [event for event in at.hf.events("d") if event.type == "GateDecided"]
     assert [event.data["by"] for event in decided] == ["policy:small"] * 2

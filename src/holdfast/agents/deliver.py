@@ -102,20 +102,18 @@ class _Delivery:
 
     async def run(self) -> dict[str, Any]:
         self._progress.enter("pending")
-        began = await snapshot.aio()
         roles = {role: self._options.agent(role) for role in ("planner", "developer", "reviewer", "verifier")}
-        await checkpoint.aio(
-            "workflow_start", request=self._goal, task=task_id(), snapshot=began, agents=roles
-        )
-        plan = await self._approved_plan()
-        files, verified = await self._implemented(plan)
+        await checkpoint.aio("workflow_start", request=self._goal, task=task_id(), agents=roles)
+        plan, base = await self._approved_plan()
+        files, verified = await self._implemented(plan, base)
         self._progress.enter("completed")
         await note("file", "\n".join(files))
         return {"files": files, "verified": verified, "retries": dict(self._sent_back)}
 
     # Planning
 
-    async def _approved_plan(self) -> _Plan:
+    async def _approved_plan(self) -> tuple[_Plan, str]:
+        """A plan that a person approved, and the snapshot that its implementation begins from."""
         likely = await _analyze.aio(self._goal)
         before, reason = "", ""
         while True:
@@ -125,10 +123,11 @@ class _Delivery:
             answer = await self._ask_plan(plan)
             while answer.approved:
                 self._progress.enter("plan_approved")
-                drift = await self._drift(plan, answer.snapshot)
+                await note("plan", plan.text)
+                base = await snapshot.aio()
+                drift = await self._drift(plan, answer.snapshot, base)
                 if not drift:
-                    await note("plan", plan.text)
-                    return plan
+                    return plan, base
                 self._progress.enter("plan_awaiting_approval")
                 answer = await self._ask_plan(plan, drift)
             before, reason = plan.text, answer.reason
@@ -163,10 +162,9 @@ class _Delivery:
         await self._decided("plan", answer, plan.text)
         return answer
 
-    async def _drift(self, plan: _Plan, approved_on: str) -> list[FileDiff]:
+    async def _drift(self, plan: _Plan, approved_on: str, now: str) -> list[FileDiff]:
         """What changed in the files that the plan names since it was approved: the run may have been stopped
         in between."""
-        now = await snapshot.aio()
         if now == approved_on:
             return []
         found = await changes.aio(approved_on, now)
@@ -177,12 +175,12 @@ class _Delivery:
 
     # Implementing
 
-    async def _implemented(self, plan: _Plan) -> tuple[list[str], bool | None]:
+    async def _implemented(self, plan: _Plan, base: str) -> tuple[list[str], bool | None]:
         """The changed files, and whether commands or the verifier found them right; None if nothing did."""
-        base, reason = "", ""
+        reason = ""
         while True:
             self._progress.enter("implementing")
-            base = await self._implement(plan, base, reason)
+            await self._implement(plan, base, reason)
             self._progress.enter("implementation_awaiting_approval")
             answer, found = await self._ask_implementation(base)
             if not answer.approved:
@@ -207,24 +205,22 @@ class _Delivery:
             why = f"the implementation was rejected: {reason}"
             await self._back("implementation", self._options.rounds, why)
 
-    async def _implement(self, plan: _Plan, base: str, reason: str) -> str:
-        """Let the developer work; returns the snapshot that the implementation began from."""
+    async def _implement(self, plan: _Plan, base: str, reason: str) -> None:
+        """Let the developer work. `base` is the snapshot that the implementation began from."""
         attempt = sum(self._sent_back[one] for one in ("implementation", "review", "verification")) + 1
-        base = base or await snapshot.aio()
         await checkpoint.aio(
             "start_implementation",
             attempt=attempt, reason=reason, plan=_digest(plan.text), snapshot=base,
         )  # fmt: skip
         prompt = prompts.to_implement(self._goal, plan.text, reason)
         outcome, _ = await self._work("developer", "implement", prompt, plan.files)
-        after = await snapshot.aio()
+        after = outcome.changes or await snapshot.aio()
         found = await changes.aio(base, after)
         await checkpoint.aio(
             "after_implementation",
             attempt=attempt, text=outcome.text, files=[one.path for one in found], lines=_lines(found),
             snapshot=after,
         )  # fmt: skip
-        return base
 
     async def _ask_implementation(
         self, base: str, changed: Sequence[FileDiff] = ()
@@ -361,7 +357,9 @@ class _Delivery:
 def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> list[str]:
     found = [plan.text.rstrip()]
     found.append(f"files: {', '.join(plan.files) or 'none are named'}")
-    found.append(f"made on snapshot {plan.made_on}, shown on {question.snapshot}")
+    found.append(f"made on {_files_of(plan.made_on)}")
+    if plan.made_on != question.snapshot:
+        found.append(f"shown on {_files_of(question.snapshot)}")
     if plan.rolled_back:
         found.append(f"the planner changed files, which was rolled back: {', '.join(plan.rolled_back)}")
     if drift:
@@ -380,7 +378,15 @@ def _implementation_lines(found: Sequence[FileDiff], question: Question) -> list
     ]
     if question.changed:
         shown.append(f"changed while this was to be decided:\n{diff_text(question.changed)}")
-    return shown
+    lines = _lines(found)
+    count = "" if lines is None else f", {lines} lines"
+    files = "1 file" if len(found) == 1 else f"{len(found)} files"
+    return [*shown, f"{files}{count}, shown on {_files_of(question.snapshot)}"]
+
+
+def _files_of(snapshot: str) -> str:
+    """A snapshot in words; the whole id, so that what is shown stands for the files."""
+    return f"the files of snapshot {snapshot}"
 
 
 def _lines(found: Sequence[FileDiff]) -> int | None:

@@ -45,8 +45,8 @@ def _approves(policy: Policy, paths: Sequence[str], lines: int | None) -> str | 
         return None
     if policy.lines is not None and (lines is None or lines > policy.lines):
         return None
-    said = [f"{len(paths)} files" if paths else "", "" if lines is None else f"{lines} lines"]
-    return ", ".join(one for one in said if one)
+    many = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    return f"{many} named" if lines is None else f"{many}, {lines} lines"
 
 
 def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:
