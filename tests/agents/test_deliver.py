@@ -346,7 +346,7 @@ def test_files_that_change_while_a_plan_waits(desk: Callable[..., Desk]) -> None
     at.hf.approve("d", gate.key, gate.digest)
     again = at.approve()
     assert (gate.key, again.key) == ("plan#1", "plan#2")
-    assert "changed while this was to be decided" in again.shown and "+edited" in again.shown
+    assert again.shown.startswith("It is asked again") and "+edited" in again.shown
     at.approve()
     at.result()
 
@@ -358,7 +358,13 @@ def test_drift_in_the_files_of_a_plan_is_shown(desk: Callable[..., Desk]) -> Non
     gate = at.gate()
     (at.root / "app.py").write_text('TEXT = "theirs"\n')
     at.hf.approve("d", gate.key, gate.digest)
-    assert "changed in these files since the plan was made" in at.gate().shown
+    again = at.gate()
+    assert '+TEXT = "theirs"' in again.shown
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.approve("d", again.key, again.digest)
+    third = at.gate()
+    assert "changed in these files since the plan was made" in third.shown
+    assert '+TEXT = "theirs"' in third.shown and "+edited" in third.shown
 
 
 def test_files_that_change_while_an_implementation_waits(desk: Callable[..., Desk]) -> None:

@@ -355,33 +355,33 @@ class _Delivery:
 
 
 def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> list[str]:
-    found = [plan.text.rstrip()]
+    found = [*_changed_lines(question), plan.text.rstrip()]
     found.append(f"files: {', '.join(plan.files) or 'none are named'}")
+    if plan.rolled_back:
+        found.append(f"the planner changed files, which was rolled back: {', '.join(plan.rolled_back)}")
+    known = {one.path for one in question.changed}
+    earlier = [one for one in drift if one.path not in known]
+    if earlier:
+        found.append(f"changed in these files since the plan was made:\n{diff_text(earlier)}")
     found.append(f"made on {_files_of(plan.made_on)}")
     if plan.made_on != question.snapshot:
         found.append(f"shown on {_files_of(question.snapshot)}")
-    if plan.rolled_back:
-        found.append(f"the planner changed files, which was rolled back: {', '.join(plan.rolled_back)}")
-    if drift:
-        found.append(f"changed in these files since the plan was made:\n{diff_text(drift)}")
-    if question.changed:
-        found.append(f"changed while this was to be decided:\n{diff_text(question.changed)}")
     return found
 
 
 def _implementation_lines(found: Sequence[FileDiff], question: Question) -> list[str]:
     lines = _lines(found)
     count = "" if lines is None else f", {lines} lines"
-    shown = [
-        f"{len(found)} files{count}, snapshot {question.snapshot}",
-        diff_text(found) or "no file differs",
-    ]
-    if question.changed:
-        shown.append(f"changed while this was to be decided:\n{diff_text(question.changed)}")
-    lines = _lines(found)
-    count = "" if lines is None else f", {lines} lines"
     files = "1 file" if len(found) == 1 else f"{len(found)} files"
-    return [*shown, f"{files}{count}, shown on {_files_of(question.snapshot)}"]
+    shown = f"{files}{count}, shown on {_files_of(question.snapshot)}"
+    return [*_changed_lines(question), diff_text(found) or "no file differs", shown]
+
+
+def _changed_lines(question: Question) -> list[str]:
+    """What is new comes first when something is asked again."""
+    if not question.changed:
+        return []
+    return [f"It is asked again: files changed since it was approved.\n{diff_text(question.changed)}"]
 
 
 def _files_of(snapshot: str) -> str:
