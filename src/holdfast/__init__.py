@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.budget import Budget
     from holdfast.views.check import Check
+    from holdfast.views.deliver_record import DeliverRecord
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
     from holdfast.views.memory import Memory
@@ -181,6 +182,7 @@ _HOMES = {
     "holdfast.views.gate": ("Gate",),
     "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
+    "holdfast.views.deliver_record": ("DeliverRecord",),
     "holdfast.views.run_detail": ("RunDetail",),
     "holdfast.views.search_hit": ("SearchHit", "SearchPage"),
     "holdfast.views.step_detail": ("StepDetail",),
@@ -243,6 +245,7 @@ __all__ = [
     "CrashLoop",
     "Decision",
     "Deletion",
+    "DeliverRecord",
     "DetachedStep",
     "DivergenceError",
     "FeedEvent",

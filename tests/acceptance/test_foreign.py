@@ -42,6 +42,7 @@ CHANGES = {
         "untrust",
     ),
     "demo",
+    "deliver",
     "plan run",
     *(
         f"task {name}"

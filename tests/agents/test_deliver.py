@@ -297,10 +297,10 @@ def test_without_a_check_nothing_is_verified(desk: Callable[..., Desk]) -> None:
 @pytest.mark.parametrize(
     ("work", "options", "point"),
     [
-        ({"review": lambda job: ({}, "no\nVERDICT: CHANGES")}, {}, "start_implementation"),
-        ({"review": lambda job: ({}, "hm")}, {}, "start_implementation"),
-        ({"implement": lambda job: ({"app.py": "TEXT = 0\n"}, "")}, {}, "start_implementation"),
-        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:plan"),
+        ({"review": lambda job: ({}, "no\nVERDICT: CHANGES")}, {}, "start_implementation#2"),
+        ({"review": lambda job: ({}, "hm")}, {}, "start_implementation#1"),
+        ({"implement": lambda job: ({"app.py": "TEXT = 0\n"}, "")}, {}, "start_implementation#2"),
+        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:plan#2"),
     ],
     ids=["review", "no verdict", "verification", "plan"],
 )
@@ -322,8 +322,9 @@ def test_bounds(
 def test_a_point_of_a_bound_can_be_gone_back_to(desk: Callable[..., Desk]) -> None:
     """The command that the error names opens the way: the last plan is asked for again, and approved."""
     at = desk()
-    at.deliver(rounds=0)
+    at.deliver(rounds=1)
     at.reject("no")
+    at.reject("no again")
     with pytest.raises(NotDelivered) as raised:
         at.result()
     at.hf.rewind("d", to=raised.value.point)

@@ -45,6 +45,7 @@ WITHOUT = {
 RENAMED = {
     "search": {"in": "within"},
     "archive": {"to": "directory"},
+    "deliver": {"id": "run_id", "check": "checks"},
     "backup create": {"without_files": "files"},
     "pause": {"timeout": "patience"},
     "repair": {"from": "backup"},
@@ -64,6 +65,7 @@ RENAMED = {
 CLI_ONLY = {
     "*": {"json", "home", "help"},
     "delete": {"yes"},
+    "deliver": {"quiet"},
     "approve": {"resume"},
     "diff": {"stat"},
     "gates": {"all"},

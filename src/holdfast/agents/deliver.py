@@ -301,7 +301,7 @@ class _Delivery:
                 return outcome.text, verdict == "approved", undone
             prompt = f"{prompt}\n\n{prompts.NO_VERDICT}"
         times = self._options.retries + 1
-        raise self._failed(f"the {role} gave no verdict in {times} answers", "start_implementation")
+        raise self._failed(f"the {role} gave no verdict in {times} answers")
 
     # Agents
 
@@ -347,11 +347,15 @@ class _Delivery:
         self._sent_back[where] += 1
         self._remarks.append(why)
         if self._sent_back[where] > most:
-            point = "before:plan" if where == "plan" else "start_implementation"
-            raise self._failed(f"{why.partition(chr(10))[0]}; that was round {self._sent_back[where]}", point)
+            raise self._failed(f"{why.partition(chr(10))[0]}; that was round {self._sent_back[where]}")
 
-    def _failed(self, why: str, point: str) -> NotDelivered:
-        return NotDelivered(_scope().execution.id, self._progress.stage, why, point)
+    def _failed(self, why: str) -> NotDelivered:
+        """Its point is where the last round began: the gate of the plan, or the work of the developer."""
+        run = _scope().execution
+        name = "plan" if self._progress.stage == "plan_awaiting_approval" else "start_implementation"
+        key = next(key for key in reversed(run.state.steps) if key.partition("#")[0] == name)
+        point = f"before:{key}" if name == "plan" else key
+        return NotDelivered(run.id, self._progress.stage, why, point)
 
 
 def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> list[str]:
