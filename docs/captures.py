@@ -53,6 +53,26 @@ steps:
 """
 
 
+REHEARSAL = """\
+plan:
+  rounds:
+    - answer: "1. In greet.py, let greet() return Hello."
+  on_rejection:
+    answer: "1. In greet.py, let greet() return Hello (${reason})."
+implement:
+  - do:
+      - write: {path: greet.py, text: "def greet():\\n    return 'Hello!'\\n"}
+    answer: greet() says hello.
+review:
+  - answer: "Small and right.\\nVERDICT: APPROVED"
+"""
+AGENT = """\
+[agent.rehearsal]
+backend = "script"
+file = "rehearsal.yaml"
+"""
+
+
 class Desk:
     """A person's home directory with the project ~/kelp in it, and a terminal."""
 
@@ -236,6 +256,30 @@ def plan(desk: Desk) -> None:
     desk.type("approve", "h1", "--resume")
 
 
+def deliver(desk: Desk) -> None:
+    """A goal from a plan to verified files, with both questions; the first plan is rejected."""
+    (desk.project / "rehearsal.yaml").write_text(REHEARSAL)
+    (desk.project / "holdfast.toml").write_text(AGENT)
+    desk.quietly("trust")
+    words = ("deliver", "Let greet() in greet.py say hello", "--id", "hello", "--check", "python check.py")
+    (desk.project / "check.py").write_text(
+        "import greet\n\nassert greet.greet() == 'Hello!'\nprint('greets')\n"
+    )
+    program = desk.start(*words)
+    program.expect("(l)?")
+    program.type("r\n")
+    program.expect("why")
+    program.type("with an exclamation mark\n")
+    program.expect("(with an exclamation mark)")
+    program.expect("(l)?")
+    program.type("a\n")
+    program.expect("+    return")
+    program.expect("(l)?")
+    program.type("a\n")
+    desk.keep(words, program.end())
+    desk.type("show", "hello")
+
+
 def tasks(desk: Desk) -> None:
     """A board: what is ready, what is claimed, what a new session reads."""
     desk.quietly("task", "create", "Draft the report", "--check", "test -s flow.py", "--priority", "1")
@@ -330,6 +374,7 @@ SCENES: dict[str, tuple[Callable[[Desk], None], int]] = {
     "files": (files, COLUMNS),
     "stats": (stats, COLUMNS),
     "plan": (plan, COLUMNS),
+    "deliver": (deliver, COLUMNS),
     "tasks": (tasks, COLUMNS),
     "doctor": (doctor, COLUMNS),
     "help": (helping, COLUMNS),

@@ -211,7 +211,7 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
         "`show --json`",
         "A run as above, and what follows; with `--events` also `events`; with `--depth N` also `children`, which are the "
         "child runs as objects of this kind, to that depth.",
-        ["RunDetail", "RunError", "StepInfo", "Gate"],
+        ["RunDetail", "RunError", "StepInfo", "Gate", "DeliverRecord", "ApprovalRecord", "StageRecord"],
     ),
     (
         "`show --step STEP --json`",

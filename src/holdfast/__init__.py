@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from holdfast.views.audit import Audit, Repaired
     from holdfast.views.budget import Budget
     from holdfast.views.check import Check
+    from holdfast.views.deliver_record import DeliverRecord
     from holdfast.views.evidence import CommandCheck, Evidence, EvidenceInfo, Verification
     from holdfast.views.feed import FeedEvent, FeedPage
     from holdfast.views.gate import Gate
@@ -193,6 +194,7 @@ _HOMES = {
     "holdfast.views.learning": ("CandidateStats", "SkillInfo", "SkillStats"),
     "holdfast.views.memory": ("Memory",),
     "holdfast.views.records": ("LogLine", "RunInfo", "StepInfo"),
+    "holdfast.views.deliver_record": ("DeliverRecord",),
     "holdfast.views.run_detail": ("RunDetail",),
     "holdfast.views.search_hit": ("SearchHit", "SearchPage"),
     "holdfast.views.step_detail": ("StepDetail",),
@@ -258,6 +260,7 @@ __all__ = [
     "CrashLoop",
     "Decision",
     "Deletion",
+    "DeliverRecord",
     "DetachedStep",
     "DivergenceError",
     "Evidence",

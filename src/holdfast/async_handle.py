@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import IO, Any
 
+    from holdfast.agents.policies import Policy
     from holdfast.agents.skill_file import SkillFault
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
@@ -441,6 +442,48 @@ class AsyncSkillsNamespace(AsyncNamespace):
 
 class AsyncHoldfast(Coroutines):
     """Coroutines, each of which calls the method of the same name in a thread."""
+
+    async def deliver(
+        self,
+        goal: str,
+        *,
+        run_id: str | None = None,
+        task: str | None = None,
+        agent: str = "",
+        planner: str = "",
+        developer: str = "",
+        reviewer: str = "",
+        verifier: str = "",
+        checks: Sequence[str] = (),
+        rounds: int | None = None,
+        retries: int | None = None,
+        policies: Sequence[Policy] = (),
+        yes: bool = False,
+        plan: str | os.PathLike[str] | None = None,
+        budget: str = "",
+        max_usd: Decimal | None = None,
+    ) -> Run[dict[str, Any]]:
+        """Start a run that plans, implements, reviews and verifies a goal, with an approval of the plan and
+        one of the difference; durable when this returns. An id that exists resumes that run."""
+        return await self._call(
+            self._holdfast.deliver,
+            goal,
+            run_id=run_id,
+            task=task,
+            agent=agent,
+            planner=planner,
+            developer=developer,
+            reviewer=reviewer,
+            verifier=verifier,
+            checks=checks,
+            rounds=rounds,
+            retries=retries,
+            policies=policies,
+            yes=yes,
+            plan=plan,
+            budget=budget,
+            max_usd=max_usd,
+        )
 
     async def recover(self) -> list[Run[Any]]:
         """Drive every run whose owner is dead to its end, a few at a time. Opening alone never does."""

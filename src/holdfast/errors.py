@@ -50,6 +50,7 @@ HoldfastError
 ├── StepError               a step failed; stands in for a class that cannot be rebuilt
 ├── CommandFailed           a command ended with a code other than 0
 ├── NotApproved             an approval of a plan was rejected, or not answered in time
+├── NotDelivered            a delivery was sent back as often as it may be
 ├── StepTimeout             a step took longer than its limit
 ├── ToolFailed              a tool could not do what it was asked for
 ├── AgentFailed             an agent reported that it could not do its job
@@ -756,6 +757,28 @@ class NotApproved(HoldfastError):
 
     def __str__(self) -> str:
         return f"{self.why}; {quoted(self.ways[0])} asks again"
+
+
+class NotDelivered(HoldfastError):
+    """A delivery was sent back as often as its bounds allow, or a role gave no verdict. `point` is where a
+    rewind lets it be tried once more."""
+
+    code = "not_delivered"
+    exit_code = 1
+
+    def __init__(self, run_id: str, stage: str, why: str, point: str) -> None:
+        self.run_id = run_id
+        self.stage = stage
+        self.why = why
+        self.point = point
+        super().__init__(run_id, stage, why, point)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("rewind", self.run_id, {"to": self.point}, "goes back to before that round"),)
+
+    def __str__(self) -> str:
+        return f"{self.why}; {quoted(self.ways[0])} goes back to before that round, and the files with it"
 
 
 class StepTimeout(HoldfastError, TimeoutError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
 from holdfast.facade.deleting import Deleting
-from holdfast.facade.executing import Executing
+from holdfast.facade.delivering import Delivering
 from holdfast.facade.following import Following
 from holdfast.facade.keeping import Keeping
 from holdfast.facade.learning import Learning
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Holdfast(
-    Executing,
+    Delivering,
     Serving,
     Steering,
     Rewinding,

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.agent_settings import AgentSettings, read_agents, read_roles, role_faults
+from holdfast.deliver_settings import read_deliver
 from holdfast.errors import SettingsError
 
 PREFIX = "HOLDFAST_"
@@ -196,6 +197,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="More directories of skills, beside `.holdfast/skills` and `skills` in the project."
         ),
     ] = []
+    deliver: Annotated[
+        dict[str, Any],
+        Meta(
+            description="How goals are delivered: `checks`, `rounds`, `retries`, `plan`, and a table "
+            "`[deliver.policy.NAME]` for each policy.",
+            extra={"table": read_deliver},
+        ),
+    ] = {}
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from holdfast.settings import Resolved, Settings, load
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.agents.handlers import Make
+    from holdfast.agents.handlers import Handlers, Make
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution.execution import Execution
     from holdfast.engine.files.workspaces import Files
@@ -143,6 +143,18 @@ def untrusted_agents(root: Path, resolved: Resolved) -> list[str]:
         if one.needs_trust
     ]
     return doubts if doubts and not _is_trusted(root, resolved) else []
+
+
+def refuse_untrusted_delivery(place: Place) -> None:
+    """Raise `NotTrusted` if the project's files name commands, a plan or policies for a delivery, and the
+    user does not trust them."""
+    resolved = place.resolved
+    said = [key for key in ("checks", "plan", "policy") if key in resolved.settings.deliver]
+    if said and not _is_trusted(place.root, resolved):
+        where = resolved.origins["deliver"].place
+        raise NotTrusted(
+            f"{where} sets deliver.{said[0]}, and may come from somebody else: {_allow(place.root)}"
+        )
 
 
 def doubted_settings(root: Path, resolved: Resolved) -> Settings:
@@ -506,7 +518,13 @@ def open_engine(
         _finish_operation,
         partial(keep_to_quota, place),
         partial(_companions, place),
-        Handlers(doubted_settings(place.root, place.resolved), handlers, place.root),
+        partial(
+            _handler,
+            Handlers(doubted_settings(place.root, place.resolved), handlers, place.root),
+            place,
+            store,
+            clock,
+        ),
     )
     _places[engine] = place
     if not to_look and (place.home / "operations").is_dir():
@@ -514,6 +532,15 @@ def open_engine(
 
         recover(engine)
     return engine
+
+
+def _handler(
+    handlers: Handlers, place: Place, store: SqliteStore, clock: Clock | None, engine: Engine, name: str
+) -> Any:
+    """A handler by its name. `tracker` is that of the store: what a built-in workflow writes down."""
+    if name == "tracker":
+        return open_tracker(place, store, lambda: engine.redactor, clock)
+    return handlers(engine, name)
 
 
 def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEvent]) -> Sequence[Companion]:

@@ -44,6 +44,7 @@ CHANGES = {
         "evidence export",
     ),
     "demo",
+    "deliver",
     "plan run",
     "budget set",
     "budget raise",

@@ -311,6 +311,35 @@ def play_plan_new(console: Console) -> None:
     console.next("holdfast plan check", "weigh-twice-in-harvest-yml: ")
 
 
+@plays("guide-deliver.md: Rehearse it without a model 1")
+def play_delivery(console: Console) -> None:
+    console.saves("rehearsal.yaml")
+    console.next("git init", then=lambda: console.there(".git"))
+    console.next("printf", then=lambda: "rehearsal.yaml" in console.text("holdfast.toml"))
+    console.next("holdfast trust", "trusted")
+    console.next("holdfast deliver", "let greet\\(\\) return Hello", "holdfast approve hello", code=5)
+    console.next("holdfast reject", "rejected")
+    console.next("holdfast resume", "in stage plan_awaiting_approval", "\\(and nothing else\\)", code=5)
+    console.next("holdfast approve hello plan", "approved")
+    console.next("holdfast resume", r"\+    return 'Hello'", code=5)
+    console.next("holdfast approve hello implementation", '"verified":true')
+    console.next("holdfast show", "request   Let greet", "review    approved", "verified  passed")
+
+
+@plays("guide-deliver.md: The record 1")
+def play_record(console: Console) -> None:
+    console.next("holdfast show hello --json", '"request": "Let greet')
+    console.next("holdfast checkpoints", "after_verification#1")
+    console.next("holdfast rewind", then=lambda: not console.there("greet.py"))
+    console.next("holdfast undo", then=lambda: console.there("greet.py"))
+
+
+@plays("guide-deliver.md: Stages of your own 1")
+def play_own_stages(console: Console) -> None:
+    console.saves("deliver.yaml")
+    console.next("holdfast deliver", "Keep it\\?", code=5)
+
+
 @plays("guide-steps.md: Tools 1")
 def play_tools(console: Console) -> None:
     console.saves("tidy.py")

@@ -96,10 +96,12 @@ def test_every_command_that_is_named_exists(path: Path) -> None:
 
 def test_a_missing_command_is_found() -> None:
     """The test sees a hint for a command, a command below another, and an option that is not there."""
-    source = 'def f(x):\n    """See `holdfast gone`."""\n    return f"did you mean `holdfast deliver {x}`?"\n'
+    source = (
+        'def f(x):\n    """See `holdfast gone`."""\n    return f"did you mean `holdfast departed {x}`?"\n'
+    )
     found = [line for _, text, is_doc in texts(ast.parse(source)) for line in named(text, is_doc)]
-    assert sorted(found) == ["holdfast deliver VALUE", "holdfast gone"]
-    assert sorted(map(problem, found)) == ["no command 'deliver'", "no command 'gone'"]
+    assert sorted(found) == ["holdfast departed VALUE", "holdfast gone"]
+    assert sorted(map(problem, found)) == ["no command 'departed'", "no command 'gone'"]
     assert problem("holdfast op undo") == "no command 'undo'"
     assert problem("holdfast list --gone") == "list has no option --gone"
     assert problem("holdfast run -- make --gone") == ""

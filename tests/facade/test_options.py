@@ -53,6 +53,7 @@ WITHOUT = {
 RENAMED = {
     "search": {"in": "within"},
     "archive": {"to": "directory"},
+    "deliver": {"id": "run_id", "check": "checks"},
     "backup create": {"without_files": "files"},
     "pause": {"timeout": "patience"},
     "repair": {"from": "backup"},
@@ -72,6 +73,7 @@ RENAMED = {
 CLI_ONLY = {
     "*": {"json", "home", "help"},
     "delete": {"yes"},
+    "deliver": {"quiet"},
     "approve": {"resume"},
     "diff": {"stat"},
     "gates": {"all"},

@@ -1008,12 +1008,12 @@ MUTANTS = (
     mutant(
         "a verification repeats a command that has the effect once",
         EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
-        ("agents/verifying.py", '    if one.effect == "once":\n', '    if one.effect == "twice":\n'),
+        ("agents/reproducing.py", '    if one.effect == "once":\n', '    if one.effect == "twice":\n'),
     ),
     mutant(
         "a verification runs what the log does not have in full",
         EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
-        ("agents/verifying.py", "one.digest != identity(", "not identity("),
+        ("agents/reproducing.py", "one.digest != identity(", "not identity("),
     ),
     mutant(
         "a verification works in the workspace itself",
@@ -1027,7 +1027,7 @@ MUTANTS = (
     mutant(
         "evidence is verified however its commands end",
         EVIDENCE + "test_verify_names_the_command_that_differs",
-        ("agents/verifying.py", 'outcome="different" if whys else "equal"', 'outcome="equal"'),
+        ("agents/reproducing.py", 'outcome="different" if whys else "equal"', 'outcome="equal"'),
     ),
     mutant(
         "evidence of a generation that was left counts",

@@ -1,279 +1,91 @@
-"""Verifies evidence: runs its commands again and compares exit codes and normalised output.
-
-A command is run again only if that is safe and exact. It must be `idempotent` or `workspace`; the words that
-the log has must be those that it ran with, which the digest of the call proves; and no secret may be missing.
-It runs in a copy of the files, never in the workspace itself. Where the same command ran several times, the
-last record is checked: an earlier one is of files that are gone.
-"""
+"""Verification: commands that must succeed, each a recorded step whose result is kept."""
 
 from __future__ import annotations
 
-import difflib
-import re
+import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
 
-from holdfast.agents import rerunning
-from holdfast.agents.normalising import Normaliser
-from holdfast.agents.observed import Keep, ObservedRun, Output, commands_of
-from holdfast.engine.outside.attempt import command as record
-from holdfast.engine.primitives.command import identity
-from holdfast.errors import EvidenceNotFound, HoldfastError
-from holdfast.kernel import commands as c
-from holdfast.kernel import events as e
-from holdfast.kernel.evolve import fold
-from holdfast.views.evidence import (
-    CommandCheck,
-    LiveEvidence,
-    Verification,
-    check_files,
-    find,
-    live_evidence,
-    outcome_of,
-)
+import msgspec
 
-if TYPE_CHECKING:
-    from holdfast.agents.rerunning import CopiedFiles, Rerun
-    from holdfast.engine.engine import Engine
-    from holdfast.kernel.state import RunState
+from holdfast.engine.execution.call import Call
+from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.primitives.command import command
+from holdfast.engine.primitives.step import step
+from holdfast.errors import BadInput, StepTimeout
+from holdfast.plans.test_command import test_command
+from holdfast.shell_syntax import shell_syntax
 
-_COMPARED = Keep(head=1 << 20, tail=0)
-_DIFF_LINES = 400
-_LIMIT_REACHED = re.compile(r"^\[holdfast: the output limit of [^\n]*$", re.MULTILINE)
-Named = tuple[str, str, int]
+TAIL_CHARS = 4000
+"""So much of the end of a command's output goes to the developer and into the record."""
 
 
-def verify(
-    engine: Engine, run_id: str, milestone: str | None = None, *, at: str = "now", by: str = ""
-) -> list[Verification]:
-    """Verify the evidence of a milestone, or of all milestones of the run, and record how it ended.
+class CheckResult(msgspec.Struct, frozen=True):
+    """One command: how it ended, and the end of what it printed. It passed if it ended with 0; `exit_code` is
+    None if its time was over."""
 
-    Commands run on the files as they are (`now`) or on those of the milestone. Raises `EvidenceNotFound`;
-    `SnapshotNotFound` if the files of the milestone are not kept any more.
-    """
-    check_files(at)
-    found = live_evidence(engine.store, run_id)
-    if not found:
-        raise EvidenceNotFound(run_id)
-    chosen = found if milestone is None else [find(found, run_id, milestone)]
-    verifier = _Verifier(engine, run_id, at, chosen)
-    done = []
-    for one in chosen:
-        result = verifier.verify(one)
-        _record(engine, one, result, by)
-        done.append(result)
-    return done
+    command: str
+    exit_code: int | None
+    duration_s: float
+    output: str
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def sentence(self) -> str:
+        """How it ended, in words."""
+        how = "took too long" if self.exit_code is None else f"ended with {self.exit_code}"
+        return f"{self.command}: {how}"
 
 
-def _record(engine: Engine, one: LiveEvidence, result: Verification, by: str) -> None:
-    checks = tuple(
-        e.CommandChecked(check.run, check.step, check.outcome, engine.redactor.redact(check.why))
-        for check in result.checks
-    )
-    verified = c.VerifyEvidence(
-        one.run, one.event.key, one.event.digest, result.outcome, result.files, by, checks
-    )
-    record(engine, one.run, lambda *_: verified)
-
-
-class _Todo(NamedTuple):
-    """A command of the evidence: to be run, or `why` not; `outcome` is that of one that is not run."""
-
-    named: e.ObservedCommand
-    recorded: ObservedRun | None
-    outcome: str = ""
-    why: str = ""
-
-
-class _Verifier:
-    """Verifies the evidence of one run."""
-
-    def __init__(self, engine: Engine, run_id: str, at: str, chosen: Sequence[LiveEvidence]) -> None:
-        self._engine = engine
-        self._at = at
-        state = fold(engine.store.history(run_id))
-        assert state is not None, "it has evidence"
-        self._state: RunState = state
-        self._root = engine.files.root_of(state)
-        self._commands: dict[Named, ObservedRun] = {}
-        self._looked: set[str] = set()
-        self._cwds: dict[str, str] = {}
-        for one in chosen:
-            for named in one.event.commands:
-                self._look(named.run)
-        self._last: dict[str, tuple[str, Named]] = {}
-        """The identity of a command → the last record of it: its milestone, and which it is."""
-        if at == "now":
-            for one in chosen:
-                self._last |= self._lasts(one)
-
-    def _look(self, run_id: str) -> None:
-        """Read the commands of a run; those of its child runs are read with it."""
-        if run_id in self._looked or self._engine.store.run(run_id) is None:
-            return
-        self._looked.add(run_id)
-        found, _ = commands_of(self._engine.store, run_id, keep=_COMPARED)
-        for one in found:
-            self._looked.add(one.run)
-            self._commands[one.run, one.key, one.attempt] = one
-
-    def _lasts(self, one: LiveEvidence) -> dict[str, tuple[str, Named]]:
-        found: dict[str, tuple[str, Named]] = {}
-        for named in one.event.commands:
-            recorded = self._commands.get((named.run, named.key, named.attempt))
-            if recorded is not None and not _unsafe(recorded):
-                found[_same(recorded)] = one.event.milestone, (named.run, named.key, named.attempt)
-        return found
-
-    def verify(self, one: LiveEvidence) -> Verification:
-        last = self._last if self._at == "now" else self._lasts(one)
-        todo = [self._judged(named, last) for named in one.event.commands]
-        if any(not work.outcome for work in todo):
-            checks = self._run_all(one, todo)
-        else:
-            checks = [_not_run(work) for work in todo]
-        if one.event.left_out:
-            why = f"{one.event.left_out:,} more commands are counted in the document and not named"
-            checks.append(CommandCheck(run=one.run, step="", argv=(), outcome="skipped", why=why))
-        outcome = outcome_of(checks)
-        return Verification(
-            run=one.run,
-            milestone=one.event.milestone,
-            key=one.event.key,
-            outcome=outcome,
-            level="reproduced" if outcome == "equal" else one.event.level,
-            files=self._at,
-            checks=tuple(checks),
-        )
-
-    def _judged(self, named: e.ObservedCommand, last: dict[str, tuple[str, Named]]) -> _Todo:
-        me = (named.run, named.key, named.attempt)
-        recorded = self._commands.get(me)
-        if recorded is None:
-            return _Todo(named, None, "skipped", f"the log of run {named.run} is not here")
-        why = _unsafe(recorded)
-        if why:
-            return _Todo(named, recorded, "skipped", why)
-        milestone, latest = last[_same(recorded)]
-        if latest != me:
-            return _Todo(
-                named, recorded, "superseded", f"{latest[1]} ran it again, for milestone {milestone}"
-            )
-        return _Todo(named, recorded)
-
-    def _run_all(self, one: LiveEvidence, todo: Sequence[_Todo]) -> list[CommandCheck]:
-        engine = self._engine
-        if self._root is None:
-            return [self._checked(work, None) for work in todo]
-        with ExitStack() as held:
-            workspace = engine.files.of_run(self._state)
-            held.enter_context(workspace.contents.hold())
-            snapshot = one.event.snapshot if self._at == "milestone" else workspace.snapshot().id
-            files = held.enter_context(rerunning.copied(engine, workspace, snapshot))
-            return [self._checked(work, files) for work in todo]
-
-    def _checked(self, work: _Todo, files: CopiedFiles | None) -> CommandCheck:
-        recorded = work.recorded
-        if work.outcome or recorded is None:
-            return _not_run(work)
-        cwd = recorded.cwd or self._cwd(recorded.run)
+def check_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """The command lines, if each can be split into words. Raises `BadInput`: no shell reads them."""
+    for line in lines:
         try:
-            if files is not None:
-                rerun = files.run(recorded, cwd, _COMPARED)
-            elif recorded.effect == "idempotent":
-                rerun = rerunning.run_in_place(self._engine, recorded, cwd, _COMPARED)
-            else:
-                return _not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
-        except HoldfastError as error:
-            return _not_run(work._replace(outcome="different", why=f"it did not start: {error}"))
-        return self._compared(recorded, rerun, files)
-
-    def _cwd(self, run_id: str) -> str:
-        """The directory of a run, where it is now."""
-        if run_id not in self._cwds:
-            created = dict(self._engine.store.creations([run_id]))
-            code = self._engine.location.now(created[run_id].code)
-            self._cwds[run_id] = code.cwd or str(self._root or ".")
-        return self._cwds[run_id]
-
-    def _compared(self, recorded: ObservedRun, rerun: Rerun, files: CopiedFiles | None) -> CommandCheck:
-        normalise = self._normaliser(files)
-        whys, diffs = [], []
-        if rerun.late:
-            whys.append(f"still ran after {rerun.late:.0f} s, and was ended")
-        elif rerun.exit_code != recorded.exit_code:
-            whys.append(f"exit code {rerun.exit_code}, recorded {recorded.exit_code}")
-        for name in ("stdout", "stderr"):
-            diff = difference(getattr(recorded, name), getattr(rerun, name), normalise, name)
-            if diff:
-                whys.append(f"{name} differs")
-                diffs.append(diff)
-        return CommandCheck(
-            run=recorded.run, step=recorded.key, argv=recorded.argv, why="; ".join(whys),
-            outcome="different" if whys else "equal", recorded_exit_code=recorded.exit_code,
-            exit_code=rerun.exit_code, duration_s=round(rerun.duration_s, 3), diff="".join(diffs),
-        )  # fmt: skip
-
-    def _normaliser(self, files: CopiedFiles | None) -> Normaliser:
-        roots = {saved.root for saved in self._state.files} | {str(self._root or "")}
-        roots |= {self._state.code.root, "" if files is None else str(files.path)}
-        copies = re.escape(str(self._engine.files.copies))
-        return Normaliser(roots, [rf"{copies}/[0-9a-z-]+"])
+            words = shlex.split(line)
+        except ValueError as error:
+            raise BadInput(f"the check {line!r} cannot be split into words: {str(error).lower()}") from None
+        if not words:
+            raise BadInput("a check is empty; write a command, such as `pytest -q`")
+        sign = shell_syntax(line)
+        if sign is not None:
+            raise BadInput(
+                f"no shell reads the check {line!r}, and {sign!r} needs one: {shlex.join(['sh', '-c', line])}"
+            )
+    return tuple(lines)
 
 
-def _unsafe(one: ObservedRun) -> str:
-    """Why a command is not run again; empty if it is."""
-    if one.effect == "once":
-        return "it has the effect `once`, and is not repeated"
-    if one.exit_code is None:
-        return f"it ended without an exit code: {one.error}"
-    if not one.output_kept:
-        return "its output is not in the log of this run, which is a fork"
-    if one.secrets:
-        names = ", ".join(one.secrets)
-        return f"it needs the secret {names}, which is not recorded"
-    if not one.argv or one.digest != identity(one.argv, one.cwd or None, one.env):
-        return "its standard input, or a word of it that is redacted or long, is not recorded"
-    if one.argv[0].rpartition("/")[2] == "git":
-        return "it works on the git repository, which a copy of the files does not have"
-    return ""
+@step(name="find_checks")
+def find_checks() -> list[str]:
+    """The command that tests the project, recognised by its files; empty if there is none."""
+    call = current.get()
+    assert isinstance(call, Call)
+    words = test_command(call.execution.engine.files.of_run(call.execution.state).root)
+    return [shlex.join(words)] if words else []
 
 
-def _same(one: ObservedRun) -> str:
-    """Commands of equal words, directory and variables are the same one."""
-    return f"{one.digest} {one.cwd}"
+async def run_checks(lines: Sequence[str], timeout_s: float) -> list[CheckResult]:
+    """Run each command, also after one that failed: the developer gets every failure at once."""
+    return [await _run(line, timeout_s) for line in lines]
 
 
-def _not_run(work: _Todo) -> CommandCheck:
-    recorded = work.recorded
-    return CommandCheck(
-        run=work.named.run,
-        step=work.named.key,
-        argv=() if recorded is None else recorded.argv,
-        outcome=work.outcome,
-        why=work.why,
-        recorded_exit_code=None if recorded is None else recorded.exit_code,
-    )
+async def _run(line: str, timeout_s: float) -> CheckResult:
+    try:
+        done = await command.aio(
+            shlex.split(line), name="check", cwd=_directory(), check=False, timeout=timeout_s
+        )
+    except StepTimeout:
+        return CheckResult(line, None, timeout_s, "")
+    printed = "\n".join(text.rstrip("\n") for text in (done.stdout, done.stderr) if text)
+    return CheckResult(line, done.exit_code, done.duration_s, printed[-TAIL_CHARS:])
 
 
-def difference(recorded: Output, now: Output, normalise: Normaliser, name: str) -> str:
-    """A unified diff of two outputs, normalised; empty if they are equal. Of output that is longer than what
-    is compared, the beginnings are."""
-    old, new = normalise(recorded.head).split("\n"), normalise(now.head).split("\n")
-    cut = _LIMIT_REACHED.search(recorded.head)
-    if cut is not None:
-        old = normalise(recorded.head[: cut.start()]).split("\n")
-    if cut is not None or recorded.left_out or now.left_out:
-        whole = min(len(old), len(new)) - 1  # the last line may be cut
-        old, new = old[:whole], new[:whole]
-    if old == new:
-        return ""
-    first = next((n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
-    first = max(0, (min(len(old), len(new)) if first is None else first) - 3)
-    old, new = old[first : first + _DIFF_LINES], new[first : first + _DIFF_LINES]
-    lines = list(difflib.unified_diff(old, new, f"{name} recorded", f"{name} now", lineterm=""))
-    shown = lines[:_DIFF_LINES]
-    if len(lines) > len(shown):
-        shown.append("[holdfast: the rest is left out]")
-    return "".join(f"{line}\n" for line in shown)
+def _directory() -> str | None:
+    """Where the run was started, if that is in the workspace; else the workspace's root."""
+    scope = current.get()
+    assert type(scope) is Scope
+    run = scope.execution
+    root = run.engine.files.of_run(run.state).root
+    return None if Path(run.state.code.cwd or ".").resolve().is_relative_to(root) else str(root)

@@ -36,6 +36,7 @@ class _Entry(NamedTuple):
 SECTIONS = {
     "Runs": {
         "run": _Entry("running", "Run a workflow, a plan or a command as a durable run."),
+        "deliver": _Entry("delivering", "Reach a coding goal: plan, approve, implement, review, verify."),
         "plan": _Entry("planning", "Check, show and run plans: workflows written as data."),
         "resume": _Entry("resuming", "Continue a run where it stopped."),
         "list": _Entry("listing", "List runs, the newest first."),

@@ -114,9 +114,10 @@ def _hint(command: Command) -> str:
     words = command.argv
     prose = all(re.fullmatch(r"[\w'’.,;:!?()\"-]+", word) and not word.startswith("-") for word in words)
     if len(words) > 1 and prose:
+        goal = shlex.quote(" ".join(words))
         return (
-            "; it reads like a sentence: `holdfast run -- PROGRAM ARGS` runs a program, "
-            "`holdfast run FILE.py:NAME` a workflow"
+            f"; it reads like a goal: did you mean `holdfast deliver {goal}`? "
+            "`holdfast run -- PROGRAM ARGS` runs a program, `holdfast run FILE.py:NAME` a workflow"
         )
     from difflib import get_close_matches
 

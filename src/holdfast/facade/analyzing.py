@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.errors import BadInput, BadWorkspace
 
 if TYPE_CHECKING:
     from holdfast.plans.analyzer import Analysis
 
-CACHE: Final = "analysis"
-"""In the store's directory. It can be deleted at any time."""
-
 
 def analysis_of(root: Path, text: str, limit: int, home: Path | None) -> Analysis:
     """`home` is the store's directory, None if there is no store. Raises `BadInput` for a text without words,
     `BadWorkspace` if the root cannot be read."""
-    from holdfast.plans.analyzer import analyze
+    from holdfast.plans.analyzer import CACHE, analyze
 
     if not text.strip():
         raise BadInput("the task is empty: describe in a sentence what is to be done")

@@ -57,7 +57,7 @@ class EvidenceNamespace(Namespace):
         `EvidenceNotFound`; `NotTrusted` for a store from somewhere else.
         """
         from holdfast import wiring
-        from holdfast.agents.verifying import verify
+        from holdfast.agents.reproducing import verify
 
         known = self._holdfast._known(run_id)
         engine = self._holdfast._to_write()

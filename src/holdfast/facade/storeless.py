@@ -361,6 +361,9 @@ def _trust_project(root: Path, data_home: Path) -> Granted:
         for one in resolved.settings.agent.values()
         if one.needs_trust
     ]
+    if resolved.settings.deliver:
+        place = resolved.origins["deliver"].place
+        said.append(GrantedSetting("deliver", resolved.settings.deliver, place))
     store = None
     if resolved.settings.home is not None:
         home = project.expand(resolved.settings.home, environ=os.environ, cwd=root)

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -31,6 +31,8 @@ _TELLS_NOTHING = 0.05
 _SELDOM = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".html", ".css", ".pyi", ".csv", ".lock")
 _SHOWN_DEFINITIONS = 5
 _SHOWN_IMPORTS = 10
+CACHE: Final = "analysis"
+"""The cache in the store's directory. It can be deleted at any time."""
 _SIMILAR = 0.75
 _STEM, _STEM_PART, _DIRECTORY, _WORD, _PART_OF_WORD = 5.0, 3.0, 1.2, 1.0, 0.4
 _NAME_DEFINED, _NAME_USED, _DEFINED = 14.0, 4.0, 2.2

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.budget_port import RunSpending
     from holdfast.store.port import Recorded
+    from holdfast.views.deliver_record import DeliverRecord
     from holdfast.views.reader import Reader
     from holdfast.views.step_detail import StepDetail
 
 
+DELIVER = ("holdfast.agents.deliver", "deliver")
+"""Module and name of the workflow that delivers goals."""
 PLAN_RUNNER = ("holdfast.plans.interpreter", "run_plan")
 """Module and name of the workflow that executes plans."""
 _NAMED = 3  # so many steps are named, the others counted
@@ -65,6 +68,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "budget": "the budget that pays for its steps, or null for `default`",
         "spent": "what it spent: an object for each budget, with `budget`, `usd`, `tokens`, `seconds`, "
         "`steps`, and `unknown`, how often a price was unknown",
+        "deliver": "the record of a delivery; null for any other run",
     }
 
     @classmethod
@@ -167,6 +171,20 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     def is_plan(self) -> bool:
         """Whether the run executes a plan: its arguments are the plan and the inputs."""
         return (self.state.code.module, self.state.code.name) == PLAN_RUNNER
+
+    @property
+    def is_delivery(self) -> bool:
+        """Whether the run delivers a goal: its arguments are the goal and the options."""
+        return (self.state.code.module, self.state.code.name) == DELIVER
+
+    @cached_property
+    def deliver(self) -> DeliverRecord | None:
+        """The record of a delivery; None for any other run."""
+        if not self.is_delivery:
+            return None
+        from holdfast.views.deliver_record import DeliverRecord
+
+        return DeliverRecord.of(self)
 
     @property
     def name(self) -> str:
@@ -404,6 +422,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             "spent": [
                 {"budget": one.budget, **one.spent.texts(), "unknown": one.unknown} for one in self.spending
             ],
+            "deliver": None if self.deliver is None else self.deliver.to_json(),
         }
 
 

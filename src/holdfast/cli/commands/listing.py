@@ -29,6 +29,7 @@ STYLES = {
     "failed": "red",
     "cancelled": "dim",
 }
+_ROOM = 24  # columns for title and stage, below which there is no stage
 _WIDE = 100  # columns from which on there is room for how long a run took
 _NAMED = 3  # so many interrupted runs are named, the others counted
 
@@ -134,7 +135,8 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
     for run in runs:
         times = moments.utc(run.created_at), moments.utc(run.updated_at)
         took = "-" if run.duration_s is None else f"{run.duration_s:.3f}s"
-        rows.append((run.id, run.shown_status, *times, took, f"#{run.number}", clean(run.title)))
+        stage = f"  [{clean(run.stage)}]" if run.stage else ""
+        rows.append((run.id, run.shown_status, *times, took, f"#{run.number}", clean(run.title) + stage))
     last = len(rows[0]) - 1
     widths = [max(len(row[n]) for row in rows) for n in range(last)]
     return ["  ".join([*(row[n].ljust(widths[n]) for n in range(last)), row[last]]) for row in rows]
@@ -153,6 +155,7 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
     lines: list[Line] = []
     for run, old, time in zip(runs, ages, times, strict=True):
         status = run.shown_status
+        stage = f"  {fit(clean(run.stage), max(room // 2, 1))}" if run.stage and room >= _ROOM else ""
         pieces: list[Piece] = [
             (pad(fit(run.id, ids), ids), "bold"),
             "  ",
@@ -163,9 +166,10 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
             (old.rjust(age), "dim"),
             (f"  {time.rjust(took)}" if took else "", "dim"),
             "  ",
-            title := fit(clean(run.title), room),
+            title := fit(clean(run.title), room - len(stage)),
+            (stage, "dim"),
         ]
-        left = room - cells(title) - 2
+        left = room - cells(title) - len(stage) - 2
         if run.id in wants and left > 0:
             pieces.append((f"  {fit(clean(wants[run.id]), left)}", STYLES["waiting"]))
         lines.append(pieces)

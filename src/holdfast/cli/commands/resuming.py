@@ -209,8 +209,9 @@ def title(detail: RunDetail) -> str:
     are = "is" if completed == 1 else "are"
     is_done = f"{counted(completed, 'step')} {are} done, " if completed else ""
     taken = _last_checkpoint(detail)
-    name = clean(detail.name) if detail.is_plan else detail.workflow
-    return f"run {detail.id} ({name}) {_state(detail)}: {is_done}{taken}{_where(detail)}"
+    name = clean(detail.name) if detail.is_plan or detail.is_delivery else detail.workflow
+    at = f" in stage {clean(detail.stage)}" if detail.stage else ""
+    return f"run {detail.id} ({name}) {_state(detail)}{at}: {is_done}{taken}{_where(detail)}"
 
 
 def _last_checkpoint(detail: RunDetail) -> str:

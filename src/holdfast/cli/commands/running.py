@@ -251,7 +251,7 @@ def _run_function(
         started: Run[Any] = beginner.start(workflow, *args, **kwargs)
         return started
 
-    return _execute(progress, start, beginning, clean(name or workflow.name), as_json)
+    return start_and_follow(progress, start, beginning, clean(name or workflow.name), as_json)
 
 
 def _run_program(
@@ -269,10 +269,10 @@ def _run_program(
             command.argv, run_id=beginning.run_id, task=task, budget=budget, title=command.line, **how
         )
 
-    return _execute(progress, start, beginning, clean(command.line), as_json)
+    return start_and_follow(progress, start, beginning, clean(command.line), as_json)
 
 
-def _execute(
+def start_and_follow(
     progress: Progress,
     start: Callable[[Holdfast], Run[Any]],
     beginning: Beginning,

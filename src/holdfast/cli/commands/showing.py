@@ -179,6 +179,10 @@ def describe(
             "parent", [detail.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
         )
     yield from _spent(detail)
+    if detail.deliver is not None:
+        from holdfast.cli.drawing.deliver_record import record_lines
+
+        yield from record_lines(detail.deliver, whole=folding is None)
     yield from _waits(detail)
     yield from _gates(detail, whole=folding is None)
     if detail.as_of is None:
@@ -216,7 +220,7 @@ def _input(detail: RunDetail, *, whole: bool) -> Iterator[Line]:
     """The arguments of a function, a value on a line; a command's words are its name. The plan of a run is
     drawn by a command of its own."""
     given = detail.whole_input
-    if given is None or detail.is_command:
+    if given is None or detail.is_command or detail.is_delivery:
         return
     values = [("", value) for value in given.args] + [(f"{k}=", v) for k, v in given.kwargs.items()]
     if detail.is_plan:

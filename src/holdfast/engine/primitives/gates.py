@@ -52,6 +52,15 @@ class Decision(msgspec.Struct, frozen=True):
     at: datetime
 
 
+class Automatic(NamedTuple):
+    """A decision that no person makes: it is recorded with the gate. `by` says what made it, such as
+    `policy:docs`."""
+
+    outcome: Literal["approved", "rejected"]
+    by: str
+    comment: str = ""
+
+
 class Approval:
     """Call it in a `def` workflow; in an async one, `await approval.aio(...)`."""
 
@@ -68,6 +77,14 @@ class Approval:
     ) -> Coroutine[Any, Any, Decision]:
         """The same for async workflows."""
         gate = _approval(title, show, timeout, _scope("approval"), name)
+        return gate.run.unawaited.expect("approval", repr(title), self._decide(gate))
+
+    def decided(
+        self, title: str, automatic: Automatic, *, show: object = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Decision]:
+        """A gate that is opened and decided in one commit, for async workflows: no person can decide it, and
+        the log has it as it has any other."""
+        gate = _approval(title, show, None, _scope("approval"), name)._replace(automatic=automatic)
         return gate.run.unawaited.expect("approval", repr(title), self._decide(gate))
 
     @staticmethod
@@ -115,6 +132,7 @@ class _Gate(NamedTuple):
     show: msgspec.Raw = NOTHING
     blob: str = ""
     blobs: Sequence[tuple[str, bytes]] = ()
+    automatic: Automatic | None = None
 
 
 def _approval(
@@ -279,7 +297,7 @@ def _open(gate: _Gate) -> None:
     now = gate.run.engine.clock.now_us()
     ends = [] if gate.timeout_s is None else [now + int(gate.timeout_s * 1e6)]
     ends += [int(gate.deadline)] if gate.deadline else []
-    command = c.Record(
+    opened = c.Record(
         e.GateOpened(
             gate.key,
             gate.ordinal,
@@ -291,7 +309,11 @@ def _open(gate: _Gate) -> None:
             min(ends, default=0),
         )
     )
-    gate.run.transact(lambda: [command], gate.blobs)
+    commands: list[c.Command] = [opened]
+    if gate.automatic is not None:
+        outcome, by, comment = gate.automatic
+        commands.append(c.DecideGate(gate.run.id, outcome, gate.key, gate.digest, by, comment))
+    gate.run.transact(lambda: commands, gate.blobs)
 
 
 def _wait(gate: _Gate, step: StepState) -> Wait:

@@ -1,0 +1,67 @@
+"""Policies: decisions that a person has made beforehand, by stage, path and size.
+
+There are none unless the settings or the call name some. Each decision of a policy is a decision of its gate
+by `policy:NAME`, in the log as those of people are. A gate that is asked again, because files changed while
+it was open, is never decided by a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import pathspec
+
+from holdfast.deliver_settings import GateStage, Policy
+from holdfast.engine.primitives.gates import Automatic
+
+__all__ = ["YES", "GateStage", "Policy", "decide"]
+
+YES: Final = Policy(name="yes")
+"""Approves both gates: what `deliver --yes` asks for."""
+
+
+def decide(
+    policies: Sequence[Policy], stage: GateStage, paths: Sequence[str], lines: int | None
+) -> Automatic | None:
+    """How the policies decide the gate: a policy that rejects comes before those that approve, else the first
+    that applies. None if none applies. `lines` is None if it is not known."""
+    found = [one for one in policies if not one.stages or stage in one.stages]
+    for policy in sorted(found, key=lambda one: one.decide == "approve"):
+        why = (_approves if policy.decide == "approve" else _rejects)(policy, paths, lines)
+        if why is not None:
+            outcome: Literal["approved", "rejected"] = (
+                "approved" if policy.decide == "approve" else "rejected"
+            )
+            return Automatic(outcome, f"policy:{policy.name}", why)
+    return None
+
+
+def _approves(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:
+    """Why it approves; None if a condition does not hold, or what it asks about is not known."""
+    if policy.paths and (not paths or list(_matching(policy, paths)) != list(paths)):
+        return None
+    if policy.files is not None and not 0 < len(paths) <= policy.files:
+        return None
+    if policy.lines is not None and (lines is None or lines > policy.lines):
+        return None
+    many = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    return f"{many} named" if lines is None else f"{many}, {lines} lines"
+
+
+def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:
+    """Why it rejects; None if no condition holds. One without conditions rejects everything."""
+    matching = list(_matching(policy, paths)) if policy.paths else []
+    if matching:
+        return f"{', '.join(matching[:3])} must not be changed"
+    if policy.files is not None and len(paths) > policy.files:
+        return f"{len(paths)} files, at most {policy.files}"
+    if policy.lines is not None and lines is not None and lines > policy.lines:
+        return f"{lines} lines, at most {policy.lines}"
+    bare = not policy.paths and policy.files is None and policy.lines is None
+    return "no such change is wanted" if bare else None
+
+
+def _matching(policy: Policy, paths: Iterable[str]) -> Iterable[str]:
+    spec = pathspec.GitIgnoreSpec.from_lines(policy.paths)
+    return (path for path in paths if spec.match_file(path))

@@ -1,0 +1,174 @@
+"""The delivering side of `Holdfast`: a coding goal becomes a run with stages and approvals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import wiring
+from holdfast.errors import BadInput, NotFound
+from holdfast.facade.executing import Executing
+from holdfast.facade.opened import blocking, texts
+from holdfast.kernel.amounts import check_name
+from holdfast.kernel.budget import DEFAULT
+
+if TYPE_CHECKING:
+    from holdfast.agents.deliver_options import DeliverOptions
+    from holdfast.agents.policies import Policy
+    from holdfast.engine.runs.run import Run
+    from holdfast.engine.runs.workflow import AsyncWorkflow
+    from holdfast.facade.budgets import BudgetNamespace
+
+_NAME_CHARS = 120
+
+
+class Delivering(Executing):
+    """Methods that deliver goals."""
+
+    @blocking
+    def deliver(
+        self,
+        goal: str,
+        *,
+        run_id: str | None = None,
+        task: str | None = None,
+        agent: str = "",
+        planner: str = "",
+        developer: str = "",
+        reviewer: str = "",
+        verifier: str = "",
+        checks: Sequence[str] = (),
+        rounds: int | None = None,
+        retries: int | None = None,
+        policies: Sequence[Policy] = (),
+        yes: bool = False,
+        plan: str | os.PathLike[str] | None = None,
+        budget: str = "",
+        max_usd: Decimal | None = None,
+    ) -> Run[dict[str, Any]]:
+        """Start a run that plans, implements, reviews and verifies a goal, with an approval of the plan and
+        one of the difference; durable when this returns. An id that exists resumes that run.
+
+        task      claimed for the run; without one, a task is made of the goal
+        agent     the agent of the planner, the developer and the reviewer, where no other is named
+        planner, developer, reviewer  the agent of each role; without one, that of the settings
+        verifier  an agent that judges after the checks have passed; none without one
+        checks    command lines that must succeed; without one, those of the settings, else the command that
+                  the project's files show
+        rounds    so often a rejected plan, and a rejected implementation, is made again (default: 5)
+        retries   so often objections and failed checks go back to the developer (default: 3)
+        policies  decisions made beforehand, beside those of the settings; `yes` approves both gates
+        plan      a plan file that replaces the stages; its input `goal` is the goal
+        budget    the budget that pays; without one, `default`
+        max_usd   the most that the run may cost: a budget of its own, below that one
+
+        Raises `BadInput`, `AgentNotFound`, `TaskHeld`, `RunExists`.
+        """
+        if not goal.strip():
+            raise BadInput("the goal is empty: describe in a sentence what is to be done")
+        from holdfast.agents.deliver import deliver
+        from holdfast.agents.deliver_options import DeliverOptions
+        from holdfast.agents.policies import YES
+
+        wiring.refuse_untrusted_delivery(self._place)
+        said = self.settings.deliver
+        options = DeliverOptions(
+            planner=planner or agent,
+            developer=developer or agent,
+            reviewer=reviewer or agent,
+            verifier=verifier,
+            checks=texts(checks, "checks=") or tuple(said.get("checks", ())),
+            rounds=said.get("rounds", 5) if rounds is None else rounds,
+            retries=said.get("retries", 3) if retries is None else retries,
+            policies=(*((YES,) if yes else ()), *policies, *_policies(said)),
+        ).check()
+        plan = said.get("plan") if plan is None else plan
+        is_new = run_id is None or self._reader.run(run_id) is None
+        workflow: AsyncWorkflow[..., dict[str, Any]] = deliver
+        args: tuple[Any, ...] = goal, options
+        if plan is not None:
+            workflow, args = _by_plan(plan, goal, options)
+        elif is_new:
+            self._find_agents(options)
+        if is_new:
+            run_id = run_id or self._to_write().mint_id()
+            task = task or self._make_task(goal)
+            budget = self._limited(run_id, budget, max_usd)
+        run_id = self._claimed_for(run_id, task)
+        return self._to_write().start(workflow, args, {}, run_id, task=task or "", budget=budget)
+
+    def _limited(self, run_id: str, budget: str, max_usd: Decimal | None) -> str:
+        """The budget that pays: with a limit for this run, one of its own, below the one that is named."""
+        if budget:
+            self._budgets.get(check_name(budget))
+        if max_usd is None:
+            return budget
+        name = f"run:{run_id}"
+        self._budgets.set(name, usd=max_usd, parent=budget or self._default_budget())
+        return name
+
+    def _default_budget(self) -> str | None:
+        try:
+            return self._budgets.get(DEFAULT).name
+        except NotFound:
+            return None
+
+    @property
+    def _budgets(self) -> BudgetNamespace:
+        from holdfast.facade.budgets import BudgetNamespace
+
+        return BudgetNamespace(self)
+
+    def _find_agents(self, options: DeliverOptions) -> None:
+        """Raise `AgentNotFound` before anything is written."""
+        agents = self._to_write().handler("agents")
+        for role in ("planner", "developer", "reviewer"):
+            agents.find(options.agent(role), role)
+        if options.verifier:
+            agents.find(options.verifier, "verifier")
+
+    def _make_task(self, goal: str) -> str:
+        from holdfast.tracker.creating import create
+
+        name = " ".join(goal.split())
+        fields = {"name": name[:_NAME_CHARS], "body": goal if len(name) > _NAME_CHARS else ""}
+        return create(self._open_tracker(), fields)
+
+
+def _inputs(options: DeliverOptions) -> dict[str, Any]:
+    """What of the options a plan can have as its input; what was not given is left to its defaults."""
+    found = {
+        "checks": list(options.checks),
+        "planner": options.planner,
+        "developer": options.developer,
+        "reviewer": options.reviewer,
+        "verifier": options.verifier,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _by_plan(
+    file: str | os.PathLike[str], goal: str, options: DeliverOptions
+) -> tuple[AsyncWorkflow[..., dict[str, Any]], tuple[Any, ...]]:
+    """The plan of the project with the goal, and with what else of the options its input names."""
+    from holdfast.plans.inputs import filled
+    from holdfast.plans.interpreter import run_plan
+    from holdfast.plans.reading import read
+
+    plan = read(Path(file))
+    if "goal" not in plan.input:
+        raise BadInput(f"plan {plan.name} takes no input `goal`; add it: `input: {{goal: }}`")
+    values = {"goal": goal, **_inputs(options)}
+    given = {name: value for name, value in values.items() if name in plan.input}
+    filled(plan, given)
+    return run_plan, (plan, given)
+
+
+def _policies(said: Mapping[str, Any]) -> Iterator[Policy]:
+    from holdfast.deliver_settings import policy
+
+    for name, table in said.get("policy", {}).items():
+        yield policy(name, table)

@@ -1,0 +1,594 @@
+"""`deliver` in one process, with agents that a test writes: stages, approvals, ways back and their bounds."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.agents import tools
+from holdfast.agents.policies import Policy
+from holdfast.agents.protocol import Job, Outcome
+from holdfast.agents.stages import CHECKPOINTS, STAGES
+from holdfast.errors import BadInput, GateError, NotDelivered
+
+PATIENCE_S = 60
+GOAL = "Let app.py say hello"
+APPROVED = "looks right\nVERDICT: APPROVED"
+CHECK = 'python3 -c "import app; assert app.TEXT"'
+
+Work = Callable[[Job], tuple[dict[str, str], str]]
+"""A job → the files that are written, and the answer."""
+
+
+class Agents:
+    """In place of the configured ones: one agent, whose work for each kind of job the test gives."""
+
+    def __init__(self, **work: Work) -> None:
+        self.jobs: list[Job] = []
+        self.asked: list[tuple[str, str]] = []
+        self._work: dict[str, Work] = {
+            "plan": lambda job: ({}, "1. change app.py\n"),
+            "implement": lambda job: ({"app.py": 'TEXT = "hello"\n'}, "done"),
+            "review": lambda job: ({}, APPROVED),
+            "verify": lambda job: ({}, APPROVED),
+            **work,
+        }
+
+    def make(self, *_: object) -> Agents:
+        return self
+
+    def find(self, name: str, role: str = "") -> Agent:
+        if role:
+            self.asked.append((name, role))
+        return Agent(self)
+
+
+class Agent:
+    name = "test"
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+
+    async def work(self, job: Job) -> Outcome:
+        self._agents.jobs.append(job)
+        writes, answer = self._agents._work[job.kind](job)
+        for path, text in writes.items():
+            await tools.write.aio(path, text)
+        return Outcome(text=answer)
+
+
+class Desk:
+    """A Holdfast on a repository, and a person who waits for what is to be decided."""
+
+    def __init__(self, root: Path, agents: Agents) -> None:
+        self.root = root / "repo"
+        self.root.mkdir()
+        (self.root / "app.py").write_text('TEXT = ""\n')
+        (self.root / "other.txt").write_text("other\n")
+        (self.root / ".gitignore").write_text("__pycache__/\n")
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+            subprocess.run(["git", *who, *words], cwd=self.root, check=True)
+        self.agents = agents
+        self._opened: queue.Queue[str] = queue.Queue()
+        self.hf = Holdfast(
+            root / "store", workspace=self.root, handlers={"agents": agents.make}, on_event=self._on_event
+        )
+        self.run: Any = None
+
+    def _on_event(self, event: Any) -> None:
+        if event.type == "GateOpened" and event.data.get("kind", "approval") == "approval":
+            self._opened.put(event.data["key"])
+        if event.type == "RunReleased":
+            self._opened.put("released")
+
+    def deliver(self, **options: Any) -> None:
+        options.setdefault("checks", [CHECK])
+        self.run = self.hf.deliver(GOAL, run_id="d", **options)
+
+    def gate(self) -> Any:
+        """The next gate, once the run waits at it."""
+        key = self._opened.get(timeout=PATIENCE_S)
+        while key == "released":
+            key = self._opened.get(timeout=PATIENCE_S)
+        while self._opened.get(timeout=PATIENCE_S) != "released":
+            pass
+        (found,) = [gate for gate in self.hf.get("d").gates if gate.key == key]
+        return found
+
+    def approve(self) -> Any:
+        gate = self.gate()
+        self.hf.approve("d", gate.key, gate.digest, by="ann")
+        return gate
+
+    def reject(self, why: str) -> Any:
+        gate = self.gate()
+        self.hf.reject("d", gate.key, gate.digest, by="ann", comment=why)
+        return gate
+
+    def result(self) -> Any:
+        return self.run.result(PATIENCE_S)
+
+    def stages(self) -> list[str]:
+        return [one.stage for one in self.hf.get("d").deliver.log]
+
+    def text(self, path: str = "app.py") -> str:
+        return (self.root / path).read_text()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(**work: Work) -> Desk:
+        made.append(Desk(tmp_path, Agents(**work)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.hf.close()
+
+
+# The way through
+
+
+def test_every_stage_and_checkpoint(desk: Callable[..., Desk]) -> None:
+    """A delivery in which nothing is sent back enters the stages in their order, takes each checkpoint, and
+    ends with the files changed."""
+    at = desk()
+    at.deliver()
+    assert "1. change app.py" in at.approve().shown
+    assert '+TEXT = "hello"' in at.approve().shown
+    assert at.result() == {
+        "files": ["app.py"],
+        "verified": True,
+        "retries": {"plan": 0, "implementation": 0, "review": 0, "verification": 0},
+    }
+    assert at.stages() == list(STAGES)
+    assert [one.name for one in at.hf.checkpoints("d")] == list(CHECKPOINTS)
+    assert at.text() == 'TEXT = "hello"\n'
+
+
+def test_the_record(desk: Callable[..., Desk]) -> None:
+    """The record has request, task, plan, implementation, review, verification, and both approvals with who,
+    when and why."""
+    at = desk()
+    at.deliver()
+    at.approve()
+    at.approve()
+    at.result()
+    record = at.hf.get("d").deliver
+    assert record is not None
+    assert record.request == GOAL and record.task == at.hf.tasks.list()[0].id
+    assert (record.plan["plan"], record.plan["files"], record.plan["round"]) == (
+        "1. change app.py\n", ["app.py"], 1
+    )  # fmt: skip
+    assert (record.implementation["files"], record.implementation["text"]) == (["app.py"], "done")
+    assert record.review["verdict"] == "approved"
+    (check,) = record.verification["checks"]
+    assert (record.verification["passed"], check["command"], check["exit_code"]) == (True, CHECK, 0)
+    said = [(one.stage, one.outcome, one.by, one.at is not None) for one in record.approvals]
+    assert said == [("plan", "approved", "ann", True), ("implementation", "approved", "ann", True)]
+    assert record.error == ""
+    assert at.hf.get("d").to_json()["deliver"] == record.to_json()
+
+
+def test_the_title_is_the_request(desk: Callable[..., Desk]) -> None:
+    """A listing shows the goal and the stage."""
+    at = desk()
+    at.deliver()
+    at.gate()
+    (run,) = at.hf.runs()
+    assert (run.title, run.stage) == (GOAL, "plan_awaiting_approval")
+
+
+def test_roles_have_agents_of_their_own(desk: Callable[..., Desk]) -> None:
+    """Each role is looked up by the name that it was given."""
+    at = desk()
+    at.deliver(agent="a", reviewer="r", verifier="v", yes=True)
+    at.result()
+    assert set(at.agents.asked) == {
+        ("a", "planner"), ("a", "developer"), ("r", "reviewer"), ("v", "verifier")
+    }  # fmt: skip
+    assert [job.kind for job in at.agents.jobs] == ["plan", "implement", "review", "verify"]
+    assert [job.changes_files for job in at.agents.jobs] == [False, True, False, False]
+
+
+# Ways back
+
+
+def test_a_rejected_plan_comes_back_changed(desk: Callable[..., Desk]) -> None:
+    """The reason is in the next prompt and in the history; what is implemented is the second plan."""
+
+    def plan(job: Job) -> tuple[dict[str, str], str]:
+        return {}, "2. change app.py politely" if "be polite" in job.prompt else "1. change app.py"
+
+    at = desk(plan=plan)
+    at.deliver()
+    at.reject("be polite")
+    assert "2. change app.py politely" in at.approve().shown
+    at.approve()
+    at.result()
+    implement = next(job for job in at.agents.jobs if job.kind == "implement")
+    assert "2. change app.py politely" in implement.prompt
+    assert any("rejected" in line and "be polite" in line for line in implement.history)
+    record = at.hf.get("d").deliver
+    assert record is not None and record.retries["plan"] == 1 and record.plan["round"] == 2
+
+
+def test_a_rejected_implementation_goes_back(desk: Callable[..., Desk]) -> None:
+    """The developer gets the reason, and the next difference is shown against the beginning."""
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        return {"app.py": 'TEXT = "hello, world"\n' if "greet all" in job.prompt else 'TEXT = "x"\n'}, "done"
+
+    at = desk(implement=implement)
+    at.deliver()
+    at.approve()
+    assert '+TEXT = "x"' in at.reject("greet all").shown
+    shown = at.approve().shown
+    assert '-TEXT = ""' in shown and '+TEXT = "hello, world"' in shown and '"x"' not in shown
+    assert at.result()["retries"]["implementation"] == 1
+
+
+def test_objections_go_back(desk: Callable[..., Desk]) -> None:
+    """What the reviewer objects to reaches the developer, and the corrected files are approved again."""
+    reviews = {"x": "x is no greeting\nVERDICT: CHANGES", "hello": APPROVED}
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        return {"app.py": f'TEXT = "{"hello" if "no greeting" in job.prompt else "x"}"\n'}, "done"
+
+    def review(job: Job) -> tuple[dict[str, str], str]:
+        return {}, reviews["hello" if '+TEXT = "hello"' in job.prompt else "x"]
+
+    at = desk(implement=implement, review=review)
+    at.deliver()
+    at.approve()
+    at.approve()
+    at.approve()
+    assert at.result()["retries"] == {"plan": 0, "implementation": 0, "review": 1, "verification": 0}
+    assert at.stages().count("implementation_awaiting_approval") == 2
+
+
+def test_a_failed_check_is_repaired(desk: Callable[..., Desk]) -> None:
+    """The developer gets what the command printed; the record has the retry."""
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        return {"app.py": 'TEXT = "hello"\n' if "AssertionError" in job.prompt else "TEXT = 0\n"}, "done"
+
+    at = desk(implement=implement)
+    at.deliver()
+    at.approve()
+    at.approve()
+    at.approve()
+    assert at.result()["retries"]["verification"] == 1
+    record = at.hf.get("d").deliver
+    assert record is not None and record.retries["verification"] == 1 and record.verification["passed"]
+
+
+def test_an_answer_without_a_verdict_is_asked_for(desk: Callable[..., Desk]) -> None:
+    """A reviewer that forgets the verdict is asked again, and has decided nothing before."""
+
+    def review(job: Job) -> tuple[dict[str, str], str]:
+        return {}, APPROVED if "had no verdict" in job.prompt else "nice"
+
+    at = desk(review=review)
+    at.deliver(yes=True)
+    assert at.result()["retries"]["review"] == 0
+    assert [job.kind for job in at.agents.jobs].count("review") == 2
+
+
+def test_without_a_check_nothing_is_verified(desk: Callable[..., Desk]) -> None:
+    """A project that shows no test command is delivered, and the record says that nothing verified it."""
+    at = desk()
+    at.deliver(yes=True, checks=[])
+    assert at.result()["verified"] is None
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(
+    ("work", "options", "point"),
+    [
+        ({"review": lambda job: ({}, "no\nVERDICT: CHANGES")}, {}, "start_implementation#2"),
+        ({"review": lambda job: ({}, "hm")}, {}, "start_implementation#1"),
+        ({"implement": lambda job: ({"app.py": "TEXT = 0\n"}, "")}, {}, "start_implementation#2"),
+        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:plan#2"),
+    ],
+    ids=["review", "no verdict", "verification", "plan"],
+)
+def test_bounds(
+    desk: Callable[..., Desk], work: dict[str, Work], options: dict[str, Any], point: str
+) -> None:
+    """What is sent back again and again ends the run; the error names the point to go back to."""
+    at = desk(**work)
+    at.deliver(retries=1, rounds=1, yes=True, **options)
+    with pytest.raises(NotDelivered) as raised:
+        at.result()
+    assert raised.value.point == point
+    assert raised.value.ways[0].shell() in str(raised.value)
+    record = at.hf.get("d").deliver
+    assert record is not None and record.error
+    assert at.hf.get("d").status == "failed"
+
+
+def test_a_point_of_a_bound_can_be_gone_back_to(desk: Callable[..., Desk]) -> None:
+    """The command that the error names opens the way: the last plan is asked for again, and approved."""
+    at = desk()
+    at.deliver(rounds=1)
+    at.reject("no")
+    at.reject("no again")
+    with pytest.raises(NotDelivered) as raised:
+        at.result()
+    at.hf.rewind("d", to=raised.value.point)
+    at.run = at.hf.resume("d")
+    at.approve()
+    at.approve()
+    assert at.result()["verified"] is True
+
+
+# Approvals and files
+
+
+def test_files_that_change_while_a_plan_waits(desk: Callable[..., Desk]) -> None:
+    """An approval given on other files than were shown does not count: it is asked again, with the
+    difference."""
+    at = desk()
+    at.deliver()
+    gate = at.gate()
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.approve("d", gate.key, gate.digest)
+    again = at.approve()
+    assert (gate.key, again.key) == ("plan#1", "plan#2")
+    assert again.shown.startswith("It is asked again") and "+edited" in again.shown
+    at.approve()
+    at.result()
+
+
+def test_drift_in_the_files_of_a_plan_is_shown(desk: Callable[..., Desk]) -> None:
+    """A file that the plan names and that changed since the plan was made stands in the next question."""
+    at = desk()
+    at.deliver()
+    gate = at.gate()
+    (at.root / "app.py").write_text('TEXT = "theirs"\n')
+    at.hf.approve("d", gate.key, gate.digest)
+    again = at.gate()
+    assert '+TEXT = "theirs"' in again.shown
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.approve("d", again.key, again.digest)
+    third = at.gate()
+    assert "changed in these files since the plan was made" in third.shown
+    assert '+TEXT = "theirs"' in third.shown and "+edited" in third.shown
+
+
+def test_files_that_change_while_an_implementation_waits(desk: Callable[..., Desk]) -> None:
+    """As when something that the agent left behind goes on writing: what was approved is what is kept."""
+    at = desk()
+    at.deliver()
+    at.approve()
+    gate = at.gate()
+    (at.root / "app.py").write_text('TEXT = "hello"\nEVIL = 1\n')
+    at.hf.approve("d", gate.key, gate.digest)
+    again = at.reject("what is that?")
+    assert "+EVIL = 1" in again.shown
+    assert at.approve().key == "implementation#3"
+    assert at.result()["retries"]["implementation"] == 1
+    assert at.text() == 'TEXT = "hello"\n'
+
+
+def test_a_check_that_changes_files_is_asked_about(desk: Callable[..., Desk]) -> None:
+    """Files that are other after the checks than when they were approved are shown before the end."""
+    at = desk()
+    at.deliver(checks=["sh -c 'echo formatted >> app.py'"])
+    at.approve()
+    at.approve()
+    again = at.approve()
+    assert "+formatted" in again.shown
+    at.result()
+    assert at.stages()[-3:] == ["verifying", "implementation_awaiting_approval", "completed"]
+
+
+def test_new_files_of_a_check_are_no_question(desk: Callable[..., Desk]) -> None:
+    """A report that a check writes does not make the approval void."""
+    at = desk()
+    at.deliver(checks=["sh -c 'echo ok > report.txt'"], yes=True)
+    assert at.result()["files"] == ["app.py"]
+
+
+def test_an_approval_of_one_plan_lets_no_other_run(desk: Callable[..., Desk]) -> None:
+    """The digest of plan A is refused at the gate of plan B, and so is the key of plan A's gate."""
+    at = desk(plan=lambda job: ({}, "B: app.py" if "another one" in job.prompt else "A: app.py"))
+    at.deliver()
+    first = at.reject("another one")
+    second = at.gate()
+    assert "A: app.py" in first.shown and "B: app.py" in second.shown
+    for gate, digest in (("plan", first.digest), (first.key, first.digest), ("", first.digest)):
+        with pytest.raises(GateError):
+            at.hf.approve("d", gate or None, digest)
+    assert at.hf.get("d").status == "waiting"
+    assert not [job for job in at.agents.jobs if job.kind == "implement"]
+
+
+# Work that only reads
+
+
+def test_a_planner_that_changes_files(desk: Callable[..., Desk]) -> None:
+    """Its changes are rolled back before the plan is shown, the gate says so, and no policy decides it."""
+    at = desk(plan=lambda job: ({"app.py": "sly\n", "new.txt": "x"}, "1. change app.py"))
+    at.deliver(policies=[Policy(name="all", stages=("plan",))])
+    gate = at.gate()
+    assert "the planner changed files, which was rolled back: app.py, new.txt" in gate.shown
+    assert at.text() == 'TEXT = ""\n' and not (at.root / "new.txt").exists()
+    at.hf.approve("d", gate.key, gate.digest)
+    at.approve()
+    at.result()
+
+
+def test_a_person_may_edit_while_it_plans(desk: Callable[..., Desk]) -> None:
+    """What others change outside of the planner's steps stays."""
+    at = desk()
+
+    def plan(job: Job) -> tuple[dict[str, str], str]:
+        (at.root / "other.txt").write_text("mine\n")
+        return {"app.py": "sly\n"}, "1. change app.py"
+
+    at.agents._work["plan"] = plan
+    at.deliver()
+    at.gate()
+    assert (at.text(), at.text("other.txt")) == ('TEXT = ""\n', "mine\n")
+
+
+def test_a_reviewer_that_changes_files(desk: Callable[..., Desk]) -> None:
+    """What is delivered is what was approved."""
+    at = desk(review=lambda job: ({"app.py": "TEXT = 'reviewed'\n"}, APPROVED))
+    at.deliver(yes=True)
+    assert at.result()["verified"] is True
+    assert at.text() == 'TEXT = "hello"\n'
+    record = at.hf.get("d").deliver
+    assert record is not None and record.review["rolled_back"] == ["app.py"]
+
+
+# Policies
+
+
+def test_there_is_no_policy_by_default(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    at.deliver()
+    assert at.gate().outcome == ""
+
+
+def test_a_policy_decides_and_is_recorded(desk: Callable[..., Desk]) -> None:
+    """Both gates are decided by `policy:NAME` in the log, as by a person."""
+    at = desk()
+    at.deliver(policies=[Policy(name="small", paths=("*.py",), files=2)])
+    at.result()
+    said = [(one.gate, one.outcome, one.by, one.reason) for one in at.hf.get("d").deliver.approvals]
+    assert said == [
+        ("plan#1", "approved", "policy:small", "1 file named"),
+        ("implementation#1", "approved", "policy:small", "1 file, 2 lines"),
+    ]
+    decided = [event for event in at.hf.events("d") if event.type == "GateDecided"]
+    assert [event.data["by"] for event in decided] == ["policy:small"] * 2
+
+
+def test_a_policy_that_rejects_goes_back(desk: Callable[..., Desk]) -> None:
+    """With the reason of the policy in the prompt."""
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        ok = "secret.txt must not be changed" in job.prompt
+        return ({"secret.txt": "other\n"} if ok else {"secret.txt": "leak\n"}), ""
+
+    at = desk(implement=implement)
+    guard = Policy(name="guard", stages=("implementation",), paths=("secret.txt",), decide="reject")
+    at.deliver(policies=[guard], rounds=1, yes=True)
+    with pytest.raises(NotDelivered):
+        at.result()
+    record = at.hf.get("d").deliver
+    assert record is not None
+    assert [one.by for one in record.approvals] == ["policy:yes", "policy:guard", "policy:guard"]
+
+
+# Task and memory
+
+
+def test_its_task(desk: Callable[..., Desk]) -> None:
+    """A task is made of the goal, claimed by the run, noted on, and completed with it."""
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    (task,) = at.hf.tasks.list(status="completed")
+    assert task.name == GOAL
+    assert [note.kind for note in at.hf.tasks.show(task.id).notes] == [
+        "plan", "review", "verification", "file"
+    ]  # fmt: skip
+    assert len(at.hf.memory.list(kind="decision", scope=f"task:{task.id}")) == 2
+
+
+def test_a_task_that_was_there(desk: Callable[..., Desk]) -> None:
+    """`task` takes one that exists, and makes none."""
+    at = desk()
+    task = at.hf.tasks.create("say hello")
+    at.deliver(task=task.id, yes=True)
+    at.result()
+    assert [(one.id, one.status) for one in at.hf.tasks.list()] == [(task.id, "completed")]
+
+
+def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
+    """Files, task and memory are as they were then; the plan is asked for again, and the end is the same."""
+    at = desk()
+    at.deliver()
+    at.approve()
+    at.approve()
+    at.result()
+    at.hf.rewind("d", to="after_planning")
+    assert at.text() == 'TEXT = ""\n'
+    (task,) = at.hf.tasks.list()
+    assert (task.status, task.claim is not None) == ("in_progress", True)
+    assert at.hf.memory.list() == []
+    assert at.hf.get("d").stage == "planning"
+    at.run = at.hf.resume("d")
+    at.approve()
+    at.approve()
+    assert at.result()["verified"] is True
+    assert at.text() == 'TEXT = "hello"\n'
+    assert at.hf.tasks.get(task.id).status == "completed"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("goal", "options"),
+    [
+        (" ", {}),
+        ("x", {"checks": ["a && b"]}),
+        ("x", {"checks": ["'"]}),
+        ("x", {"rounds": -1}),
+        ("x", {"checks": "make"}),
+    ],
+)
+def test_bad_input(desk: Callable[..., Desk], goal: str, options: dict[str, Any]) -> None:
+    """Nothing is written: no run, no task."""
+    at = desk()
+    with pytest.raises(BadInput):
+        at.hf.deliver(goal, **options)
+    assert at.hf.runs() == [] and at.hf.tasks.list() == []
+
+
+def test_another_goal_under_the_same_id(desk: Callable[..., Desk]) -> None:
+    """An id that exists continues its run, and makes no second task; another goal is refused."""
+    from holdfast import RunExists
+
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    at.deliver(yes=True)
+    assert at.result()["verified"] is True
+    with pytest.raises(RunExists):
+        at.hf.deliver("Something else", run_id="d")
+    assert len(at.hf.tasks.list()) == 1
+
+
+def test_a_plan_file_replaces_the_stages(desk: Callable[..., Desk]) -> None:
+    """Its steps run with the goal as their input; the task moves with it."""
+    at = desk()
+    plan = at.root / "deliver.yaml"
+    plan.write_text(
+        "name: ours\ninput: {goal: }\nsteps:\n"
+        "  - id: say\n    run: [sh, -c, 'echo \"$GOAL\" > said.txt']\n    env: {GOAL: '${input.goal}'}\n"
+        f"    cwd: {at.root}\n"
+    )
+    at.run = at.hf.deliver(GOAL, run_id="d", plan=plan)
+    at.result()
+    assert at.text("said.txt") == f"{GOAL}\n"
+    assert [(one.name, one.status) for one in at.hf.tasks.list()] == [(GOAL, "completed")]
+    plan.write_text("name: ours\nsteps:\n  - id: a\n    run: ['true']\n")
+    with pytest.raises(BadInput, match="takes no input `goal`"):
+        at.hf.deliver(GOAL, plan=plan)
