@@ -670,7 +670,7 @@ MUTANTS = (
         EXACT + "test_a_timeout_of_asyncio_fires_at_the_same_place",
         (
             "engine/execution/code_timer.py",
-            "        run.note(c.FireTimer(self._scope, self._number), self)\n",
+            "        run.note(c.Record(e.TimerFired(self._scope, self._number, self._number)), self)\n",
             "        delivery.place(self)\n",
         ),
     ),

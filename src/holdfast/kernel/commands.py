@@ -6,21 +6,13 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import (
-    NOTHING,
-    CheckpointTaken,
-    Code,
-    Effect,
-    Emitted,
-    Failure,
-    FilesSaved,
-    GateOpened,
-    GateOutcome,
-    StepKind,
-    StepRan,
-    Waits,
-)
+from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured
+
+CodeEvent = (
+    e.CheckpointTaken | e.Emitted | e.FilesSaved | e.GateOpened | e.OutcomeDelivered | e.PatchSeen
+    | e.SleepEnded | e.SleepStarted | e.StageEntered | e.TimerFired | e.ValueRecorded
+)  # fmt: skip
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -29,9 +21,9 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class CreateRun(Command, frozen=True, gc=False):
     run_id: str
-    code: Code
+    code: e.Code
     digest: str
-    args: msgspec.Raw = NOTHING
+    args: msgspec.Raw = e.NOTHING
     blob: str = ""
     parent: str = ""
     parent_step: str = ""
@@ -55,7 +47,7 @@ class ReleaseRun(Command, frozen=True, gc=False):
     run_id: str
     owner: str
     reason: str = ""
-    waits: Waits = ""
+    waits: e.Waits = ""
 
 
 class ReopenRun(Command, frozen=True, gc=False):
@@ -69,9 +61,9 @@ class StartStep(Command, frozen=True, gc=False):
     name: str
     digest: str = ""
     ordinal: int = 0
-    effect: Effect = "idempotent"
-    kind: StepKind = "step"
-    args: msgspec.Raw = NOTHING
+    effect: e.Effect = "idempotent"
+    kind: e.StepKind = "step"
+    args: msgspec.Raw = e.NOTHING
     preview: str = ""
     size: int = 0
     child: str = ""
@@ -79,7 +71,7 @@ class StartStep(Command, frozen=True, gc=False):
 
 class CompleteStep(Command, frozen=True, gc=False):
     key: str
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
     secret: bool = False
 
@@ -87,14 +79,14 @@ class CompleteStep(Command, frozen=True, gc=False):
 class RunStep(Command, frozen=True, gc=False):
     """`StartStep` and `CompleteStep` at once, for the first attempt of an idempotent step."""
 
-    ran: StepRan
+    ran: e.StepRan
 
 
 class FailAttempt(Command, frozen=True, gc=False):
     """The attempt failed; with `retry_at` another follows, without it the step has failed."""
 
     key: str
-    error: Failure
+    error: e.Failure
     retry_at: int = 0
 
 
@@ -120,26 +112,10 @@ class SettleStep(Command, frozen=True, gc=False):
     key: str
     outcome: Literal["done", "retry", "fail"]
     by: str = ""
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
-    error: Failure | None = None
+    error: e.Failure | None = None
     abandoned: bool = False
-
-
-class StartSleep(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    until: int
-
-
-class EndSleep(Command, frozen=True, gc=False):
-    key: str
-
-
-class RecordValue(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    value: msgspec.Raw
 
 
 class CaptureOutput(Command, frozen=True, gc=False):
@@ -167,12 +143,12 @@ class LoseHistory(Command, frozen=True, gc=False):
 
 
 class CompleteRun(Command, frozen=True, gc=False):
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
 
 
 class FailRun(Command, frozen=True, gc=False):
-    error: Failure
+    error: e.Failure
     steps: tuple[str, ...] = ()
 
 
@@ -221,9 +197,9 @@ class RestoreGeneration(Command, frozen=True, gc=False):
 
 
 class Record(Command, frozen=True, gc=False):
-    """Write this event of the run's own code; the live generation is filled in."""
+    """Write this event of the run's own code, if it is allowed now; the live generation is filled in."""
 
-    event: GateOpened | CheckpointTaken | FilesSaved | Emitted
+    event: CodeEvent
 
 
 class DecideGate(Command, frozen=True, gc=False):
@@ -231,7 +207,7 @@ class DecideGate(Command, frozen=True, gc=False):
     one who decides has seen, or a beginning of it."""
 
     run_id: str
-    outcome: GateOutcome
+    outcome: e.GateOutcome
     gate: str = ""
     digest: str = ""
     by: str = ""
@@ -251,33 +227,9 @@ class AbandonWait(Command, frozen=True, gc=False):
     key: str
 
 
-class DeliverOutcome(Command, frozen=True, gc=False):
-    """The code receives the outcome of the gate `key`."""
-
-    key: str
-
-
-class FireTimer(Command, frozen=True, gc=False):
-    """A timer of the workflow's own code fires: number `number` of those that `scope` set."""
-
-    scope: str
-    number: int
-
-
 class SendSignal(Command, frozen=True, gc=False):
     run_id: str
     name: str
-    value: msgspec.Raw = NOTHING
+    value: msgspec.Raw = e.NOTHING
     blob: str = ""
     by: str = ""
-
-
-class SeePatch(Command, frozen=True, gc=False):
-    key: str
-    id: str
-
-
-class EnterStage(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    name: str

@@ -437,8 +437,8 @@ class StoreContract(CompanionContract, FoldedContract, MemoryContract, ReadingCo
         for run, parent in (("k", "r"), ("l", "k"), ("m", "gone")):
             perform(store, run, c.CreateRun(run, CODE, "d", parent=parent), c.ClaimRun(run, "me"))
         perform(store, "k", c.StartStep("kid#1", "kid", kind="child", child="l"))
-        perform(store, "l", c.StartSleep("sleep#1", 1, 50))
-        perform(store, "m", c.StartSleep("sleep#1", 1, 40))
+        perform(store, "l", c.Record(e.SleepStarted("sleep#1", 1, 50)))
+        perform(store, "m", c.Record(e.SleepStarted("sleep#1", 1, 40)))
         for run in ("r", "k", "l", "m"):
             perform(store, run, c.ReleaseRun(run, "me"))
         everyone = ("m", "l", "k", "r", "x")

@@ -104,9 +104,11 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.MeasureStep, KEYS, st.integers(1, 2), st.lists(MEASURES, max_size=2).map(tuple)),
         st.builds(c.DoubtStep, here, KEYS, TEXTS, st.booleans()),
         settle,
-        st.builds(c.StartSleep, KEYS, ORDINALS, TIMES),
-        st.builds(c.EndSleep, KEYS),
-        st.builds(c.RecordValue, KEYS, ORDINALS, RAWS.filter(lambda raw: bytes(raw) != b"")),
+        st.builds(c.Record, st.builds(e.SleepStarted, KEYS, ORDINALS, TIMES)),
+        st.builds(c.Record, st.builds(e.SleepEnded, KEYS)),
+        st.builds(
+            c.Record, st.builds(e.ValueRecorded, KEYS, ORDINALS, RAWS.filter(lambda raw: bytes(raw) != b""))
+        ),
         st.builds(c.CaptureOutput, KEYS, st.just("stdout"), TEXTS),
         st.builds(c.AttendRun, st.sampled_from(["in_doubt", "divergence"]), TEXTS, KEYS),
         st.builds(c.ReleaseRun, here, OWNERS, TEXTS),
@@ -126,8 +128,10 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         ),
         st.builds(c.ExpireGate, KEYS, TIMES),
         st.builds(c.AbandonWait, KEYS),
-        st.builds(c.DeliverOutcome, KEYS),
-        st.builds(c.FireTimer, NAMES, ORDINALS),
+        st.builds(c.Record, st.builds(e.OutcomeDelivered, KEYS)),
+        st.builds(
+            c.Record, st.builds(lambda scope, number: e.TimerFired(scope, number, number), NAMES, ORDINALS)
+        ),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
         st.builds(c.Record, st.builds(e.CheckpointTaken, KEYS, ORDINALS, NAMES, RAWS)),
@@ -141,8 +145,8 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
                 ORDINALS,
             ),
         ),
-        st.builds(c.SeePatch, KEYS, NAMES),
-        st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
+        st.builds(c.Record, st.builds(e.PatchSeen, KEYS, NAMES)),
+        st.builds(c.Record, st.builds(e.StageEntered, KEYS, ORDINALS, TEXTS.filter(bool))),
     )
 
 

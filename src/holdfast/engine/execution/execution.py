@@ -535,7 +535,7 @@ class Execution:
         step = self.state.steps[key]
         if step.delivered or step.kind not in GATES:
             return False
-        self.note(c.DeliverOutcome(key), turn)
+        self.note(c.Record(e.OutcomeDelivered(key)), turn)
         return True
 
     def own_key(self, path: str, name: str, chosen: str) -> str:
@@ -678,7 +678,7 @@ def _is_due(step: StepState, now: int) -> bool:
 
 
 def _ending(step: StepState, now: int) -> c.Command:
-    return c.EndSleep(step.key) if step.status == "sleeping" else c.ExpireGate(step.key, now)
+    return c.Record(e.SleepEnded(step.key)) if step.status == "sleeping" else c.ExpireGate(step.key, now)
 
 
 def _count_done(state: RunState) -> int:

@@ -123,7 +123,7 @@ def stage(name: str) -> None:
     ordinal = scope.counters.ordinal
     past = run.recall(key, "stage", ordinal, "", "stage")
     if past is None:
-        run.note(c.EnterStage(key, ordinal, name))
+        run.note(c.Record(e.StageEntered(key, ordinal, name)))
     elif past.name != name:
         run.diverge(f"{key}, entering {past.name!r}", f"{key}, entering {name!r}", key)
 
@@ -151,7 +151,7 @@ def patched(id: str) -> bool:
         recorded = key in run.state.steps
         known = run.patches[id] = recorded or not passed
         if known and not recorded:
-            run.note(c.SeePatch(key, id))
+            run.note(c.Record(e.PatchSeen(key, id)))
     return known
 
 
