@@ -27,6 +27,7 @@ from holdfast.clock import instant, microseconds
 from holdfast.engine.ownership.owners import is_alive
 from holdfast.engine.processes.lock_file import held
 from holdfast.errors import BadInput, StoreCorrupt
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED, FINAL
 from holdfast.project import explained
@@ -43,7 +44,7 @@ Progress = Callable[[int, int], None]
 """Called with how many runs were written, and how many there are."""
 
 
-class Archive(msgspec.Struct, frozen=True):
+class Archive(View, frozen=True):
     """The archived runs, done or planned: runs with their child runs, all events of them, and where to."""
 
     runs: tuple[str, ...]
@@ -60,15 +61,7 @@ class Archive(msgspec.Struct, frozen=True):
         "bytes": "the size of that file",
         "stayed": "runs that were resumed meanwhile, with their families",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "runs": list(self.runs),
-            "events": self.events,
-            "file": str(self.file) if self.file else None,
-            "bytes": self.size,
-            "stayed": list(self.stayed),
-        }
+    JSON_FROM: ClassVar = {"bytes": "size"}
 
 
 Family = Sequence[RunRow]

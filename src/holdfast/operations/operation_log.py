@@ -7,19 +7,18 @@ crash leaves both or neither.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
-
-import msgspec
+from typing import ClassVar
 
 from holdfast.clock import instant
 from holdfast.errors import NotFound
+from holdfast.json_view import View
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
 from holdfast.operations.tracked_parts import EditsStanding
 from holdfast.store.port import OperationRow, Store
 
 
-class OperationInfo(msgspec.Struct, frozen=True):
+class OperationInfo(View, frozen=True):
     """An operation as `hf.operations()` and `op log` give it.
 
     run_id   empty for an edit of a task or a memory, and for the undo of one
@@ -52,19 +51,8 @@ class OperationInfo(msgspec.Struct, frozen=True):
         "stands": "true: what it did still holds, and it can be undone",
         "at": "when it began",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "run": self.run_id or None,
-            "by": self.by,
-            "to": self.to or None,
-            "undoes": self.undoes or None,
-            "status": self.status,
-            "stands": self.stands,
-            "at": self.at.isoformat(),
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("run", "to", "undoes")
 
 
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:

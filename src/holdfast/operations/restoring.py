@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import msgspec
+from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import SnapshotNotFound
+from holdfast.json_view import View
 from holdfast.kernel.file_history import last
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import begin, fold, stream_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState
 
 
-class Restored(msgspec.Struct, frozen=True):
+class Restored(View, frozen=True):
     """The restored files; `operation` is the id for `undo`, empty if nothing changed."""
 
     files: FilesBack
@@ -34,9 +33,7 @@ class Restored(msgspec.Struct, frozen=True):
         "operation": "what `undo` reverses; null if nothing changed",
         "files": "what becomes of the files: see below",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"operation": self.operation or None, "files": self.files.to_json()}
+    JSON_NULL: ClassVar = ("operation",)
 
 
 def restore(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 
 from holdfast.errors import BadInput
+from holdfast.json_view import View
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.kernel.operation import begin
 from holdfast.kernel.state import GATES, UNSEEN
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.operations.points import Point
 
 
-class Rewind(msgspec.Struct, frozen=True):
+class Rewind(View, frozen=True):
     """The effects of a rewind, done or planned.
 
     to          the step that it goes back to, and keeps; or `before:STEP`, or `start`
@@ -82,24 +83,8 @@ class Rewind(msgspec.Struct, frozen=True):
         "tasks": "what becomes of the tasks that the run changed since",
         "memory": "what becomes of what the run remembered since",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run_id,
-            "to": self.to,
-            "generation": self.generation,
-            "again": list(self.again),
-            "decisions": list(self.decisions),
-            "once": list(self.once),
-            "children": list(self.children),
-            "operation": self.operation or None,
-            "files": None if self.files is None else self.files.to_json(),
-            "git": None if self.git is None else self.git.to_json(),
-            "git_stays": None if self.git_stays is None else self.git_stays.to_json(),
-            "plan": self.plan,
-            "tasks": self.tasks.to_json(),
-            "memory": self.memory.to_json(),
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("operation",)
 
 
 def rewind(

@@ -9,12 +9,13 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
 from holdfast.views.run_input import RunInput
 
 
-class LogLine(msgspec.Struct, frozen=True):
+class LogLine(View, frozen=True):
     """A piece of what a command or a step printed. `version` is that of its event."""
 
     step: str
@@ -32,16 +33,6 @@ class LogLine(msgspec.Struct, frozen=True):
         "text": "what was printed",
         "at": "when",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "step": self.step,
-            "attempt": self.attempt,
-            "source": self.source,
-            "text": self.text,
-            "at": self.at.isoformat(),
-        }
 
 
 class StepInfo(msgspec.Struct):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
+from holdfast.json_view import View
 
 
-class RestoredBackup(msgspec.Struct, frozen=True):
+class RestoredBackup(View, frozen=True):
     """The store is the backup now.
 
     path     the file of the backup
@@ -34,13 +34,3 @@ class RestoredBackup(msgspec.Struct, frozen=True):
         "files": "whether the store has the files that its runs have saved",
         "damaged": "saved contents that were damaged when the backup was made",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "path": str(self.path),
-            "home": str(self.home),
-            "events": self.events,
-            "kept": str(self.kept) if self.kept else None,
-            "files": self.files,
-            "damaged": list(self.damaged),
-        }

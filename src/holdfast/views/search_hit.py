@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
+from holdfast.json_view import View
 from holdfast.ways import Way
 
 Marks = tuple[tuple[int, int], ...]
 """Where hits are in a text: [start, end) in characters, in order, none over another."""
 
 
-class SearchHit(msgspec.Struct, frozen=True):
+class SearchHit(View, frozen=True):
     """One item that fits, redacted.
 
     family   `tasks`, `runs`, `memory` or `events`
@@ -55,6 +54,7 @@ class SearchHit(msgspec.Struct, frozen=True):
         "version": "of an event: its place in the run; else null",
         "step": "of an event: the step that it is about; else null",
     }
+    JSON_NULL: ClassVar = ("version", "step")
 
     @property
     def way(self) -> Way | None:
@@ -65,23 +65,8 @@ class SearchHit(msgspec.Struct, frozen=True):
             return Way("task show", self.id)
         return Way("show", self.id, {"step": self.step} if self.step else {})
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "family": self.family,
-            "id": self.id,
-            "kind": self.kind,
-            "status": self.status,
-            "at": self.at.isoformat(),
-            "title": self.title,
-            "title_marks": [list(mark) for mark in self.title_marks],
-            "snippet": self.snippet,
-            "snippet_marks": [list(mark) for mark in self.snippet_marks],
-            "version": self.version or None,
-            "step": self.step or None,
-        }
 
-
-class SearchPage(msgspec.Struct, frozen=True):
+class SearchPage(View, frozen=True):
     """Hits, the best first, and the cursor of the next page; it is empty at the end."""
 
     hits: Sequence[SearchHit]
@@ -91,6 +76,3 @@ class SearchPage(msgspec.Struct, frozen=True):
         "hits": "the best first; without a query, the newest first",
         "after": "the cursor of the next page, for `--after`; empty if there is none",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"hits": [hit.to_json() for hit in self.hits], "after": self.after}

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.clock import instant
+from holdfast.json_view import View
 from holdfast.kernel.task import ClaimState, Note, TaskFields
 from holdfast.store.tracker_port import LinkRow, TaskRow
-from holdfast.views.records import iso
 
 
-class TaskClaim(msgspec.Struct, frozen=True):
+class TaskClaim(View, frozen=True):
     """Who works on a task; `until` is None for a run, which has the task until it ends."""
 
     number: int
@@ -34,6 +34,7 @@ class TaskClaim(msgspec.Struct, frozen=True):
         "pid": "the process that has it, or null: with its death the claim is free",
         "since": "when it was claimed",
     }
+    JSON_NULL: ClassVar = ("session", "run", "pid")
 
     @classmethod
     def of(cls, claim: ClaimState) -> TaskClaim:
@@ -47,19 +48,8 @@ class TaskClaim(msgspec.Struct, frozen=True):
             _moment(claim.at),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "actor": self.actor,
-            "session": self.session or None,
-            "run": self.run or None,
-            "until": iso(self.until),
-            "pid": self.pid or None,
-            "since": iso(self.since),
-        }
 
-
-class Task(msgspec.Struct, frozen=True):
+class Task(View, frozen=True):
     """A task.
 
     status         `pending`, `in_progress`, `completed` or `failed`
@@ -82,7 +72,7 @@ class Task(msgspec.Struct, frozen=True):
     assignee: str = ""
     due: datetime | None = None
     checks: tuple[str, ...] = ()
-    meta: dict[str, Any] = {}
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)
     blocked: str = ""
     open_blockers: int = 0
     summary: str = ""
@@ -126,6 +116,8 @@ class Task(msgspec.Struct, frozen=True):
         "duration_seconds": "from `started_at` to `completed_at`, or null",
         "version": "of its last event",
     }
+    JSON_FROM: ClassVar = {"duration_seconds": "duration_s"}
+    JSON_NULL: ClassVar = ("body", "assignee", "blocked", "summary", "error", "unchecked", "session")
 
     @classmethod
     def of(cls, row: TaskRow) -> Task:
@@ -166,39 +158,8 @@ class Task(msgspec.Struct, frozen=True):
             return None
         return (self.completed_at - self.started_at).total_seconds()
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "number": self.number,
-            "name": self.name,
-            "body": self.body or None,
-            "status": self.status,
-            "priority": self.priority,
-            "labels": list(self.labels),
-            "assignee": self.assignee or None,
-            "due": iso(self.due),
-            "checks": list(self.checks),
-            "meta": self.meta,
-            "blocked": self.blocked or None,
-            "open_blockers": self.open_blockers,
-            "summary": self.summary or None,
-            "evidence": self.evidence,
-            "error": self.error or None,
-            "unchecked": self.unchecked or None,
-            "archived": self.archived,
-            "claim": self.claim.to_json() if self.claim else None,
-            "attempts": self.attempts,
-            "session": self.session or None,
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-            "started_at": iso(self.started_at),
-            "completed_at": iso(self.completed_at),
-            "duration_seconds": self.duration_s,
-            "version": self.version,
-        }
 
-
-class TaskLink(msgspec.Struct, frozen=True):
+class TaskLink(View, frozen=True):
     """A link of a task to another, as seen from the task: `relation` is `needs`, `needed-by`, `parent`,
     `child`, `discovered-from`, `discovered` or `related`."""
 
@@ -213,9 +174,6 @@ class TaskLink(msgspec.Struct, frozen=True):
         "name": "its name",
         "status": "its status",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"relation": self.relation, "task": self.task, "name": self.name, "status": self.status}
 
 
 _RELATIONS = {
@@ -238,7 +196,7 @@ def links_of(task: str, links: Sequence[LinkRow], others: dict[str, TaskRow]) ->
     return tuple(found)
 
 
-class TaskNote(msgspec.Struct, frozen=True):
+class TaskNote(View, frozen=True):
     """Something that was written down while a task was worked on."""
 
     kind: str
@@ -256,9 +214,6 @@ class TaskNote(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, note: Note) -> TaskNote:
         return cls(note.kind, note.text, note.author.by, instant(note.at))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "text": self.text, "by": self.by, "at": self.at.isoformat()}
 
 
 class TaskDetail(msgspec.Struct, frozen=True):
@@ -281,7 +236,7 @@ class TaskDetail(msgspec.Struct, frozen=True):
         }
 
 
-class TaskEvent(msgspec.Struct, frozen=True):
+class TaskEvent(View, frozen=True):
     """One event of a task's history."""
 
     version: int
@@ -297,15 +252,6 @@ class TaskEvent(msgspec.Struct, frozen=True):
         "by": "who did it",
         "data": "the fields of the event, with its `author`",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "type": self.type,
-            "at": self.at.isoformat(),
-            "by": self.by,
-            "data": self.data,
-        }
 
 
 class TaskNode(msgspec.Struct, frozen=True):

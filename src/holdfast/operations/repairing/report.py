@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.ways import Way
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(View, frozen=True):
     """One thing that is not as it should be, and what `repair` does about it.
 
     place   the file, or the stream
@@ -28,11 +29,8 @@ class Finding(msgspec.Struct, frozen=True):
         "action": "what is done about it, or with `--dry-run` would be; empty if nothing is",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {"place": self.place, "what": self.what, "action": self.action}
 
-
-class LostPart(msgspec.Struct, frozen=True):
+class LostPart(View, frozen=True):
     """Versions `first` to `last` of a stream that no copy had. `once` are steps with that effect which may
     have happened there."""
 
@@ -50,17 +48,8 @@ class LostPart(msgspec.Struct, frozen=True):
         "once": "`once` steps that may have happened in that part",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "stream": self.stream,
-            "first": self.first,
-            "last": self.last,
-            "what": self.what,
-            "once": list(self.once),
-        }
 
-
-class RepairReport(msgspec.Struct, frozen=True):
+class RepairReport(View, frozen=True):
     """The result of `repair_store`.
 
     findings   each thing that was found, with what is done about it
@@ -79,11 +68,11 @@ class RepairReport(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     kept: Path | None = None
     events: int = 0
-    taken: dict[str, int] = {}
+    taken: dict[str, int] = msgspec.field(default_factory=dict)
     lost: tuple[LostPart, ...] = ()
     values: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
-    attention: dict[str, str] = {}
+    attention: dict[str, str] = msgspec.field(default_factory=dict)
     ways: tuple[Way, ...] = ()
 
     JSON: ClassVar = {
@@ -106,19 +95,3 @@ class RepairReport(msgspec.Struct, frozen=True):
         if self.dry_run:
             return not self.findings
         return not (self.lost or self.values or self.snapshots)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "home": str(self.home),
-            "dry_run": self.dry_run,
-            "findings": [one.to_json() for one in self.findings],
-            "kept": str(self.kept) if self.kept else None,
-            "events": self.events,
-            "taken": dict(self.taken),
-            "lost": [one.to_json() for one in self.lost],
-            "values": list(self.values),
-            "snapshots": list(self.snapshots),
-            "attention": dict(self.attention),
-            "ways": [one.to_json() for one in self.ways],
-        }
