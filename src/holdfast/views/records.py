@@ -12,7 +12,11 @@ from holdfast.engine.outside.records import LogEvent as LogEvent
 from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
+from holdfast.kernel.state import STATUSES as RECORDED_STATUSES
 from holdfast.views.run_input import RunInput
+
+STATUSES = (*RECORDED_STATUSES, "interrupted")
+"""What `RunInfo.shown_status` can be."""
 
 
 class LogLine(View, frozen=True):
