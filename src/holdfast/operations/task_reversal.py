@@ -28,7 +28,7 @@ class _Move(NamedTuple):
     def change(self) -> str:
         if self.then is None:
             return "archived"
-        fields = t.revert(self.now, self.then, "").fields
+        fields = t.revert(self.then, "").fields
         return "archived" if fields.archived else fields.status.replace("_", " ")
 
 
@@ -88,7 +88,7 @@ class TaskReversal:
     def _event(self, move: _Move, operation: str) -> e.Event:
         if move.then is None:
             return t.TaskArchived(self._reason, self._author)
-        return t.revert(move.now, move.then, operation, self._author)
+        return t.revert(move.then, operation, self._author)
 
     def _look(self, task: str, recorded: list[Recorded], undone: e.TaskMove | None) -> None:
         """Find what becomes of one task."""

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Literal
 
 import msgspec
 import pytest
@@ -71,8 +70,6 @@ from holdfast.testing.histories import (
 )
 from holdfast.testing.memory_contract import MemoryContract
 from holdfast.testing.reader_contract import ReadingContract
-
-Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
 class StoreContract(CompanionContract, FoldedContract, MemoryContract, ReadingContract):

@@ -6,8 +6,6 @@ looked at before and checked again in the write transaction.
 
 from __future__ import annotations
 
-import getpass
-import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -28,14 +26,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.01
 _WITH_PARENT = "its parent run was cancelled"
-
-
-def user() -> str:
-    """The default name of who decides."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        return str(os.getuid())
 
 
 def decide_gate(

@@ -25,7 +25,6 @@ _GROUP = struct.Struct("<QII")
 _PLACE = struct.Struct("<III")
 _FOOTER_BYTES = 56
 _MAGIC_BYTES = 8
-_LEAST_TABLE = _GROUP.size + SIZE + _PLACE.size
 
 Content = tuple[Ref, bytes]
 
