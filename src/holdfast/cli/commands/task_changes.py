@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import click
 
 from holdfast.cli import access
-from holdfast.cli.commands.task import OBJECT, F, changing, json_option, task_command, told
+from holdfast.cli.commands.task import OBJECT, changing, json_option, task_command, told
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
+from holdfast.cli.options import together
 from holdfast.errors import BadInput
 
 _KINDS = ("blocks", "parent", "discovered-from", "related")
@@ -64,22 +64,11 @@ def body_of(text: str | None, file: str | None) -> str | None:
         raise BadInput(f"{file} is no text in UTF-8, so it cannot be the body of a task") from None
 
 
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in this order."""
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_body = _options(
+_body = together(
     click.option("--body", metavar="TEXT", help="What is to be done."),
     click.option("--body-file", metavar="FILE", help="The same from a file; - is standard input."),
 )
-_fields = _options(
+_fields = together(
     click.option(
         "--priority",
         type=click.IntRange(0, 4),
