@@ -17,7 +17,7 @@ from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, point_of, refuse_pattern, to_point
-from holdfast.operations.performing import perform
+from holdfast.operations.performing import Performed, perform
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
@@ -158,26 +158,16 @@ def rewind(
             refuse_other(plan, digest)
             if going is not None and plan is not None:
                 going.bound = digest
+            done: Performed | None
             if dry_run or (only and going is not None and going.is_idle and going.stop is None):
-                report = None if going is None else going.report()
-                back = None if going is None or going.git is None else going.git.report()
-                stays = None if going is None else going.git_stays
-                return msgspec.structs.replace(
-                    planned.rewind, files=report, git=back, git_stays=stays, plan=digest
-                )
-            begun = begin(kind, run_id, by, point.name)
-            command = point.rewind(run_id, dead.owner, rerun_once)
-            performed = perform(engine, begun, state, None if only else command, going, parts)
-        if performed is not None:
-            operation, files_back, git_back = performed
-            return msgspec.structs.replace(
-                planned.rewind,
-                plan=digest,
-                operation=operation,
-                files=files_back,
-                git=git_back,
-                git_stays=None if going is None else going.git_stays,
-            )
+                done = Performed.of("", going)
+            else:
+                begun = begin(kind, run_id, by, point.name)
+                command = point.rewind(run_id, dead.owner, rerun_once)
+                done = perform(engine, begun, state, None if only else command, going, parts)
+        if done is not None:
+            stays = None if going is None else going.git_stays
+            return msgspec.structs.replace(planned.rewind, plan=digest, git_stays=stays, **done._asdict())
 
 
 class _Plan(NamedTuple):

@@ -19,7 +19,7 @@ from holdfast.operations.cut_off import make_way
 from holdfast.operations.deleting import DeletionReversal, counted, items_json, reversal
 from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
-from holdfast.operations.performing import perform, perform_parts
+from holdfast.operations.performing import Performed, perform, perform_parts
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
@@ -168,10 +168,7 @@ def undo(
             planned = msgspec.structs.replace(planned, plan=digest)
             refuse_other(plan, planned.plan)
             if dry_run:
-                if going is None:
-                    return planned
-                back = None if going.git is None else going.git.report()
-                return msgspec.structs.replace(planned, files=going.report(), git=back)
+                return msgspec.structs.replace(planned, **Performed.of("", going)._asdict())
             if going is not None and plan is not None:
                 going.bound = planned.plan
             begun = begin("undo", row.run, by, undoes=row.id)
@@ -180,7 +177,7 @@ def undo(
             )
             done = perform(engine, begun, state, command if row.opened >= 0 else None, going, parts)
         if done is not None:
-            return msgspec.structs.replace(planned, operation=done.operation, files=done.files, git=done.git)
+            return msgspec.structs.replace(planned, **done._asdict())
 
 
 def _undo_deletion(
