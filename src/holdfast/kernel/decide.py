@@ -1,7 +1,7 @@
 """The decisions: `decide(state, command) -> events`.
 
 Pure: it reads the state, never changes it, and emits only what `evolve` accepts. A command that
-does not fit raises the error that tells the caller what to do; nothing is half done.
+does not fit raises the error that says what to do; nothing is half done.
 """
 
 from __future__ import annotations

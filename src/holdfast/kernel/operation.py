@@ -1,8 +1,8 @@
 """An operation: something done from outside to a run, a task or the memory that can be undone, as its own
 stream records it.
 
-It begins, it is applied stage by stage, and it is done. What is only begun was cut off: whoever finds it
-knows by its stages what is left to do.
+It begins, it is applied stage by stage, and it is done. One that is only begun was cut off: its stages
+say what is left to do.
 """
 
 from __future__ import annotations

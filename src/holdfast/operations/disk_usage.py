@@ -141,7 +141,7 @@ def named(engine: Engine, *, with_deleted: bool = True) -> dict[str, set[str]]:
 
 def _named_in(log: Log) -> dict[str, set[str]]:
     """Stream → the snapshots that it names, of runs and of operations on them; one on a run that was archived
-    cannot be taken back, and needs none."""
+    cannot be undone, and needs none."""
     found: dict[str, set[str]] = {}
     operations: dict[str, list[str]] = {}
     for stream, event in log:

@@ -1,7 +1,7 @@
-"""Snapshots that stand for some paths only: what others wrote while files were put back (`rescued`), and
-what an attempt had done that was cut off and taken back.
+"""Snapshots that stand for some paths only: what others wrote while files were restored (`rescued`), and
+what an attempt had done that was cut off and rolled back.
 
-Put back as if they were all files, they would take with them whatever else there is.
+Restored as if they were all files, they would remove whatever else there is.
 """
 
 from __future__ import annotations

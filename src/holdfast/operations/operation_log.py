@@ -24,9 +24,9 @@ class OperationInfo(View, frozen=True):
     run_id   empty for an edit of a task or a memory, and for the undo of one
     to       the step that a rewind went back to; of an edit, `task ID` or `memory ID`; of a
              deletion, what was deleted, in words
-    undoes   the operation that an undo took back
+    undoes   the operation that an undo reversed
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
-    stands   what it did still holds, and `undo` can take it back
+    stands   what it did still holds, and `undo` can reverse it
     """
 
     id: str
@@ -75,7 +75,7 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
 
 
 class Standing:
-    """The operations that still hold: their generation is the live one, or their files were not put back; of
+    """The operations that still hold: their generation is the live one, or their files were not restored; of
     an edit, the task or the memory is still as it left it. Reads each run, and the operations on it, once."""
 
     def __init__(self, store: Store) -> None:
@@ -162,8 +162,8 @@ def find(store: Store, text: str) -> OperationRow:
 
 
 def last_undo_of(store: Store, person: str) -> OperationRow:
-    """The last undo of a person that still stands. One that took an undo back is none: it did again what that
-    had taken back."""
+    """The last undo of a person that still stands. One that reversed an undo is none: it did again what
+    that had undone."""
     standing = Standing(store)
     rows = store.operations()
     undoes: set[str] = set()

@@ -1,4 +1,4 @@
-"""`workspace restore`: the files of a snapshot, whoever changed them since."""
+"""`workspace restore`: the files of a snapshot, also those that others changed since."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def restore(
     partial: bool = False,
     dry_run: bool = False,
 ) -> Restored:
-    """The files as a snapshot has them. One of what was rescued, or taken back, changes the paths that it
+    """The files as a snapshot has them. One of what was rescued, or rolled back, changes the paths that it
     stands for and no others; but the latter holds all files, and with `only` gives any of them.
 
     Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`.
@@ -70,7 +70,7 @@ def restore(
 def _going(
     engine: Engine, snapshot: str, state: RunState, only: tuple[str, ...], *, partial: bool
 ) -> Iterator[Going]:
-    """The files of a snapshot on their way, whoever changed what since."""
+    """The files of a snapshot on their way, also those that others changed since."""
     known = last(state.files)
     workspace = permitted(engine.files) if known is None else engine.files.of(known.root, known.mark)
     with alone(workspace), workspace.contents.hold():

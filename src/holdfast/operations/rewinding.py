@@ -41,7 +41,7 @@ class Rewind(View, frozen=True):
     once        the `once` steps that were done after it, or may have been, and would run again: in whatever
                 generation, those of child runs too
     children    the child runs that no longer count
-    operation   what `undo` takes back; empty in a dry run, and if `only` names files that need no change
+    operation   what `undo` reverses; empty in a dry run, and if `only` names files that need no change
     files       what becomes of the files; None if the run has no snapshot of that point
     git         what becomes of the repository; None unless that was asked for
     git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back

@@ -167,7 +167,7 @@ class StoreContract(CompanionContract, FoldedContract, MemoryContract, ReadingCo
         assert len(store.load("r", output=True)) == 2
 
     def test_seals_run_in_the_order_of_the_log(self, store: Store) -> None:
-        """Whoever is sealed first is first in the log: what a seal adds may rely on that."""
+        """The append that is sealed first is first in the log: what a seal adds may rely on that."""
         own(store, "r")
         order: list[Append] = []
 

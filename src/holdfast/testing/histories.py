@@ -99,7 +99,7 @@ def together(store: Store, *appends: Append) -> None:
 
     def hold(_: Sequence[Recorded]) -> Decision:
         holding.set()
-        queued.wait(0.2)  # a store without a queue lets nobody in before this ends
+        queued.wait(0.2)  # a store without a queue lets no other in before this ends
         return NO_EVENTS
 
     holding = threading.Event()

@@ -151,7 +151,7 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
 
 
 def fitting(state: RunState | None, command: c.Command) -> c.Command:
-    """The command as somebody who knows the state gives it: a step that ran is of the generation that is
+    """The command as a caller that knows the state gives it: a step that ran is of the generation that is
     open, unless it says another one. Without this hardly any would fit after a rewind."""
     if state is None or not isinstance(command, c.RunStep) or command.ran.generation:
         return command

@@ -2,7 +2,7 @@
 
 Whether a claim's holder lives is looked at before the command; inside the transaction the claim must be the
 one that was looked at. The blockers of the task are read in the same transaction: a task that needs
-something open is not claimed, whoever opened that meanwhile.
+something open is not claimed, even if that was opened a moment ago.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def claim_for_run(tracker: Tracker, task: str, run: str) -> None:
     If the process dies before the run is in the log, the claim is free."""
     state = tracker.load(task)
     if state.last.run == run and state.fields.claim is None:
-        return  # the run has ended: whoever starts it again gets its outcome
+        return  # the run has ended: starting it again gives its outcome
     claim(tracker, task, lease_s=_UNTIL_RECORDED_S, pid=os.getpid(), run=run)
 
 

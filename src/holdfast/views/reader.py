@@ -262,12 +262,11 @@ class Reader:
             if named is None or matches(row.key, named)
         ]
         if named is not None and not found:
-            from difflib import get_close_matches
-
+            from holdfast.kernel.naming import nearest
             from holdfast.views.unknown_point import missing as missing_point
 
-            nearest = get_close_matches(named, [row.key for row in rows], n=3, cutoff=0.4)
-            raise missing_point(self, StepNotFound(run_id, named, nearest), "step")
+            near = nearest(named, [row.key for row in rows])
+            raise missing_point(self, StepNotFound(run_id, named, near), "step")
         return found
 
     def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:

@@ -198,7 +198,7 @@ def run_plan_file(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Read the plan, and run it unless it has faults, which are all told."""
+    """Read the plan, and run it unless it has faults, which are all printed."""
     from holdfast.cli.drawing.plan_faults import read_or_complain
     from holdfast.facade.loading import plan_runner
 

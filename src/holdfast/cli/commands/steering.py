@@ -1,4 +1,4 @@
-"""`holdfast approve`, `reject`, `signal`, `pause`, `cancel`: a run is steered, whoever executes it."""
+"""`holdfast approve`, `reject`, `signal`, `pause`, `cancel`: steer a run from any process."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _take(scope: Scope, name: str, data: dict[str, Any]) -> tuple[str, Checkpoin
 
 
 def emit(name: str, value: object) -> None:
-    """Give a value out to whoever watches the run: progress, tokens. Kept in the log.
+    """Publish a value to watchers of the run: progress, tokens. Kept in the log.
 
     In a workflow it is recorded once, with the run's next commit. In a step's body it goes to the log at
     once, without waiting for the disk; an attempt that is made again emits again.

@@ -141,7 +141,7 @@ def _recall(scope: Scope) -> tuple[str, int, StepState | None]:
 
 
 def _start(run: Execution, key: str, ordinal: int, duration: Seconds, deadline: float) -> c.Record:
-    """A sleep that reaches beyond the deadline is over just behind it, for whoever continues the run."""
+    """A sleep that reaches beyond the deadline is over just behind it, in whichever process."""
     until = run.engine.clock.now_us() + int(_checked(duration) * 1e6)
     return c.Record(e.SleepStarted(key, ordinal, min(until, int(deadline) + 1) if deadline else until))
 

@@ -1,7 +1,7 @@
 """`repair`: examine a store that no process has open, and mend it. Changed files are kept aside as they were.
 
 Killed at any moment it can be done again: the new database is made and verified beside the old one, which is
-put back if the swap was not finished; files of archives and contents are copied aside before they are
+restored if the swap was not finished; files of archives and contents are copied aside before they are
 replaced.
 """
 

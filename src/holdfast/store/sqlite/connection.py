@@ -36,12 +36,13 @@ _NETWORK: Final = frozenset(
 
 
 def connect(path: Path, *, create: bool = False) -> apsw.Connection:
-    """An open, checked connection in WAL mode. Does not create the schema, and the file only if told:
-    a database that somebody deleted must not come back as an empty one. Refused in a forked child that SQLite
+    """An open, checked connection in WAL mode. Does not create the schema, and the file only with `create`:
+    a database that was deleted must not come back as an empty one. Refused in a forked child that SQLite
     would not serve safely."""
     refuse_inherited(path)
     if create and not path.exists():
-        # Before SQLite opens it: whoever opens it at the same moment makes the files beside it with its mode.
+        # Before SQLite opens it: a process that opens it at the same moment makes the files beside it with
+        # its mode.
         from holdfast.durable_file import create_file
 
         with explained(path.parent):
@@ -150,7 +151,7 @@ def prepare_to_write(db: apsw.Connection) -> None:
 
 
 def translate(error: apsw.Error, path: Path) -> StoreError:
-    """The error that tells a user what is wrong with the store."""
+    """The error that says what is wrong with the store."""
     if isinstance(error, apsw.FullError):
         return StoreFull(
             f"no room left for the store on the disk of {path.parent}; nothing that was acknowledged "

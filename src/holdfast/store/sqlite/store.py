@@ -273,7 +273,7 @@ class SqliteStore(TrackerQueries):
         return swept
 
     def _commit(self, batch: list[Submission]) -> None:
-        """Write one batch; whatever goes wrong, everybody in it is told."""
+        """Write one batch; whatever goes wrong, every submitter gets the error."""
         live = batch
         try:
             live = _without_doomed(batch)
@@ -479,7 +479,7 @@ class SqliteStore(TrackerQueries):
         self._deciding.refuse_inside()
         self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
-            self._refuse_closed()  # nobody opens a reader again that `close` has closed
+            self._refuse_closed()  # no thread opens a reader again that `close` has closed
             try:
                 if self._reader is None:
                     self._check_file()
@@ -698,7 +698,7 @@ class SqliteStore(TrackerQueries):
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
-        if not found:  # whoever has read all there was must not start over because its last run was archived
+        if not found:  # a reader at the end must not start over because its last run was archived
             found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
         if not found or cursor != self._cursor(after, found[0][0]):

@@ -130,7 +130,7 @@ class PackWriter:
 
 
 class Pack:
-    """A pack that is read. Its descriptor is open as long as somebody has the pack, so that it can be read
+    """A pack that is read. Its descriptor is open as long as the pack is in use, so that it can be read
     even after it was merged away."""
 
     def __init__(self, path: Path) -> None:

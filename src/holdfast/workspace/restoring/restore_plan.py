@@ -26,7 +26,7 @@ from holdfast.workspace.snapshots.snapshot import DAMAGED, Hidden, State, Tree
 
 _NO_REF = Ref(b"")
 _Visit: TypeAlias = Generator["_Visit", bool, bool]
-"""A look at a path: asks for looks at paths beneath it, is told what came of each, and ends with its own."""
+"""A look at a path: asks for looks at paths beneath it, gets the result of each, and ends with its own."""
 
 
 class Why(Enum):
