@@ -8,15 +8,8 @@ from holdfast.json_view import View
 
 
 class Taken(View, frozen=True):
-    """A run that a serving process has just claimed, as it was before the claim.
-
-    run_id     the run
-    workflow   its workflow, redacted
-    pid        the process that has it now
-    status     its status before
-    owner      the owner that it named, which is dead; empty if it was released
-    owner_pid  the process of that owner; None if the store no longer knows it
-    """
+    """A run that a serving process has just claimed, as it was before the claim. `owner` is empty if it was
+    released. `JSON` says what each field is."""
 
     run_id: str
     workflow: str
@@ -38,11 +31,7 @@ class Taken(View, frozen=True):
 
 
 class Served(View, frozen=True):
-    """The result of serving a store.
-
-    count    how often a run was brought to its end, to where it waits, or could not be executed
-    stopped  whether serving ended because it was stopped, and not because nothing was left to do
-    """
+    """The result of serving a store."""
 
     count: int
     stopped: bool

@@ -18,19 +18,8 @@ class MirrorFault(View, frozen=True):
 
 
 class MirrorStatus(View, frozen=True):
-    """Whether the mirror shows what the log has.
-
-    directory   where it is; None if there is none
-    off         why there is none; empty if there is one
-    is_current  whether its files show every event of the log, as holdfast wrote them
-    behind      how many events it does not show
-    written_at  when it was last written; None if it never was
-    cursor      of the feed: its files show all events up to it
-    files       how many files it has
-    faults      files that were edited, are torn, or are missing: the next drain writes them again, and keeps
-                aside what is there
-    kept        files that were kept aside
-    """
+    """Whether the mirror shows what the log has. The next drain writes the files of `faults` again, and keeps
+    aside what is there. `JSON` says what each field is."""
 
     directory: str | None
     off: str = ""
@@ -72,12 +61,7 @@ class MirrorRebuilt(View, frozen=True):
 
 
 class ImportChange(View, frozen=True):
-    """One thing that an edited file says and the store does not.
-
-    action  `create`, `edit`, `complete`, `fail`, `release`, `claim`, `note` or `remember`
-    target  the id of the task or of the memory that is superseded; empty if it is new
-    fields  what is recorded, by name
-    """
+    """One thing that an edited file says and the store does not."""
 
     action: str
     target: str

@@ -16,7 +16,7 @@ from holdfast.kernel.state import STATUSES as RECORDED_STATUSES
 from holdfast.views.run_input import RunInput
 
 STATUSES = (*RECORDED_STATUSES, "interrupted")
-"""What `RunInfo.shown_status` can be."""
+"""The values of `RunInfo.shown_status`."""
 
 
 class LogLine(View, frozen=True):

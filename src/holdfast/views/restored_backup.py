@@ -9,15 +9,7 @@ from holdfast.json_view import View
 
 
 class RestoredBackup(View, frozen=True):
-    """The store is the backup now.
-
-    path     the file of the backup
-    home     the store's directory
-    events   how many events the store has now
-    kept     the directory that keeps the store that was there; None if there was none
-    files    whether it has its files: they came with it, or are still there
-    damaged  what of the files that came with it is damaged
-    """
+    """The store is the backup now. `JSON` says what each field is."""
 
     path: Path
     home: Path

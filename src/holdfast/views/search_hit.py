@@ -14,17 +14,7 @@ Marks = tuple[tuple[int, int], ...]
 
 
 class SearchHit(View, frozen=True):
-    """One item that fits, redacted.
-
-    family   `tasks`, `runs`, `memory` or `events`
-    id       of the task, the run or the memory; of an event, that of its run
-    kind     of a memory: its kind; of an event: `step`, `error`, `gate`, `decision`, `emitted`, ...
-    status   of a task, a run or a memory; of an event, that of its run
-    at       when it last changed
-    version  of an event: its place in the run
-    step     of an event: the step that it is about
-    snippet  the part of its text that has the first hit; the marks say where the hits are
-    """
+    """One item that fits, redacted. `JSON` says what each field is."""
 
     family: str
     id: str

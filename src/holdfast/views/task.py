@@ -50,15 +50,7 @@ class TaskClaim(View, frozen=True):
 
 
 class Task(View, frozen=True):
-    """A task.
-
-    status         `pending`, `in_progress`, `completed` or `failed`
-    blocked        why it cannot be worked on now; empty if it can
-    open_blockers  how many of the tasks that it needs are open
-    attempts       how often it was claimed
-    number         its short number in the store, which `find` accepts as `#42`
-    completed_at   when it was completed or failed
-    """
+    """A task. `JSON` says what each field is."""
 
     id: str
     name: str

@@ -12,12 +12,7 @@ from holdfast.ways import Way
 
 
 class Finding(View, frozen=True):
-    """One thing that is not as it should be, and what `repair` does about it.
-
-    place   the file, or the stream
-    what    what is wrong, in words
-    action  what is done, or would be; empty if nothing can be
-    """
+    """One thing that is not as it should be, and what `repair` does about it."""
 
     place: str
     what: str
@@ -50,18 +45,7 @@ class LostPart(View, frozen=True):
 
 
 class RepairReport(View, frozen=True):
-    """The result of `repair_store`.
-
-    findings   each thing that was found, with what is done about it
-    kept       the directory that keeps the files as they were; None if nothing was changed
-    events     how many events the store has now
-    taken      copy → how many events came from it, if the log was written anew
-    lost       what no copy had
-    values     large values (SHA-256) that no copy had
-    snapshots  snapshots of files whose contents are missing, in words
-    attention  run → why it needs attention now
-    ways       what to do next
-    """
+    """The result of `repair_store`. `JSON` says what each field is."""
 
     home: Path
     dry_run: bool = False
