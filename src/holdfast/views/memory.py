@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
 from holdfast.json_view import View
 from holdfast.kernel import memory as kernel
 from holdfast.redaction import Redactor
@@ -83,5 +83,5 @@ class Memory(View, frozen=True):
             author.step,
             redact(memory.reason),
             memory.operation,
-            instant(memory.changed_at) if memory.changed_at else None,
+            optional_instant(memory.changed_at),
         )

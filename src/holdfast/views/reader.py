@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.clock import instant, microseconds
+from holdfast.clock import instant, microseconds, optional_instant
 from holdfast.engine.outside.records import LogEvent
 from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
@@ -323,7 +323,7 @@ class Reader:
             row.parent,
             instant(row.created_at),
             instant(row.updated_at),
-            _at(row.ended_at),
+            optional_instant(row.ended_at),
             self._title(workflow, created, given),
             given,
             row.owner,
@@ -373,7 +373,3 @@ def _step_info(row: StepRow, measured: tuple[Measured, ...], redact: Callable[[s
         row.child,
         measured=measured,
     )
-
-
-def _at(us: int) -> datetime | None:
-    return instant(us) if us else None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import optional_instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
 from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
@@ -88,11 +88,11 @@ class StepInfo(msgspec.Struct):
 
     @property
     def started_at(self) -> datetime | None:
-        return instant(self.started_us) if self.started_us else None
+        return optional_instant(self.started_us)
 
     @property
     def ended_at(self) -> datetime | None:
-        return instant(self.ended_us) if self.ended_us else None
+        return optional_instant(self.ended_us)
 
     @property
     def duration_s(self) -> float | None:
@@ -100,7 +100,7 @@ class StepInfo(msgspec.Struct):
 
     @property
     def due_at(self) -> datetime | None:
-        return instant(self.due_us) if self.due_us else None
+        return optional_instant(self.due_us)
 
     def to_json(self) -> dict[str, Any]:
         return {

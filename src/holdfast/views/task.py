@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
 from holdfast.json_view import View
 from holdfast.kernel.task import ClaimState, Note, TaskFields
 from holdfast.store.tracker_port import LinkRow, TaskRow
@@ -43,9 +43,9 @@ class TaskClaim(View, frozen=True):
             claim.actor,
             claim.session,
             claim.run,
-            None if claim.run else _moment(claim.until),
+            None if claim.run else optional_instant(claim.until),
             claim.holder.pid if claim.holder else 0,
-            _moment(claim.at),
+            optional_instant(claim.at),
         )
 
 
@@ -125,7 +125,7 @@ class Task(View, frozen=True):
             priority=fields.priority,
             labels=fields.labels,
             assignee=fields.assignee,
-            due=_moment(fields.due),
+            due=optional_instant(fields.due),
             checks=fields.checks,
             meta=fields.meta,
             blocked=fields.blocked,
@@ -138,8 +138,8 @@ class Task(View, frozen=True):
             claim=TaskClaim.of(fields.claim) if fields.claim else None,
             attempts=row.number,
             session=row.session,
-            started_at=_moment(fields.started_at),
-            completed_at=_moment(fields.ended_at),
+            started_at=optional_instant(fields.started_at),
+            completed_at=optional_instant(fields.ended_at),
             number=row.place,
         )
 
@@ -256,7 +256,3 @@ class TaskNode(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         return {**self.task.to_json(), "depth": self.depth}
-
-
-def _moment(us: int) -> datetime | None:
-    return instant(us) if us else None
