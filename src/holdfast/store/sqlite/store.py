@@ -57,7 +57,14 @@ from holdfast.store.port import (
 )
 from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
-from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
+from holdfast.store.sqlite.connection import (
+    MISREAD,
+    connect,
+    migrate,
+    prepare_to_write,
+    refuse_network,
+    translate,
+)
 from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
 from holdfast.store.sqlite.tracker import TrackerQueries
@@ -255,21 +262,17 @@ class SqliteStore(TrackerQueries):
         return Deleted(found[0][0], bool(found[0][1])) if found else None
 
     def sweep(self) -> int:
-        self._deciding.refuse_inside()
-        self._refuse_closed()
-        self._check_file()
+        self._check_usable()
         behind, unnamed = sweeping.find(self.path)
         swept = 0
 
-        def write(_: Sequence[Recorded]) -> Decision:
+        def drop(db: apsw.Connection) -> None:
             nonlocal swept
-            assert self._db is not None
-            swept += sweeping.drop(self._db, some, behind)
-            return NO_EVENTS
+            swept += sweeping.drop(db, some, behind)
 
         for start in range(0, len(unnamed), sweeping.AT_ONCE):
             some = unnamed[start : start + sweeping.AT_ONCE]
-            self.command("", write)
+            self._change(drop)
         return swept
 
     def _commit(self, batch: list[Submission]) -> None:
@@ -423,16 +426,7 @@ class SqliteStore(TrackerQueries):
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
             if self._write_lock.incarnation != self.incarnation:
                 self._write_lock.mark(self.incarnation)
-        except (
-            UnicodeDecodeError,
-            TypeError,
-            AttributeError,
-        ) as error:  # a damaged page: a value of another type
-            self._disconnect()
-            raise StoreCorrupt(
-                f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
-            ) from None
-        except apsw.Error as error:
+        except (apsw.Error, *MISREAD) as error:
             self._disconnect()
             raise translate(error, self.path) from None
 
@@ -488,12 +482,14 @@ class SqliteStore(TrackerQueries):
                 return self._reader.execute(text, values).fetchall()
             except UnicodeEncodeError:
                 return []  # half a character, as a terminal can give it: nothing in the store is named so
-            except UnicodeDecodeError as error:
-                raise StoreCorrupt(
-                    f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
-                ) from None
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from None
+
+    def _check_usable(self) -> None:
+        """Before the database is read through other connections than those of this store."""
+        self._deciding.refuse_inside()
+        self._refuse_closed()
+        self._check_file()
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -572,10 +568,7 @@ class SqliteStore(TrackerQueries):
     def statistics(self, changed_since: int = 0) -> Statistics:
         from holdfast.store.sqlite.statistics import statistics
 
-        self._deciding.refuse_inside()
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
-        self._check_file()
+        self._check_usable()
         return statistics(self.path, changed_since)
 
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
@@ -636,12 +629,17 @@ class SqliteStore(TrackerQueries):
         self._write_lock.release_stopped_writer(pid)
 
     def _write_owner(self, name: str, values: Sequence[Any]) -> None:
-        def write(_: Sequence[Recorded]) -> Any:
+        self._change(lambda db: db.execute(sql.query(name), values), durable=False)
+
+    def _change(self, write: Callable[[apsw.Connection], object], *, durable: bool = True) -> None:
+        """Write to tables that are not the log, in a transaction of the queue."""
+
+        def decide(_: Sequence[Recorded]) -> Decision:
             assert self._db is not None
-            self._db.execute(sql.query(name), values)
+            write(self._db)
             return NO_EVENTS
 
-        self.command("", write, durable=False)
+        self.command("", decide, durable=durable)
 
     def owner(self, owner_id: str) -> OwnerRow | None:
         rows = self._read("owner", (owner_id,))
@@ -708,21 +706,13 @@ class SqliteStore(TrackerQueries):
     # Audit
 
     def verify(self) -> Iterator[Fault]:
-        self._deciding.refuse_inside()
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
-        self._check_file()
+        self._check_usable()
         from holdfast.store.sqlite import audit
 
         return audit.verify(self.path)
 
     def rebuild(self) -> None:
-        def write(_: Sequence[Recorded]) -> Any:
-            assert self._db is not None
-            projections.rebuild(self._db)
-            return NO_EVENTS
-
-        self.command("", write)
+        self._change(projections.rebuild)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
