@@ -727,6 +727,9 @@ TYPES: Final[dict[str, type[Event]]] = {
 }
 """All events above. Those of the families are defined later: `all_types` has them, too."""
 
+RUN_ENDS: Final = ("RunCompleted", "RunFailed", "RunCancelled")
+"""Types of the events that end a run."""
+
 FENCING: Final = (RunClaimed, Rewound, GenerationRestored)
 """Events with an epoch: from there on every earlier owner is refused."""
 

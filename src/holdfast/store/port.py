@@ -174,6 +174,10 @@ NO_EVENTS: Final = Decision("")
 """The decision to write nothing."""
 
 
+END: Final = 1 << 62
+"""A version behind every event: of a command that need not read what is there."""
+
+
 class Source(NamedTuple):
     """The input of a command: a stream's events after a version, of these types if any are named."""
 

@@ -17,14 +17,13 @@ import msgspec
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent
 from holdfast.errors import StoreError
+from holdfast.kernel.events import RUN_ENDS
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 logger = logging.getLogger("holdfast")
-
-_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 
 
 class _Story:
@@ -136,7 +135,7 @@ class EventCallback:
                     return None
                 event = story.known.pop(version, None)
                 if event is not None:
-                    story.next, story.ended = version + 1, event.type in _ENDS
+                    story.next, story.ended = version + 1, event.type in RUN_ENDS
                     return version, event
             self._fill(run_id, story, version)
 

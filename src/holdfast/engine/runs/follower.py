@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _AGAIN_S = 1.0
-_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 _HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
-_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
+_TYPES = (*HEARD, *e.RUN_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
 
 logger = logging.getLogger("holdfast")
 
@@ -217,7 +216,7 @@ class Follower:
                 self._check(entry.stream)
             elif self._parked and (holder := self._holder(entry.stream)):
                 concerned = True
-                if entry.type in _ENDS:
+                if entry.type in e.RUN_ENDS:
                     self._go(holder)  # a child that another process brought to its end
                 elif entry.type in _HALTS:
                     self._halt(holder, entry.stream)

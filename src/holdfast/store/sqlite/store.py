@@ -30,6 +30,7 @@ from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
 from holdfast.store.deciding import Deciding
 from holdfast.store.port import (
+    END,
     GENESIS,
     NO_EVENTS,
     STORE_STREAM,
@@ -164,7 +165,7 @@ class SqliteStore(TrackerQueries):
             gone[:] = [one.stream for one in there]
             return Decision("store", [new_event(one, at) for one in there])
 
-        self.command(STORE_STREAM, decide, after=_END)
+        self.command(STORE_STREAM, decide, after=END)
         return gone
 
     def _is_head(self, one: e.StreamArchived) -> bool:
@@ -242,7 +243,7 @@ class SqliteStore(TrackerQueries):
             others = [] if decide is None else decide(recorded[1:])
             return [Decision("store", events), *others]
 
-        self.command_all([Source(STORE_STREAM, _END), *also], decide_all)
+        self.command_all([Source(STORE_STREAM, END), *also], decide_all)
         return done
 
     def _any_head(self, stream: str) -> tuple[str, int, str] | None:
@@ -743,5 +744,3 @@ def _open_write_lock(home: Path) -> WriteLock:
 
 
 _GONE = ("archived", "deleted")
-_END = 1 << 62
-"""Behind every event: for a command that need not read what is there."""
