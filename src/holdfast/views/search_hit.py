@@ -13,6 +13,9 @@ Marks = tuple[tuple[int, int], ...]
 """Where hits are in a text: [start, end) in characters, in order, none over another."""
 
 
+FAMILIES = ("tasks", "runs", "memory", "events")
+
+
 class SearchHit(View, frozen=True):
     """One item that fits, redacted. `JSON` says what each field is."""
 

@@ -10,8 +10,13 @@ import msgspec
 
 from holdfast.clock import instant, optional_instant
 from holdfast.json_view import View
+from holdfast.kernel import links as kernel_links
+from holdfast.kernel import task_rules
 from holdfast.kernel.task import ClaimState, Note, TaskFields
 from holdfast.store.tracker_port import LinkRow, TaskRow
+
+LINK_KINDS = kernel_links.KINDS
+NOTE_KINDS = task_rules.NOTE_KINDS
 
 
 class TaskClaim(View, frozen=True):

@@ -16,15 +16,14 @@ from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
 from holdfast.cli.options import together
 from holdfast.errors import BadInput
+from holdfast.views.task import LINK_KINDS, NOTE_KINDS
 
-_KINDS = ("blocks", "parent", "discovered-from", "related")
 _SAID = {
     "blocks": "needs",
     "parent": "is a part of",
     "discovered-from": "was discovered from",
     "related": "is related to",
 }
-_NOTES = ("note", "decision", "scope", "file", "plan", "review", "verification", "log")
 
 
 def _read_due(_: click.Context, __: click.Parameter, given: str | None) -> datetime | None:
@@ -94,7 +93,7 @@ _fields = together(
     ),
 )
 _kind = click.option(
-    "--kind", type=click.Choice(_KINDS), default="blocks", show_default=True, help="How they are linked."
+    "--kind", type=click.Choice(LINK_KINDS), default="blocks", show_default=True, help="How they are linked."
 )
 
 
@@ -181,7 +180,11 @@ def _replaced(given: tuple[str, ...]) -> list[str] | None:
 @click.argument("task")
 @click.argument("text")
 @click.option(
-    "--kind", type=click.Choice(_NOTES), default="note", show_default=True, help="What kind of note it is."
+    "--kind",
+    type=click.Choice(NOTE_KINDS),
+    default="note",
+    show_default=True,
+    help="What kind of note it is.",
 )
 @json_option(OBJECT)
 def note(task: str, text: str, kind: str, as_json: bool) -> None:
