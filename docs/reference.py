@@ -380,7 +380,7 @@ def views() -> dict[str, type]:
 
 
 def _has_json(cls: type) -> bool:
-    return "to_json" in vars(cls) or "JSON" in vars(cls)
+    return cls.__name__ != "View" and ("to_json" in vars(cls) or "JSON" in vars(cls))
 
 
 def json_page() -> str:

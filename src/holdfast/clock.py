@@ -58,6 +58,11 @@ def instant(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
 
 
+def optional_instant(us: int) -> datetime | None:
+    """The same; None for 0, which stands for never."""
+    return instant(us) if us else None
+
+
 def ago(then: datetime, now: datetime) -> str:
     """Such as `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and the date after a month."""
     seconds = (now - then).total_seconds()

@@ -63,7 +63,7 @@ def tried(path: StrPath, *, shared: bool = False) -> Iterator[bool]:
 
 
 def is_held(path: StrPath) -> bool:
-    """Whether a live process holds the lock of that file; never waits. Without a file nobody does. Raises
+    """Whether a live process holds the lock of that file; never waits. False without a file. Raises
     OSError if the file cannot be opened."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

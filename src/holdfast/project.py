@@ -8,8 +8,8 @@ the id. The *record*, `project.json` in the store's directory, holds the root. S
 - directory copied: the recorded root lives and holds the same id, so the copy gets an id of its own;
 - project directory read-only: there is no pointer, the record alone serves.
 
-The pointer is made before the store's directory, by a link that only one process can make; whoever
-comes second reads what the first one wrote. All else changes under one lock in the data directory.
+The pointer is made before the store's directory, by a link that only one process can make; the
+second one reads what the first one wrote. All else changes under one lock in the data directory.
 """
 
 from __future__ import annotations
@@ -414,7 +414,7 @@ LARGEST_IGNORED = 10 * 1024 * 1024
 
 
 def checked_workspace(root: Path, store: Path) -> Path:
-    """The root without symlinks. Raises BadWorkspace for one that no tool should put files back into."""
+    """The root without symlinks. Raises BadWorkspace for one that no tool should restore files into."""
     try:
         real = root.resolve(strict=True)
     except OSError as exc:

@@ -3,7 +3,7 @@
 Two sources say what is secret: patterns for the usual kinds, and values that are known to be
 secret. What matches becomes `[redacted:kind]`, or `[redacted]` for a known value; redacting twice
 changes nothing more. It errs towards hiding, and it is no proof: a secret of an unknown kind that
-nobody registered looks like any other text.
+was not registered looks like any other text.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class _KnownValue:
 class _KnownValues:
     """The values of the Secrets of this process, with the forms in which they are looked for.
 
-    Whoever uses one may fail with it in a message, or start a program that prints it. A value is known as
+    Code that uses one may fail with it in a message, or start a program that prints it. A value is known as
     long as there is a Secret that has it. A revealed value outlives its Secret: those that were made or
     revealed last are known for longer.
     """

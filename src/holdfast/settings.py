@@ -470,7 +470,7 @@ def _dotenv_value(raw: str) -> str:
 def _read(path: Path, faults: list[str]) -> tuple[bytes, os.stat_result] | None:
     """The content, and the status of the very file that it was read from."""
     try:
-        # A directory `.env` is somebody's virtual environment; a pipe would block.
+        # A directory `.env` is a virtual environment; a pipe would block.
         if not path.is_file():
             return None
         with path.open("rb") as file:

@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from holdfast.json_view import View
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -25,7 +27,10 @@ def reference() -> ModuleType:
 
 
 REFERENCE = reference()
-VIEWS = {name: cls for name, cls in REFERENCE.views().items() if "to_json" in vars(cls)}
+VIEWS = {name: cls for name, cls in REFERENCE.views().items() if hasattr(cls, "to_json")}
+WRITTEN = {name: cls for name, cls in VIEWS.items() if "to_json" in vars(cls)}
+"""Those with a `to_json` of their own."""
+DERIVED: dict[str, type[View]] = {name: cls for name, cls in VIEWS.items() if name not in WRITTEN}
 
 
 @cache
@@ -64,7 +69,16 @@ def outer(cls: type) -> Iterator[ast.Dict]:
             raise AssertionError(f"{cls.__name__}.to_json returns what this test cannot read")
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS))
+@pytest.mark.parametrize("name", sorted(DERIVED))
+def test_every_key_is_read_from_an_attribute(name: str) -> None:
+    """Of a view without a `to_json` of its own: each key of `JSON` has an attribute, and what `JSON_FROM` and
+    `JSON_NULL` name are keys."""
+    view = DERIVED[name]
+    assert {key for key in view.JSON if not hasattr(view, view.JSON_FROM.get(key, key))} == set()
+    assert {*view.JSON_FROM, *view.JSON_NULL} <= set(view.JSON)
+
+
+@pytest.mark.parametrize("name", sorted(WRITTEN))
 def test_every_field_is_described(name: str) -> None:
     """`JSON` has a line for each, and no other; also for those of the objects inside, unless these have a
     `to_json` of their own."""

@@ -141,7 +141,7 @@ def test_gates_and_signals_keep_their_tie(hf):
         c.Record(e.GateOpened("send#1", 3, "approval", "send")),
         c.DecideGate("r", "approved", by="ann"),
         c.Record(e.CheckpointTaken("half#1", 4, "half", msgspec.Raw(b"{}"))),
-        c.SeePatch("patched@x", "x"),
+        c.Record(e.PatchSeen("patched@x", "x")),
         c.SendSignal("r", "late", value),
     ):
         perform(store, "r", command)

@@ -20,7 +20,7 @@ UNFINISHED = ("pending", "running", "sleeping")
 ENDS: dict[str, tuple[c.Command, ...]] = {
     "pending": (),
     "running": (),
-    "sleeping": (c.StartSleep("sleep#1", 5, 99),),
+    "sleeping": (c.Record(e.SleepStarted("sleep#1", 5, 99)),),
     "needs_attention": (c.AttendRun("diverged", "look"),),
     "completed": (c.CompleteRun(),),
     "failed": (c.FailRun(failure()),),

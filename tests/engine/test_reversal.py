@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import Holdfast, checkpoint, step, wiring
 from holdfast.errors import PlanChanged, Refused
+from holdfast.kernel.task import stream_of
 
 
 def status(hf: Holdfast, task: str) -> str:
@@ -285,3 +286,18 @@ def test_a_link_that_would_close_a_cycle_is_not_added_again(hf, act):
     assert [one.why for one in done.tasks.kept] == ["its blocks link to 'second' would close a cycle by now"]
     assert (links(hf, first), links(hf, second)) == ([], ["needs first"])
     assert faults(hf) == []
+
+
+def test_the_log_reads_each_task_once(hf, task, monkeypatch):
+    """However many edits of a task there are, listing the operations reads its history once."""
+    for priority in (0, 1, 3, 4):
+        hf.tasks.edit(task, priority=priority)
+    read, load = [], hf._store.load
+
+    def counted(stream, *args, **kwargs):
+        read.append(stream)
+        return load(stream, *args, **kwargs)
+
+    monkeypatch.setattr(hf._store, "load", counted)
+    assert [one.stands for one in hf.operations()][:4] == [True, False, False, False]
+    assert read.count(stream_of(task)) == 1

@@ -311,8 +311,8 @@ def test_the_way_of_a_run():
     seen = []
     for command in (
         CLAIM,
-        c.StartSleep("sleep#1", 1, 99),
-        c.EndSleep("sleep#1"),
+        c.Record(e.SleepStarted("sleep#1", 1, 99)),
+        c.Record(e.SleepEnded("sleep#1")),
         c.StartStep("pay#1", "pay", effect="once"),
         c.DoubtStep("r", "pay#1", "was cut off"),
         c.AttendRun("in_doubt", "look", "pay#1"),
@@ -443,11 +443,23 @@ def test_a_cancelled_run_can_be_reopened():
 
 def test_a_claim_of_a_sleeping_run_leaves_it_asleep():
     """It is running again when its last sleep has ended."""
-    assert status_after(CLAIM, c.StartSleep("s#1", 1, 9), c.ReleaseRun("r", "ann"), CLAIM) == "sleeping"
-    two = (CLAIM, c.StartSleep("s#1", 1, 9), c.StartSleep("s#2", 2, 9), c.EndSleep("s#1"))
+    assert (
+        status_after(CLAIM, c.Record(e.SleepStarted("s#1", 1, 9)), c.ReleaseRun("r", "ann"), CLAIM)
+        == "sleeping"
+    )
+    two = (
+        CLAIM,
+        c.Record(e.SleepStarted("s#1", 1, 9)),
+        c.Record(e.SleepStarted("s#2", 2, 9)),
+        c.Record(e.SleepEnded("s#1")),
+    )
     assert status_after(*two) == "sleeping"
-    assert status_after(*two, c.EndSleep("s#2")) == "running"
-    for command in (c.StartStep("s#2", "s"), c.StartSleep("s#2", 2, 9), c.EndSleep("s#1")):
+    assert status_after(*two, c.Record(e.SleepEnded("s#2"))) == "running"
+    for command in (
+        c.StartStep("s#2", "s"),
+        c.Record(e.SleepStarted("s#2", 2, 9)),
+        c.Record(e.SleepEnded("s#1")),
+    ):
         with pytest.raises(Refused):
             status_after(*two, command)
 
@@ -500,8 +512,8 @@ def test_a_step_that_ran_is_what_it_would_be_in_two_events():
 
 def test_a_step_that_ran_is_new():
     """Not one that began, ended, sleeps or was recorded before, and not one of another generation."""
-    history = History(CREATE, CLAIM, c.StartStep("a#1", "a"), c.RecordValue("now#1", 1, ONE))
-    history.do(c.StartSleep("s#1", 2, 9))
+    history = History(CREATE, CLAIM, c.StartStep("a#1", "a"), c.Record(e.ValueRecorded("now#1", 1, ONE)))
+    history.do(c.Record(e.SleepStarted("s#1", 2, 9)))
     history.do(c.RunStep(e.StepRan("b#1", "b", 1)))
     for key in ("a#1", "now#1", "s#1", "b#1"):
         with pytest.raises(Refused, match=f"step {key} is .*; it is not a new one"):
@@ -512,8 +524,8 @@ def test_a_step_that_ran_is_new():
         c.StartStep("b#1", "b"),
         c.CompleteStep("b#1"),
         c.FailAttempt("b#1", NO),
-        c.RecordValue("b#1", 3, ONE),
-        c.StartSleep("b#1", 3, 9),
+        c.Record(e.ValueRecorded("b#1", 3, ONE)),
+        c.Record(e.SleepStarted("b#1", 3, 9)),
         c.SettleStep("r", "b#1", "retry", abandoned=True),
     ):
         with pytest.raises(Refused):
@@ -526,7 +538,7 @@ def test_nothing_executes_without_an_owner():
     for command in (
         c.StartStep("a#1", "a"),
         c.RunStep(e.StepRan("a#1", "a", 1)),
-        c.StartSleep("s#1", 1, 9),
+        c.Record(e.SleepStarted("s#1", 1, 9)),
         c.CompleteRun(),
         c.FailRun(NO),
         c.AttendRun("x", "y"),
@@ -539,7 +551,7 @@ def test_nothing_executes_without_an_owner():
 def test_a_step_must_run_before_it_ends():
     """Completing, failing or doubting a step that never started is refused by name."""
     history = History(CREATE, CLAIM)
-    for command in (c.CompleteStep("a#1"), c.FailAttempt("a#1", NO), c.EndSleep("a#1")):
+    for command in (c.CompleteStep("a#1"), c.FailAttempt("a#1", NO), c.Record(e.SleepEnded("a#1"))):
         with pytest.raises(Refused, match="a#1"):
             history.do(command)
     for command in (c.DoubtStep("r", "a#1", "why"), c.SettleStep("r", "a#1", "done")):
@@ -608,7 +620,7 @@ def test_attention_for_doubt_ends_with_the_last_doubt():
 
 def test_values_are_steps_that_are_done_at_once():
     """A recorded value has a place in the order, and a key is taken once."""
-    history = History(CREATE, CLAIM, c.RecordValue("now#1", 2, ONE))
+    history = History(CREATE, CLAIM, c.Record(e.ValueRecorded("now#1", 2, ONE)))
     step = history.state.steps["now#1"]
     assert (step.kind, step.status, step.result, history.state.order) == (
         "value",
@@ -616,7 +628,11 @@ def test_values_are_steps_that_are_done_at_once():
         ONE,
         {("", 2): "now#1"},
     )
-    for command in (c.RecordValue("now#1", 2, ONE), c.StartSleep("now#1", 2, 9), c.StartStep("now#1", "now")):
+    for command in (
+        c.Record(e.ValueRecorded("now#1", 2, ONE)),
+        c.Record(e.SleepStarted("now#1", 2, 9)),
+        c.StartStep("now#1", "now"),
+    ):
         with pytest.raises(Refused):
             history.do(command)
 

@@ -187,7 +187,7 @@ def test_what_is_recorded_once_is_not_recorded_again():
     once = [
         c.Record(e.CheckpointTaken("half#1", 1, "half")),
         c.Record(e.Emitted("t", SHOWN, "t#1", 2)),
-        c.SeePatch("patched@x", "x"),
+        c.Record(e.PatchSeen("patched@x", "x")),
     ]
     history = History(
         CREATE,
@@ -206,7 +206,7 @@ def test_what_is_recorded_once_is_not_recorded_again():
 
 def test_a_wait_that_was_given_up_holds_nothing_up():
     """Neither the run, nor anybody who would decide; a second time changes nothing."""
-    history = waiting(c.StartSleep("sleep#1", 2, 99), c.AbandonWait("send#1"))
+    history = waiting(c.Record(e.SleepStarted("sleep#1", 2, 99)), c.AbandonWait("send#1"))
     assert (history.state.status, gate(history).status, gate(history).due_at) == ("sleeping", "abandoned", 0)
     assert history.do(c.AbandonWait("send#1")) == []
     history.do(c.AbandonWait("sleep#1"))

@@ -16,13 +16,13 @@ from holdfast.redaction import Redactor
 from holdfast.search import filling
 from holdfast.search.finding import Filter
 from holdfast.search.index import Index
-from holdfast.search.searching import FAMILIES, Search
+from holdfast.search.searching import Search
 from holdfast.store.port import Decision, new_event
 from holdfast.store.sqlite import SqliteStore
 from holdfast.testing.histories import archived, perform
 from holdfast.testing.strategies import commands_for, fitting, moved
 from holdfast.views.reader import Reader
-from holdfast.views.search_hit import SearchPage
+from holdfast.views.search_hit import FAMILIES, SearchPage
 
 VOCABULARY = [
     "why",

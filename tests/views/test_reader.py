@@ -53,7 +53,7 @@ def family(store: SqliteStore, alive: Owner) -> None:
     own(store, "lost", "dead")
     perform(store, "begun", c.CreateRun("begun", e.Code("flow"), "d"))
     own(store, "asleep", alive.id)
-    perform(store, "asleep", c.StartSleep("sleep#1", 1, 99))
+    perform(store, "asleep", c.Record(e.SleepStarted("sleep#1", 1, 99)))
     own(store, "unclear", alive.id)
     perform(store, "unclear", c.AttendRun("in_doubt", "look"))
     perform(store, "kid", c.CreateRun("kid", e.Code("flow"), "d", parent="lost"), c.ClaimRun("kid", "dead"))

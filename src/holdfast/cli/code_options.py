@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from holdfast.cli.drawing.terminal import say
+from holdfast.cli.options import together
 
-
-def code_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--python` and `--root`, which arrive as `python` and `root`."""
-    for option in (
-        click.option(
-            "--root",
-            type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-            metavar="DIR",
-            help="Where the project is now, if it was moved; with --all, for runs whose project is gone.",
-        ),
-        click.option(
-            "--python",
-            metavar="PATH",
-            help="The interpreter for the code (default: the one a run was started with).",
-        ),
-    ):
-        command = option(command)
-    return command
+code_options = together(
+    click.option(
+        "--python",
+        metavar="PATH",
+        help="The interpreter for the code (default: the one a run was started with).",
+    ),
+    click.option(
+        "--root",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+        metavar="DIR",
+        help="Where the project is now, if it was moved; with --all, for runs whose project is gone.",
+    ),
+)
 
 
 def print_note(text: str) -> None:

@@ -128,7 +128,7 @@ def execute(
     *,
     as_json: bool,
 ) -> int:
-    """Start the run, follow it to its end or to a gate, tell of it; the exit code. `describe(run id)`
+    """Start the run, follow it to its end or to a gate, report it; returns the exit code. `describe(run id)`
     gives the title and the steps so far."""
     with Foreground() as foreground:
         progress.on_release = foreground.notice

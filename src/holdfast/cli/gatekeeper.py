@@ -118,7 +118,7 @@ class Gatekeeper:
 
 
 def _at_a_terminal() -> bool:
-    """Whether somebody sees a question and can answer it: not a job in the background."""
+    """Whether a person sees a question and can answer it: not a job in the background."""
     try:
         return err.is_terminal and sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):

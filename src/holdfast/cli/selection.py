@@ -8,18 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-STATUSES = (
-    "pending",
-    "running",
-    "waiting",
-    "sleeping",
-    "paused",
-    "needs_attention",
-    "completed",
-    "failed",
-    "cancelled",
-    "interrupted",
-)
+from holdfast.views.records import STATUSES
+
 ANY_STATUSES = (*STATUSES, "in_progress", "current", "superseded", "withdrawn")
 """Those of tasks and of memory, too."""
 _AGO = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)")

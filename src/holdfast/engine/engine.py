@@ -238,8 +238,8 @@ class Engine:
                 if is_new:
                     claimed, birth = begin(self, create, blobs)
                 else:
-                    # This commit need not wait for the disk: nobody knows of the run before its result, and
-                    # the first commit that does wait takes this one with it.
+                    # This commit need not wait for the disk: the run is not known outside before its result,
+                    # and the first commit that does wait takes this one with it.
                     claimed = claim(self, run_id, create=create, blobs=blobs, durable=False)
                 launching.run_here(self, run, workflow, (args, kwargs), claimed, birth)
         except KeyboardInterrupt as error:  # while it waited at a gate

@@ -41,7 +41,7 @@ class MirrorThread:
         while not self._stop.wait(pause):
             try:
                 pulse = self._pulse()
-            except Exception:  # the store is gone: whoever uses it is told
+            except Exception:  # the store is gone: its next use raises that
                 continue
             if pulse != seen:
                 seen, begun = pulse, time.monotonic()

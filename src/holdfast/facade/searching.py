@@ -47,7 +47,8 @@ class Searching(Opened):
         """
         from holdfast.clock import microseconds
         from holdfast.search.finding import Filter
-        from holdfast.search.searching import FAMILIES, HIDDEN, Search
+        from holdfast.search.searching import HIDDEN, Search
+        from holdfast.views.search_hit import FAMILIES
 
         families, statuses = several(within), several(status)
         unknown = [one for one in families if one not in FAMILIES]

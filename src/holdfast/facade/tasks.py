@@ -6,6 +6,7 @@ import builtins
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from holdfast.errors import BadInput, NotFound
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.facade.tracking import Tracking
     from holdfast.kernel import events as e
+    from holdfast.kernel.author import Author
     from holdfast.kernel.task import TaskState
     from holdfast.tracker.exchange import Imported
     from holdfast.tracker.tracker import Tracker
@@ -251,7 +253,7 @@ class Tasks(Namespace):
         tracker = self._holdfast._open_tracker()
         changes = tracker.redacted({name: value for name, value in given.items() if value is not None})
         author = tracker.author()
-        return self._change(id, lambda state, _: task_rules.edit(id, state, changes, author))
+        return self._change(id, lambda state, _: task_rules.edit(state, changes, author))
 
     @blocking
     def claim(
@@ -366,9 +368,9 @@ class Tasks(Namespace):
         """Give a task up, and say why. It still holds up what needs it."""
         from holdfast.kernel import task_rules
 
-        tracker = self._holdfast._open_tracker()
-        author, text = tracker.author(), tracker.redacted(why)
-        return self._change(id, lambda state, _: task_rules.fail(id, state, number, text, author))
+        return self._say(
+            id, why, lambda state, text, author: task_rules.fail(id, state, number, text, author)
+        )
 
     @blocking
     def block(self, id: str, reason: str) -> Task:
@@ -385,18 +387,14 @@ class Tasks(Namespace):
     def _block(self, id: str, reason: str) -> Task:
         from holdfast.kernel import task_rules
 
-        tracker = self._holdfast._open_tracker()
-        author, text = tracker.author(), tracker.redacted(reason)
-        return self._change(id, lambda state, _: task_rules.block(id, state, text, author))
+        return self._say(id, reason, partial(task_rules.block, id))
 
     @blocking
     def reopen(self, id: str, reason: str = "") -> Task:
         """Let a task that is completed, failed or archived be pending again."""
         from holdfast.kernel import task_rules
 
-        tracker = self._holdfast._open_tracker()
-        author, text = tracker.author(), tracker.redacted(reason)
-        return self._change(id, lambda state, _: task_rules.reopen(id, state, text, author))
+        return self._say(id, reason, partial(task_rules.reopen, id))
 
     @blocking
     def note(self, id: str, text: str, kind: str = "note") -> Task:
@@ -404,9 +402,7 @@ class Tasks(Namespace):
         `verification` or `log`."""
         from holdfast.kernel import task_rules
 
-        tracker = self._holdfast._open_tracker()
-        author, said = tracker.author(), tracker.redacted(text)
-        return self._change(id, lambda state, _: task_rules.note(state, kind, said, author))
+        return self._say(id, text, lambda state, said, author: task_rules.note(state, kind, said, author))
 
     @blocking
     def archive(self, id: str, reason: str = "") -> Task:
@@ -467,6 +463,11 @@ class Tasks(Namespace):
         from holdfast.tracker.exchange import import_
 
         return import_(self._holdfast._open_tracker(), Path(path))
+
+    def _say(self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]) -> Task:
+        """A change with a text, which is redacted before it is recorded."""
+        author, redacted = self._tracker.author(), self._tracker.redacted(text)
+        return self._change(id, lambda state, _: decide(state, redacted, author))
 
     def _change(self, id: str, decide: Callable[[TaskState, int], e.Event | None]) -> Task:
         self._tracker.change(id, decide)

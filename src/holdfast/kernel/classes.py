@@ -179,7 +179,7 @@ def _struct_together(cls: type[msgspec.Struct], parts: dict[str, Any]) -> object
     except TypeError as error:
         raise CodeNotFound(name_of(cls), f"its fields are not the stored ones: {error}") from error
     if hasattr(cls, "__post_init__"):
-        # A Struct cannot be made without its hook; what the hook changed is put back as it was stored.
+        # A Struct cannot be made without its hook; what the hook changed is restored as it was stored.
         for name, part in fields.items():
             msgspec.structs.force_setattr(value, name, part)
         getattr(value, "__dict__", {}).clear()

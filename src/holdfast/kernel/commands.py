@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
-from holdfast.kernel.events import (
-    NOTHING,
-    CheckpointTaken,
-    Code,
-    CommandChecked,
-    Effect,
-    Emitted,
-    EvidenceWritten,
-    Failure,
-    FilesSaved,
-    GateOpened,
-    GateOutcome,
-    StepKind,
-    StepRan,
-    Waits,
-)
+from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured
+
+CodeEvent = (
+    e.CheckpointTaken | e.Emitted | e.EvidenceWritten | e.FilesSaved | e.GateOpened | e.OutcomeDelivered
+    | e.OutcomeReported | e.PatchSeen | e.SleepEnded | e.SleepStarted | e.StageEntered | e.TimerFired
+    | e.ValueRecorded
+)  # fmt: skip
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -32,9 +22,9 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class CreateRun(Command, frozen=True, gc=False):
     run_id: str
-    code: Code
+    code: e.Code
     digest: str
-    args: msgspec.Raw = NOTHING
+    args: msgspec.Raw = e.NOTHING
     blob: str = ""
     parent: str = ""
     parent_step: str = ""
@@ -59,7 +49,7 @@ class ReleaseRun(Command, frozen=True, gc=False):
     run_id: str
     owner: str
     reason: str = ""
-    waits: Waits = ""
+    waits: e.Waits = ""
 
 
 class ReopenRun(Command, frozen=True, gc=False):
@@ -73,9 +63,9 @@ class StartStep(Command, frozen=True, gc=False):
     name: str
     digest: str = ""
     ordinal: int = 0
-    effect: Effect = "idempotent"
-    kind: StepKind = "step"
-    args: msgspec.Raw = NOTHING
+    effect: e.Effect = "idempotent"
+    kind: e.StepKind = "step"
+    args: msgspec.Raw = e.NOTHING
     preview: str = ""
     size: int = 0
     child: str = ""
@@ -84,7 +74,7 @@ class StartStep(Command, frozen=True, gc=False):
 
 class CompleteStep(Command, frozen=True, gc=False):
     key: str
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
     secret: bool = False
 
@@ -92,14 +82,14 @@ class CompleteStep(Command, frozen=True, gc=False):
 class RunStep(Command, frozen=True, gc=False):
     """`StartStep` and `CompleteStep` at once, for the first attempt of an idempotent step."""
 
-    ran: StepRan
+    ran: e.StepRan
 
 
 class FailAttempt(Command, frozen=True, gc=False):
     """The attempt failed; with `retry_at` another follows, without it the step has failed."""
 
     key: str
-    error: Failure
+    error: e.Failure
     retry_at: int = 0
 
 
@@ -125,26 +115,10 @@ class SettleStep(Command, frozen=True, gc=False):
     key: str
     outcome: Literal["done", "retry", "fail"]
     by: str = ""
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
-    error: Failure | None = None
+    error: e.Failure | None = None
     abandoned: bool = False
-
-
-class StartSleep(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    until: int
-
-
-class EndSleep(Command, frozen=True, gc=False):
-    key: str
-
-
-class RecordValue(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    value: msgspec.Raw
 
 
 class CaptureOutput(Command, frozen=True, gc=False):
@@ -172,12 +146,12 @@ class LoseHistory(Command, frozen=True, gc=False):
 
 
 class CompleteRun(Command, frozen=True, gc=False):
-    result: msgspec.Raw = NOTHING
+    result: msgspec.Raw = e.NOTHING
     blob: str = ""
 
 
 class FailRun(Command, frozen=True, gc=False):
-    error: Failure
+    error: e.Failure
     steps: tuple[str, ...] = ()
 
 
@@ -226,9 +200,9 @@ class RestoreGeneration(Command, frozen=True, gc=False):
 
 
 class Record(Command, frozen=True, gc=False):
-    """Write this event of the run's own code; the live generation is filled in."""
+    """Write this event of the run's own code, if it is allowed now; the live generation is filled in."""
 
-    event: GateOpened | CheckpointTaken | FilesSaved | Emitted | EvidenceWritten
+    event: CodeEvent
 
 
 class DecideGate(Command, frozen=True, gc=False):
@@ -236,7 +210,7 @@ class DecideGate(Command, frozen=True, gc=False):
     one who decides has seen, or a beginning of it."""
 
     run_id: str
-    outcome: GateOutcome
+    outcome: e.GateOutcome
     gate: str = ""
     digest: str = ""
     by: str = ""
@@ -256,49 +230,12 @@ class AbandonWait(Command, frozen=True, gc=False):
     key: str
 
 
-class DeliverOutcome(Command, frozen=True, gc=False):
-    """The code receives the outcome of the gate `key`."""
-
-    key: str
-
-
-class FireTimer(Command, frozen=True, gc=False):
-    """A timer of the workflow's own code fires: number `number` of those that `scope` set."""
-
-    scope: str
-    number: int
-
-
 class SendSignal(Command, frozen=True, gc=False):
     run_id: str
     name: str
-    value: msgspec.Raw = NOTHING
+    value: msgspec.Raw = e.NOTHING
     blob: str = ""
     by: str = ""
-
-
-class SeePatch(Command, frozen=True, gc=False):
-    key: str
-    id: str
-
-
-class EnterStage(Command, frozen=True, gc=False):
-    key: str
-    ordinal: int
-    name: str
-
-
-class ReportOutcome(Command, frozen=True, gc=False):
-    """The fields are those of `OutcomeReported`."""
-
-    key: str
-    ordinal: int
-    family: str
-    kind: str
-    chosen: tuple[str, ...]
-    ok: bool
-    usd: Decimal | None = None
-    error: str = ""
 
 
 class VerifyEvidence(Command, frozen=True, gc=False):
@@ -310,4 +247,4 @@ class VerifyEvidence(Command, frozen=True, gc=False):
     outcome: str
     files: str = "now"
     by: str = ""
-    checks: tuple[CommandChecked, ...] = ()
+    checks: tuple[e.CommandChecked, ...] = ()

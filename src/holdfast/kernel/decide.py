@@ -1,7 +1,7 @@
 """The decisions: `decide(state, command) -> events`.
 
 Pure: it reads the state, never changes it, and emits only what `evolve` accepts. A command that
-does not fit raises the error that tells the caller what to do; nothing is half done.
+does not fit raises the error that says what to do; nothing is half done.
 """
 
 from __future__ import annotations
@@ -162,25 +162,6 @@ def _settle(state: RunState, command: c.SettleStep) -> Sequence[e.Event]:
     return [*before, _copied(e.StepSettled, command, generation=state.generation)]
 
 
-def _start_sleep(state: RunState, command: c.StartSleep) -> Sequence[e.Event]:
-    _owned(state)
-    if command.key in state.steps:
-        raise Refused(f"sleep {command.key} has begun already")
-    return [e.SleepStarted(command.key, command.ordinal, command.until, state.generation)]
-
-
-def _end_sleep(state: RunState, command: c.EndSleep) -> Sequence[e.Event]:
-    step = state.steps.get(command.key)
-    if step is None or step.status != "sleeping":
-        raise Refused(f"sleep {command.key} is not under way")
-    return [e.SleepEnded(command.key, state.generation)]
-
-
-def _record_value(state: RunState, command: c.RecordValue) -> Sequence[e.Event]:
-    _new(state, command.key, "value")
-    return [e.ValueRecorded(command.key, command.ordinal, command.value, state.generation)]
-
-
 def _capture_output(state: RunState, command: c.CaptureOutput) -> Sequence[e.Event]:
     attempt = command.attempt or _running(state, command.key).attempt
     return [e.OutputCaptured(command.key, attempt, command.source, command.text, state.generation)]
@@ -255,29 +236,42 @@ def _not_ended(state: RunState, run_id: str, what: str) -> None:
 _WAITS = GATES | {"sleep"}
 
 
+_RECORDED_ONCE: Final[dict[type[e.Event], str]] = {
+    e.CheckpointTaken: "checkpoint {} is recorded already",
+    e.Emitted: "emission {} is recorded already",
+    e.EvidenceWritten: "milestone {} is recorded already",
+    e.GateOpened: "gate {} was opened before",
+    e.OutcomeReported: "outcome {} is recorded already",
+    e.PatchSeen: "patch {} is recorded already",
+    e.SleepStarted: "sleep {} has begun already",
+    e.StageEntered: "stage {} is recorded already",
+    e.ValueRecorded: "value {} is recorded already",
+}
+_NEED_OWNER: Final = (
+    e.CheckpointTaken, e.EvidenceWritten, e.FilesSaved, e.GateOpened, e.OutcomeDelivered, e.SleepStarted,
+    e.TimerFired,
+)  # fmt: skip
+
+
 def _record(state: RunState, command: c.Record) -> Sequence[e.Event]:
-    event = msgspec.structs.replace(command.event, generation=state.generation)
-    if isinstance(event, e.Emitted):
-        if event.key:
-            _new(state, event.key, "emission")
-        return [event]
-    _owned(state)
-    if isinstance(event, e.GateOpened):
-        return _opened(state, event)
-    if isinstance(event, e.CheckpointTaken):
-        _new(state, event.key, "checkpoint")
-    if isinstance(event, e.EvidenceWritten):
-        _new(state, event.key, "milestone")
+    event: Any = msgspec.structs.replace(command.event, generation=state.generation)
+    if isinstance(event, _NEED_OWNER):
+        _owned(state)
+    if (refusal := _RECORDED_ONCE.get(type(event))) and event.key in state.steps:
+        raise Refused(refusal.format(event.key))
+    if isinstance(event, e.SleepEnded):
+        step = state.steps.get(event.key)
+        if step is None or step.status != "sleeping":
+            raise Refused(f"sleep {event.key} is not under way")
+    if isinstance(event, e.OutcomeDelivered):
+        gate = state.steps.get(event.key)
+        if gate is None or gate.kind not in GATES or gate.status not in OVER:
+            raise Refused(f"{event.key} is no gate that has an outcome")
+    if isinstance(event, e.GateOpened) and event.kind == "signal":
+        for version, signal in state.signals.items():
+            if signal.name == event.name and not signal.taken_by:
+                return [event, _received(state, event.key, signal.value, signal.blob, version)]
     return [event]
-
-
-def _opened(state: RunState, gate: e.GateOpened) -> Sequence[e.Event]:
-    if gate.key in state.steps:
-        raise Refused(f"gate {gate.key} was opened before")
-    for version, signal in state.signals.items():
-        if gate.kind == "signal" and signal.name == gate.name and not signal.taken_by:
-            return [gate, _received(state, gate.key, signal.value, signal.blob, version)]
-    return [gate]
 
 
 def _received(state: RunState, key: str, value: msgspec.Raw, blob: str, version: int) -> e.GateDecided:
@@ -354,19 +348,6 @@ def _abandon_wait(state: RunState, command: c.AbandonWait) -> Sequence[e.Event]:
     return [abandoned]
 
 
-def _deliver_outcome(state: RunState, command: c.DeliverOutcome) -> Sequence[e.Event]:
-    _owned(state)
-    gate = state.steps.get(command.key)
-    if gate is None or gate.kind not in GATES or gate.status not in OVER:
-        raise Refused(f"{command.key} is no gate that has an outcome")
-    return [e.OutcomeDelivered(command.key, state.generation)]
-
-
-def _fire_timer(state: RunState, command: c.FireTimer) -> Sequence[e.Event]:
-    _owned(state)
-    return [e.TimerFired(command.scope, command.number, command.number, state.generation)]
-
-
 def _waits_for(state: RunState, signal: str) -> StepState | None:
     """The open gate that gets the next signal of this name."""
     gates = (gate for gate in state.open_gates() if gate.kind == "signal" and gate.name == signal)
@@ -380,31 +361,6 @@ def _send_signal(state: RunState, command: c.SendSignal) -> Sequence[e.Event]:
     if gate is None:
         return [received]
     return [received, _received(state, gate.key, command.value, command.blob, state.version + 1)]
-
-
-def _new(state: RunState, key: str, what: str) -> None:
-    if key in state.steps:
-        raise Refused(f"{what} {key} is recorded already")
-
-
-def _see_patch(state: RunState, command: c.SeePatch) -> Sequence[e.Event]:
-    _new(state, command.key, "patch")
-    return [e.PatchSeen(command.key, command.id, state.generation)]
-
-
-def _enter_stage(state: RunState, command: c.EnterStage) -> Sequence[e.Event]:
-    _new(state, command.key, "stage")
-    return [e.StageEntered(command.key, command.ordinal, command.name, state.generation)]
-
-
-def _report_outcome(state: RunState, command: c.ReportOutcome) -> Sequence[e.Event]:
-    _new(state, command.key, "outcome")
-    return [
-        e.OutcomeReported(
-            command.key, command.ordinal, command.family, command.kind, command.chosen, command.ok,
-            command.usd, command.error, state.generation,
-        )
-    ]  # fmt: skip
 
 
 def _verify_evidence(state: RunState, command: c.VerifyEvidence) -> Sequence[e.Event]:
@@ -427,9 +383,6 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.MeasureStep: _measure,
     c.DoubtStep: _doubt,
     c.SettleStep: _settle,
-    c.StartSleep: _start_sleep,
-    c.EndSleep: _end_sleep,
-    c.RecordValue: _record_value,
     c.CaptureOutput: _capture_output,
     c.AttendRun: _attend,
     c.LoseHistory: _lose_history,
@@ -443,11 +396,6 @@ _DECIDE: Final[dict[type[c.Command], Callable[[RunState, Any], Sequence[e.Event]
     c.DecideGate: _decide_gate,
     c.ExpireGate: _expire_gate,
     c.AbandonWait: _abandon_wait,
-    c.DeliverOutcome: _deliver_outcome,
-    c.FireTimer: _fire_timer,
     c.SendSignal: _send_signal,
-    c.SeePatch: _see_patch,
-    c.EnterStage: _enter_stage,
-    c.ReportOutcome: _report_outcome,
     c.VerifyEvidence: _verify_evidence,
 }

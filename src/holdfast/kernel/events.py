@@ -297,8 +297,8 @@ class SignalReceived(Event, frozen=True, gc=False):
 
 
 class Rewound(Event, frozen=True, gc=False):
-    """A new generation opens; what its parent recorded after `version` no longer counts. Whoever executed
-    the run before is fenced off by `epoch`; `operation` is what it is a part of."""
+    """A new generation opens; what its parent recorded after `version` no longer counts. The owner
+    before is fenced off by `epoch`; `operation` is what it is a part of."""
 
     generation: int
     parent: int
@@ -506,14 +506,14 @@ class FilesSaved(Event, frozen=True, gc=False):
     key: str = ""
     generation: int = 0
     instead_of: str = ""
-    """Of what was taken back: the snapshot just before that, how many paths it was, and which were kept."""
+    """Of what was rolled back: the snapshot just before that, how many paths it was, and which were kept."""
     changes: int = 0
     kept: tuple[str, ...] = ()
     git: GitPosition | None = None
     mark: str = ""
     """Which directory the root is, wherever it is moved."""
     rescued: str = ""
-    """A snapshot of what others wrote while files were put back for this one."""
+    """A snapshot of what others wrote while files were restored for this one."""
     refs: tuple[str, ...] = ()
     """The refs that were rolled back with the files of an attempt; old tips are under `tips`."""
     tips: str = ""
@@ -526,7 +526,7 @@ class FilesForgotten(Event, frozen=True, gc=False):
 
 
 class Emitted(Event, frozen=True, gc=False):
-    """Progress or a piece of a stream, for whoever watches: by the workflow (`key`, `ordinal`), or by an
+    """Progress or a piece of a stream, for watchers: by the workflow (`key`, `ordinal`), or by an
     attempt of a step."""
 
     name: str
@@ -667,8 +667,7 @@ class WaitAbandoned(Event, frozen=True, gc=False):
 
 
 class OperationBegun(Event, frozen=True, gc=False):
-    """Somebody does something to a run that can be taken back: goes back to the step `to`, or takes back
-    the operation `undoes`.
+    """An operation that can be undone: it goes back to the step `to`, or undoes the operation `undoes`.
 
     `kind` is any text: a kind that only a newer holdfast knows can be read and listed. `operation.begin` and
     `operation.refuse_unknown` are where kinds are checked."""
@@ -810,70 +809,12 @@ class MemoryApplied(Event, frozen=True, gc=False):
 
 
 TYPES: Final[dict[str, type[Event]]] = {
-    cls.__name__: cls
-    for cls in (
-        StreamCreated,
-        StreamArchived,
-        StoreRepaired,
-        StreamDeleted,
-        StreamRestored,
-        RunCreated,
-        RunClaimed,
-        RunReleased,
-        RunReopened,
-        RunNeedsAttention,
-        RunCompleted,
-        RunFailed,
-        RunCancelled,
-        CancelRequested,
-        PauseRequested,
-        RunPaused,
-        SignalReceived,
-        Rewound,
-        GenerationRestored,
-        RunForked,
-        StepStarted,
-        StepCompleted,
-        StepRan,
-        StepAttemptFailed,
-        StepFailed,
-        StepMeasured,
-        StepReopened,
-        StepInDoubt,
-        StepSettled,
-        SleepStarted,
-        SleepEnded,
-        ValueRecorded,
-        GateOpened,
-        GateDecided,
-        CheckpointTaken,
-        FilesSaved,
-        FilesForgotten,
-        Emitted,
-        PatchSeen,
-        StageEntered,
-        OutcomeReported,
-        EvidenceWritten,
-        EvidenceVerified,
-        OutputCaptured,
-        WaitAbandoned,
-        OutcomeDelivered,
-        TimerFired,
-        OperationBegun,
-        FilesPlanned,
-        FilesApplied,
-        GitPlanned,
-        GitApplied,
-        StateApplied,
-        ItemsDeleted,
-        ItemsRestored,
-        OperationDone,
-        OperationDropped,
-        TasksApplied,
-        LinksApplied,
-        MemoryApplied,
-    )
+    cls.__name__: cls for cls in Event.__subclasses__() if cls is not Unknown
 }
+"""All events above. Those of the families are defined later: `all_types` has them, too."""
+
+RUN_ENDS: Final = ("RunCompleted", "RunFailed", "RunCancelled")
+"""Types of the events that end a run."""
 
 FENCING: Final = (RunClaimed, Rewound, GenerationRestored)
 """Events with an epoch: from there on every earlier owner is refused."""

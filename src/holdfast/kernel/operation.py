@@ -1,8 +1,8 @@
 """An operation: something done from outside to a run, a task or the memory that can be undone, as its own
 stream records it.
 
-It begins, it is applied stage by stage, and it is done. What is only begun was cut off: whoever finds it
-knows by its stages what is left to do.
+It begins, it is applied stage by stage, and it is done. One that is only begun was cut off: its stages
+say what is left to do.
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ class OperationState(msgspec.Struct):
     links: e.LinksApplied | None = None
 
 
+_KEPT: Final[dict[type[e.Event], str]] = {
+    e.FilesPlanned: "planned",
+    e.FilesApplied: "applied",
+    e.GitPlanned: "git_planned",
+    e.GitApplied: "git_applied",
+    e.ItemsDeleted: "deleted",
+    e.MemoryApplied: "memory",
+    e.TasksApplied: "tasks",
+    e.LinksApplied: "links",
+}
+"""Stages that the state has as they are → where."""
+
+
 def stream_of(operation: str) -> str:
     """The stream of an operation; no run can have this id."""
     return _PREFIX + operation
@@ -89,26 +102,12 @@ def evolve(state: OperationState | None, event: e.Event, at: int) -> OperationSt
     if isinstance(event, e.OperationBegun):
         return OperationState(event.kind, event.run, event.by, event.to, event.undoes, at)
     if state is not None:
-        if isinstance(event, e.FilesPlanned):
-            state.planned = event
-        elif isinstance(event, e.FilesApplied):
-            state.applied = event
-        elif isinstance(event, e.GitPlanned):
-            state.git_planned = event
-        elif isinstance(event, e.GitApplied):
-            state.git_applied = event
+        if type(event) in _KEPT:
+            setattr(state, _KEPT[type(event)], event)
         elif isinstance(event, e.StateApplied):
             state.left, state.opened = event.left, event.opened
-        elif isinstance(event, e.ItemsDeleted):
-            state.deleted = event
         elif isinstance(event, e.ItemsRestored):
             state.restored = event.deletion
-        elif isinstance(event, e.MemoryApplied):
-            state.memory = event
-        elif isinstance(event, e.TasksApplied):
-            state.tasks = event
-        elif isinstance(event, e.LinksApplied):
-            state.links = event
         elif isinstance(event, e.OperationDone):
             state.status = "done"
         elif isinstance(event, e.OperationDropped):

@@ -3,7 +3,7 @@
 Steps are not tracked by the garbage collector (they hold no cycles): with tens of thousands of them
 in memory its passes took a third of the time.
 
-A state belongs to whoever folds it: `evolve` changes it in place and returns it, because a copy
+A state belongs to the caller that folds it: `evolve` changes it in place and returns it, because a copy
 per event would make the cost of a step grow with the length of its run.
 """
 
@@ -199,7 +199,7 @@ class RunState(msgspec.Struct):
     files: list[Saved] = []
     """The snapshots on the way to where the run is, in their order."""
     seen_at: int = 0
-    """The last sign of life of an owner that died, until it was told what it had done to the files."""
+    """The last sign of life of an owner that died, until its changes of the files are recorded."""
     result: msgspec.Raw = NOTHING
     blob: str = ""
     error: Failure | None = None

@@ -1,7 +1,7 @@
-"""A task: a piece of work that people and agents track together, as its stream tells it.
+"""A task: a piece of work that people and agents track together, folded from its stream.
 
 **The row at a version.** `fold(recorded up to that version)` is the task as it was then; `at_version` does
-that for a whole history. To put a task back, `revert(now, then, operation)` gives the `TaskReverted` that
+that for a whole history. To restore a task, `revert(then, operation)` gives the `TaskReverted` that
 carries the whole row: undoing that is the same event with the row before it. `TaskState.last` is the author
 of the last event, by which a rewind knows whether another has changed the task since.
 
@@ -11,7 +11,7 @@ What may happen to a task in which state is in `task_rules`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -24,7 +24,7 @@ KIND: Final = "task"
 PREFIX: Final = "@task/"
 
 TaskStatus = Literal["pending", "in_progress", "completed", "failed"]
-STATUSES: Final = ("pending", "in_progress", "completed", "failed")
+STATUSES: Final = get_args(TaskStatus)
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -193,7 +193,7 @@ class TaskArchived(Event, frozen=True, gc=False):
 
 
 class TaskReverted(Event, frozen=True, gc=False):
-    """An operation put it back to what it was at a version, which `fields` has as a whole."""
+    """An operation restored it to what it was at a version, which `fields` has as a whole."""
 
     version: int
     operation: str
@@ -297,8 +297,8 @@ def at_version(recorded: Iterable[tuple[Event, int, int]], version: int) -> Task
     return fold(one for one in recorded if one[1] <= version)
 
 
-def revert(now: TaskState, then: TaskState, operation: str, author: Author = NOBODY) -> TaskReverted:
-    """Decide to put a task back to what it was. A claim comes back only if it is the claim of a run, which
+def revert(then: TaskState, operation: str, author: Author = NOBODY) -> TaskReverted:
+    """Decide to restore a task to what it was. A claim comes back only if it is the claim of a run, which
     lasts as long as the run: any other one may have ended since. Without it the task is pending."""
     fields = then.fields
     if fields.claim is not None and not fields.claim.run:

@@ -42,7 +42,7 @@ def create(fields: Mapping[str, Any], author: Author) -> TaskCreated:
     return TaskCreated(**as_fields(dict(fields)), author=author)
 
 
-def edit(task: str, state: TaskState, changes: Mapping[str, Any], author: Author) -> TaskEdited | None:
+def edit(state: TaskState, changes: Mapping[str, Any], author: Author) -> TaskEdited | None:
     """Decide to change fields; None if they are so already."""
     check(changes)
     new = as_fields(dict(changes))

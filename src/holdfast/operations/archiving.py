@@ -27,6 +27,7 @@ from holdfast.clock import instant, microseconds
 from holdfast.engine.ownership.owners import is_alive
 from holdfast.engine.processes.lock_file import held
 from holdfast.errors import BadInput, StoreCorrupt
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.state import ENDED, FINAL
 from holdfast.project import explained
@@ -43,7 +44,7 @@ Progress = Callable[[int, int], None]
 """Called with how many runs were written, and how many there are."""
 
 
-class Archive(msgspec.Struct, frozen=True):
+class Archive(View, frozen=True):
     """The archived runs, done or planned: runs with their child runs, all events of them, and where to."""
 
     runs: tuple[str, ...]
@@ -60,15 +61,7 @@ class Archive(msgspec.Struct, frozen=True):
         "bytes": "the size of that file",
         "stayed": "runs that were resumed meanwhile, with their families",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "runs": list(self.runs),
-            "events": self.events,
-            "file": str(self.file) if self.file else None,
-            "bytes": self.size,
-            "stayed": list(self.stayed),
-        }
+    JSON_FROM: ClassVar = {"bytes": "size"}
 
 
 Family = Sequence[RunRow]
@@ -212,25 +205,26 @@ def _lines(
     store: Store, rows: Sequence[RunRow], write: Callable[[bytes], Any], progress: Progress
 ) -> Iterator[_Head]:
     """Write every line; gives the head of each run when its last one is written."""
-    write(_line({"holdfast": "archive", "format": FORMAT}))
+    write(line_of({"holdfast": "archive", "format": FORMAT}))
     for n, row in enumerate(rows, 1):
-        write(_line({"stream": row.id, "workflow": row.workflow, "status": row.status}))
+        write(line_of({"stream": row.id, "workflow": row.workflow, "status": row.status}))
         last: Entry | None = None
         blobs: dict[str, None] = {}
         for last in store.entries(row.id):
             fields = {"version": last.version, "type": last.type, "at": last.at, "payload": last.payload}
-            write(_line(fields | {"hash": last.hash.hex()}))
+            write(line_of(fields | {"hash": last.hash.hex()}))
             blob = e.blob_of(e.decode(last.type, last.payload))
             if blob:
                 blobs[blob] = None
         for blob in blobs:
-            write(_line({"blob": blob, "data": base64.b64encode(store.blob(blob)).decode()}))
+            write(line_of({"blob": blob, "data": base64.b64encode(store.blob(blob)).decode()}))
         if last is not None:
             yield _Head(row.id, last.version, last.hash.hex())
         progress(n, len(rows))
 
 
-def _line(fields: dict[str, Any]) -> bytes:
+def line_of(fields: dict[str, Any]) -> bytes:
+    """A line of an archive."""
     return msgspec.json.encode(fields) + b"\n"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import NotFound, StoreHeld
+from holdfast.kernel.naming import nearest
 from holdfast.lock_holder import find_holder
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import explained, find
@@ -25,9 +26,7 @@ def source_of(file: str, directory: Path | None) -> Path:
             return path
         if file and directory is not None and os.sep not in file and (directory / file).exists():
             return directory / file
-    from difflib import get_close_matches
-
-    near = get_close_matches(path.name, [one.name for one in find(directory)] if directory else [], n=3)
+    near = nearest(path.name, [one.name for one in find(directory)] if directory else [], cutoff=0.6)
     hint = f"nearest: {', '.join(near)}" if near else f"{quoted(Way('backup list'))} shows those there are"
     raise NotFound(f"there is no backup {file!r}; {hint}")
 

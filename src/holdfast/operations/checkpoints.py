@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from holdfast.clock import instant
+from holdfast.json_view import View
 from holdfast.kernel.evolve import fold
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.store.port import Store
 
 
-class CheckpointInfo(msgspec.Struct, frozen=True):
+class CheckpointInfo(View, frozen=True):
     """A checkpoint as `hf.checkpoints()` gives it; `data` is JSON data, redacted.
 
     generation  in which it was taken
@@ -39,16 +40,6 @@ class CheckpointInfo(msgspec.Struct, frozen=True):
         "generation": "in which it was taken",
         "live": "false for one of a generation that was left",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "key": self.key,
-            "at": self.at.isoformat(),
-            "data": self.data,
-            "generation": self.generation,
-            "live": self.live,
-        }
 
 
 def checkpoints(

@@ -4,7 +4,7 @@
     nothing        the old ones     it never began: the mark goes
     done, dropped  as the log says  the mark goes
     begun          either           it is done again: a path that is as it should be is not touched; what
-                                    cannot be done is taken back; what can be neither waits, with its mark
+                                    cannot be done is undone; what can be neither waits, with its mark
 
 An end is in the log only after the files are there (`performing`), so that they need no second look: what has
 become of them since belongs to others. The user hears of each end in words.
@@ -53,7 +53,7 @@ def recover(engine: Engine) -> None:
 
 def make_way(engine: Engine, run_id: str) -> None:
     """Before another operation on a run: the last one comes to its end first. Raises `StoreError` if that
-    cannot be written. If its files are what hinders it, that is told, and the new one is the way out."""
+    cannot be written. If its files are what hinders it, a warning says so, and the new one is the way out."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
             try:

@@ -43,7 +43,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
     items      the runs, each followed by its child runs, and the tasks; without any of their contents
     events     how many events they have
-    operation  what `undo` takes back; empty in a dry run
+    operation  what `undo` reverses; empty in a dry run
     """
 
     items: tuple[e.DeletedItem, ...]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from holdfast.errors import BadWorkspace
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.store.sqlite.kept_log import kept_stores, read_log
 from holdfast.store.sqlite.restore import KEPT
@@ -35,7 +36,7 @@ _PLACES: Final = ("git", "to", "left", "now", "before", "after")
 _FIELDS: Final = ("snapshot", "instead_of", "to", "left", "now", "before", "after", "rescued")
 
 
-class Usage(msgspec.Struct, frozen=True):
+class Usage(View, frozen=True):
     """The size of a store on disk, in bytes.
 
     log        the database with its write-ahead log
@@ -63,17 +64,6 @@ class Usage(msgspec.Struct, frozen=True):
         "snapshots": "how many snapshots the log names",
         "quota": "what `files` may take; 0 for no limit",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "log": self.log,
-            "files": self.files,
-            "kept": self.kept,
-            "backups": self.backups,
-            "contents": self.contents,
-            "snapshots": self.snapshots,
-            "quota": self.quota,
-        }
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -107,7 +97,7 @@ class Coverage(msgspec.Struct, frozen=True):
         }
 
 
-class FilesVerified(msgspec.Struct, frozen=True):
+class FilesVerified(View, frozen=True):
     """The result of reading all that is saved of files.
 
     contents  how many there are, and `size` how many bytes they take
@@ -122,9 +112,6 @@ class FilesVerified(msgspec.Struct, frozen=True):
         "contents": "how many contents were read",
         "damaged": "what is damaged or missing",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"contents": self.contents, "damaged": list(self.damaged)}
 
 
 def usage(engine: Engine, quota: int) -> Usage:
@@ -154,7 +141,7 @@ def named(engine: Engine, *, with_deleted: bool = True) -> dict[str, set[str]]:
 
 def _named_in(log: Log) -> dict[str, set[str]]:
     """Stream → the snapshots that it names, of runs and of operations on them; one on a run that was archived
-    cannot be taken back, and needs none."""
+    cannot be undone, and needs none."""
     found: dict[str, set[str]] = {}
     operations: dict[str, list[str]] = {}
     for stream, event in log:

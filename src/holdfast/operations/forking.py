@@ -18,6 +18,7 @@ import msgspec
 from holdfast.engine.files.workspaces import mark_of
 from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.errors import BadWorkspace, RunExists, StoreInDoubt, told
+from holdfast.json_view import View
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.workspace import Workspace
 
 
-class Fork(msgspec.Struct, frozen=True):
+class Fork(View, frozen=True):
     """A run that was made from another, or would be.
 
     id      the new run's; in a dry run, empty unless it was chosen
@@ -72,18 +73,7 @@ class Fork(msgspec.Struct, frozen=True):
         "files": "with `--directory`, where its files are; else null",
         "plan": "a digest of what is done, or would be; `--plan` takes it",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id or None,
-            "origin": self.origin,
-            "at": self.at,
-            "kept": list(self.kept),
-            "once": list(self.once),
-            "made": self.made,
-            "files": None if self.files is None else self.files.to_json(),
-            "plan": self.plan,
-        }
+    JSON_NULL: ClassVar = ("id",)
 
 
 class Replaced(NamedTuple):
@@ -94,7 +84,7 @@ class Replaced(NamedTuple):
     keeps: Callable[[StepState], bool]
 
 
-class ForkedFiles(msgspec.Struct, frozen=True):
+class ForkedFiles(View, frozen=True):
     """`as_of` is the moment of the other run that they are of."""
 
     directory: str
@@ -108,14 +98,6 @@ class ForkedFiles(msgspec.Struct, frozen=True):
         "snapshot": "the snapshot of that moment",
         "count": "how many files",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "directory": self.directory,
-            "as_of": self.as_of,
-            "snapshot": self.snapshot,
-            "count": self.count,
-        }
 
 
 def fork(

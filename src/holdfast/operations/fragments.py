@@ -1,7 +1,7 @@
-"""Snapshots that stand for some paths only: what others wrote while files were put back (`rescued`), and
-what an attempt had done that was cut off and taken back.
+"""Snapshots that stand for some paths only: what others wrote while files were restored (`rescued`), and
+what an attempt had done that was cut off and rolled back.
 
-Put back as if they were all files, they would take with them whatever else there is.
+Restored as if they were all files, they would remove whatever else there is.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.kernel import events as e
-from holdfast.workspace.snapshots.listing import Entry
+from holdfast.workspace.restoring.restore_plan import is_directory
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Tree, Workspace
-    from holdfast.workspace.snapshots.snapshot import State
     from holdfast.workspace.snapshots.snapshot_edit import Edits
 
 
@@ -51,17 +50,13 @@ def _fits(now: Tree, path: bytes, edits: Edits) -> bool:
     """Whether nothing else has to go: nothing in a directory that is to be none, no file where a directory is
     needed."""
     entry, there = edits[path], now.find(path)
-    if _is_directory(there) and not _is_directory(entry):
+    if is_directory(there) and not is_directory(entry):
         inside = path + b"/"
         return all(one in edits and edits[one] is None for one, _ in now.walk() if one.startswith(inside))
     parent = path.rpartition(b"/")[0]
     while entry is not None and parent and parent not in edits:
         found = now.find(parent)
         if found is not None:
-            return _is_directory(found)
+            return is_directory(found)
         parent = parent.rpartition(b"/")[0]
     return True
-
-
-def _is_directory(state: State) -> bool:
-    return isinstance(state, Entry) and state.is_directory

@@ -1,4 +1,4 @@
-"""The files of an operation: what would be put back, and doing it (decision 0009)."""
+"""The files of an operation: what would be restored, and restoring it (decision 0009)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PATIENCE_S = 10.0
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A path that is put back: `added`, `removed`, `modified`, `mode` or `type`."""
+    """A path that is restored: `added`, `removed`, `modified`, `mode` or `type`."""
 
     path: str
     change: str
@@ -51,11 +51,11 @@ class FilesBack(msgspec.Struct, frozen=True):
 
     root      the workspace
     snapshot  what they go back to, and `as_of` which moment of the run that is
-    changes   the paths that are put back
+    changes   the paths that are restored
     kept      the paths that differ and stay, with the reason
     before    the snapshot of all files just before; empty in a dry run
     rescued   a snapshot of what others wrote at the last moment, in `rescued_paths` and nowhere else; empty
-              if nobody did
+              if none did
     """
 
     root: str

@@ -1,8 +1,8 @@
-"""The marks of operations under way: `operations/<id>` in the store's directory, locked by whoever is at it.
+"""The marks of operations under way: `operations/<id>` in the store's directory, a locked file each.
 
 A mark comes before the operation begins, and goes only when the log says how it ended, or that it never
 began. So an operation that has begun and whose mark no process holds was cut off, whatever the cause; a mark
-that is missing, as in a store that came from a backup, is held by nobody.
+that is missing, as in a store that came from a backup, is not held.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _locked(home: Path, operation: str, take: Callable[[int], bool | None]) -> I
 
 
 def _is_at(path: Path, fd: int) -> bool:
-    """Whether the file is still the mark: whoever had it locked may have removed it."""
+    """Whether the file is still the mark: the process that had it locked may have removed it."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:

@@ -7,27 +7,26 @@ crash leaves both or neither.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
-
-import msgspec
+from typing import ClassVar
 
 from holdfast.clock import instant
 from holdfast.errors import NotFound
+from holdfast.json_view import View
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
 from holdfast.operations.tracked_parts import EditsStanding
 from holdfast.store.port import OperationRow, Store
 
 
-class OperationInfo(msgspec.Struct, frozen=True):
+class OperationInfo(View, frozen=True):
     """An operation as `hf.operations()` and `op log` give it.
 
     run_id   empty for an edit of a task or a memory, and for the undo of one
     to       the step that a rewind went back to; of an edit, `task ID` or `memory ID`; of a
              deletion, what was deleted, in words
-    undoes   the operation that an undo took back
+    undoes   the operation that an undo reversed
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
-    stands   what it did still holds, and `undo` can take it back
+    stands   what it did still holds, and `undo` can reverse it
     """
 
     id: str
@@ -52,19 +51,8 @@ class OperationInfo(msgspec.Struct, frozen=True):
         "stands": "true: what it did still holds, and it can be undone",
         "at": "when it began",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "run": self.run_id or None,
-            "by": self.by,
-            "to": self.to or None,
-            "undoes": self.undoes or None,
-            "status": self.status,
-            "stands": self.stands,
-            "at": self.at.isoformat(),
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("run", "to", "undoes")
 
 
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
@@ -87,7 +75,7 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
 
 
 class Standing:
-    """The operations that still hold: their generation is the live one, or their files were not put back; of
+    """The operations that still hold: their generation is the live one, or their files were not restored; of
     an edit, the task or the memory is still as it left it. Reads each run, and the operations on it, once."""
 
     def __init__(self, store: Store) -> None:
@@ -174,8 +162,8 @@ def find(store: Store, text: str) -> OperationRow:
 
 
 def last_undo_of(store: Store, person: str) -> OperationRow:
-    """The last undo of a person that still stands. One that took an undo back is none: it did again what that
-    had taken back."""
+    """The last undo of a person that still stands. One that reversed an undo is none: it did again what
+    that had undone."""
     standing = Standing(store)
     rows = store.operations()
     undoes: set[str] = set()

@@ -120,7 +120,7 @@ def _carry_out(
     command: c.RewindRun | c.RestoreGeneration | None,
     parts: Sequence[Reversal],
 ) -> bool:
-    """Move and record it, or take it back and record that: then False, or the error that hindered it."""
+    """Move and record it, or undo the move and record that: then False, or the error that hindered it."""
     try:
         moving.move()
         written = complete(
@@ -149,7 +149,7 @@ def unfinished(
 
 
 class Moving:
-    """Files and repository of one operation, moved, or taken back."""
+    """Files and repository of one operation, moved, or moved back."""
 
     def __init__(self, engine: Engine, operation: str, going: Going) -> None:
         self.engine = engine

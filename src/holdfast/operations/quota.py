@@ -151,7 +151,7 @@ def keep_to(engine: Engine, quota: int) -> None:
 
 def expendable(engine: Engine) -> list[str]:
     """Runs whose snapshots may go, the oldest first: their family has ended, it is not the newest of its
-    workspace, nothing is being done to it, and nobody's `undo` is about it."""
+    workspace, nothing is being done to it, and no `undo` is about it."""
     rows = {stream: row for stream in named(engine) if (row := engine.store.run(stream)) is not None}
     heads = {stream: _head(engine.store, row) for stream, row in rows.items()}
     kept = _last_ones(engine, heads) | _operated(engine.store)

@@ -20,6 +20,7 @@ from holdfast.engine.execution.scope import Scope, current, live_runs
 from holdfast.engine.runs import code as codes
 from holdfast.engine.runs.recovery import load_code
 from holdfast.errors import CodeNotFound, DivergenceError, HoldfastError, RunInterrupted
+from holdfast.json_view import View
 from holdfast.kernel.identity import Counters
 from holdfast.kernel.state import OVER, RESUMABLE
 from holdfast.operations.holding import load
@@ -40,7 +41,7 @@ _SOON_S = 1.0
 Verdict = Literal["matches", "diverges", "unloadable"]
 
 
-class Replay(msgspec.Struct, frozen=True):
+class Replay(View, frozen=True):
     """The findings of a replay.
 
     verdict  `matches`; `diverges`: `why` has both sides; `unloadable`: the code, or what it was called
@@ -66,16 +67,8 @@ class Replay(msgspec.Struct, frozen=True):
         "why": "both sides of a divergence, why the code cannot be loaded, or the error with which the "
         "function ended",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run_id,
-            "workflow": self.workflow,
-            "verdict": self.verdict,
-            "calls": self.calls,
-            "reached": self.reached or None,
-            "why": self.why or None,
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("reached", "why")
 
 
 def replay(engine: Engine, run_id: str) -> Replay:

@@ -1,14 +1,13 @@
-"""`workspace restore`: the files of a snapshot, whoever changed them since."""
+"""`workspace restore`: the files of a snapshot, also those that others changed since."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import msgspec
+from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import SnapshotNotFound
+from holdfast.json_view import View
 from holdfast.kernel.file_history import last
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import begin, fold, stream_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState
 
 
-class Restored(msgspec.Struct, frozen=True):
+class Restored(View, frozen=True):
     """The restored files; `operation` is the id for `undo`, empty if nothing changed."""
 
     files: FilesBack
@@ -34,9 +33,7 @@ class Restored(msgspec.Struct, frozen=True):
         "operation": "what `undo` reverses; null if nothing changed",
         "files": "what becomes of the files: see below",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"operation": self.operation or None, "files": self.files.to_json()}
+    JSON_NULL: ClassVar = ("operation",)
 
 
 def restore(
@@ -48,7 +45,7 @@ def restore(
     partial: bool = False,
     dry_run: bool = False,
 ) -> Restored:
-    """The files as a snapshot has them. One of what was rescued, or taken back, changes the paths that it
+    """The files as a snapshot has them. One of what was rescued, or rolled back, changes the paths that it
     stands for and no others; but the latter holds all files, and with `only` gives any of them.
 
     Raises `SnapshotNotFound`, `ContentsDamaged`, `RestoreUndone`.
@@ -73,7 +70,7 @@ def restore(
 def _going(
     engine: Engine, snapshot: str, state: RunState, only: tuple[str, ...], *, partial: bool
 ) -> Iterator[Going]:
-    """The files of a snapshot on their way, whoever changed what since."""
+    """The files of a snapshot on their way, also those that others changed since."""
     known = last(state.files)
     workspace = permitted(engine.files) if known is None else engine.files.of(known.root, known.mark)
     with alone(workspace), workspace.contents.hold():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 
 from holdfast.errors import BadInput
+from holdfast.json_view import View
 from holdfast.kernel.generations import again, following, up_to
 from holdfast.kernel.operation import begin
 from holdfast.kernel.state import GATES, UNSEEN
@@ -16,7 +17,7 @@ from holdfast.operations import points
 from holdfast.operations.cut_off import make_way
 from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, point_of, refuse_pattern, to_point
-from holdfast.operations.performing import perform
+from holdfast.operations.performing import Performed, perform
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.operations.points import Point
 
 
-class Rewind(msgspec.Struct, frozen=True):
+class Rewind(View, frozen=True):
     """The effects of a rewind, done or planned.
 
     to          the step that it goes back to, and keeps; or `before:STEP`, or `start`
@@ -40,7 +41,7 @@ class Rewind(msgspec.Struct, frozen=True):
     once        the `once` steps that were done after it, or may have been, and would run again: in whatever
                 generation, those of child runs too
     children    the child runs that no longer count
-    operation   what `undo` takes back; empty in a dry run, and if `only` names files that need no change
+    operation   what `undo` reverses; empty in a dry run, and if `only` names files that need no change
     files       what becomes of the files; None if the run has no snapshot of that point
     git         what becomes of the repository; None unless that was asked for
     git_stays   what the run did to it and stays; None if that is nothing, or if it was asked to go back
@@ -82,24 +83,8 @@ class Rewind(msgspec.Struct, frozen=True):
         "tasks": "what becomes of the tasks that the run changed since",
         "memory": "what becomes of what the run remembered since",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run_id,
-            "to": self.to,
-            "generation": self.generation,
-            "again": list(self.again),
-            "decisions": list(self.decisions),
-            "once": list(self.once),
-            "children": list(self.children),
-            "operation": self.operation or None,
-            "files": None if self.files is None else self.files.to_json(),
-            "git": None if self.git is None else self.git.to_json(),
-            "git_stays": None if self.git_stays is None else self.git_stays.to_json(),
-            "plan": self.plan,
-            "tasks": self.tasks.to_json(),
-            "memory": self.memory.to_json(),
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("operation",)
 
 
 def rewind(
@@ -173,26 +158,16 @@ def rewind(
             refuse_other(plan, digest)
             if going is not None and plan is not None:
                 going.bound = digest
+            done: Performed | None
             if dry_run or (only and going is not None and going.is_idle and going.stop is None):
-                report = None if going is None else going.report()
-                back = None if going is None or going.git is None else going.git.report()
-                stays = None if going is None else going.git_stays
-                return msgspec.structs.replace(
-                    planned.rewind, files=report, git=back, git_stays=stays, plan=digest
-                )
-            begun = begin(kind, run_id, by, point.name)
-            command = point.rewind(run_id, dead.owner, rerun_once)
-            performed = perform(engine, begun, state, None if only else command, going, parts)
-        if performed is not None:
-            operation, files_back, git_back = performed
-            return msgspec.structs.replace(
-                planned.rewind,
-                plan=digest,
-                operation=operation,
-                files=files_back,
-                git=git_back,
-                git_stays=None if going is None else going.git_stays,
-            )
+                done = Performed.of("", going)
+            else:
+                begun = begin(kind, run_id, by, point.name)
+                command = point.rewind(run_id, dead.owner, rerun_once)
+                done = perform(engine, begun, state, None if only else command, going, parts)
+        if done is not None:
+            stays = None if going is None else going.git_stays
+            return msgspec.structs.replace(planned.rewind, plan=digest, git_stays=stays, **done._asdict())
 
 
 class _Plan(NamedTuple):

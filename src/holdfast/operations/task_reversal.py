@@ -28,7 +28,7 @@ class _Move(NamedTuple):
     def change(self) -> str:
         if self.then is None:
             return "archived"
-        fields = t.revert(self.now, self.then, "").fields
+        fields = t.revert(self.then, "").fields
         return "archived" if fields.archived else fields.status.replace("_", " ")
 
 
@@ -88,7 +88,7 @@ class TaskReversal:
     def _event(self, move: _Move, operation: str) -> e.Event:
         if move.then is None:
             return t.TaskArchived(self._reason, self._author)
-        return t.revert(move.now, move.then, operation, self._author)
+        return t.revert(move.then, operation, self._author)
 
     def _look(self, task: str, recorded: list[Recorded], undone: e.TaskMove | None) -> None:
         """Find what becomes of one task."""
@@ -97,7 +97,7 @@ class TaskReversal:
         if now is None or (undone is None and len(counting) == len(recorded)):
             return
         self._versions.append((task, now.version))
-        if undone is not None and task_stands(counting, undone, self._kin):
+        if undone is not None and counting and task_stands(counting[-1], undone, self._kin):
             self._moves.append(_Move(task, now, t.at_version(recorded, undone.before)))
         elif undone is None and recorded[-1] not in counting:
             self._moves.append(_Move(task, now, t.fold(counting)))
@@ -109,13 +109,10 @@ class TaskReversal:
         return self._gone is not None and self._gone(author)
 
 
-def task_stands(recorded: Sequence[Recorded], move: e.TaskMove, kin: Set[str]) -> bool:
+def task_stands(last: Recorded, move: e.TaskMove, kin: Set[str]) -> bool:
     """Whether an operation, or one that did it again (`kin`), wrote the task's last event."""
-    if not recorded:
-        return False
-    event = recorded[-1].event
-    again = isinstance(event, t.TaskReverted) and event.operation in kin
-    return recorded[-1].version == move.after or again
+    again = isinstance(last.event, t.TaskReverted) and last.event.operation in kin
+    return last.version == move.after or again
 
 
 def _who(author: Author) -> str:

@@ -17,10 +17,11 @@ from holdfast.operations.task_reversal import TaskReversal, task_stands
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.kernel.events import TaskMove
     from holdfast.kernel.operation import OperationState
     from holdfast.kernel.state import RunState, StepState
     from holdfast.operations.points import Point
-    from holdfast.store.port import OperationRow, Store
+    from holdfast.store.port import OperationRow, Recorded, Store
 
 
 def parts_of_rewind(
@@ -103,16 +104,25 @@ def _kin(operation: str, undone_by: dict[str, list[str]]) -> frozenset[str]:
 
 
 class EditsStanding:
-    """Which edits still hold: undoing one would change something. Reads memory and operations once."""
+    """Which edits still hold: undoing one would change something. Reads memory, operations and the stream of
+    each task once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._memory = m.fold(store.load(m.STREAM))
         self._undone_by = _undone_by(store.operations(run=""))
+        self._last: dict[str, Recorded | None] = {}
+        """Task → its last event; None if it is deleted."""
 
     def has(self, row: OperationRow, did: OperationState) -> bool:
         kin = _kin(row.id, self._undone_by)
         return (did.memory is not None and memory_stands(self._memory, did.memory, kin)) or (
-            did.tasks is not None
-            and any(task_stands(self._store.load(stream_of(one.id)), one, kin) for one in did.tasks.moves)
+            did.tasks is not None and any(self._has_task(one, kin) for one in did.tasks.moves)
         )
+
+    def _has_task(self, move: TaskMove, kin: Set[str]) -> bool:
+        if move.id not in self._last:
+            recorded = self._store.load(stream_of(move.id))
+            self._last[move.id] = recorded[-1] if recorded else None
+        last = self._last[move.id]
+        return last is not None and task_stands(last, move, kin)

@@ -19,7 +19,7 @@ from holdfast.operations.cut_off import make_way
 from holdfast.operations.deleting import DeletionReversal, counted, items_json, reversal
 from holdfast.operations.holding import load, look
 from holdfast.operations.operation_files import FilesBack, to_before
-from holdfast.operations.performing import perform, perform_parts
+from holdfast.operations.performing import Performed, perform, perform_parts
 from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 class Undo(msgspec.Struct, frozen=True):
     """The effects of an undo, done or planned.
 
-    undoes      the operation that is taken back, and its kind
+    undoes      the operation that is reversed, and its kind
     generation  the one that is live again, and `status` what the run is in it
     left        the steps that were recorded since in the generation that is left: they no longer count
     once        the `once` steps that the one that is restored does not know to be done, and would do again
-    operation   what `undo` takes back next; empty in a dry run
+    operation   what `undo` reverses next; empty in a dry run
     files       what becomes of the files, and `git` of the repository; None if the operation moved none
     plan        a digest of what is done, or would be: with `plan=`, `undo` refuses to do anything else
     items       of a deletion, what is there again, or deleted again; `status` says which
@@ -117,7 +117,7 @@ def undo(
     dry_run: bool = False,
     plan: str | None = None,
 ) -> Undo:
-    """Take back an operation, or without one the last that `by` did; without `files`, those are left as
+    """Undo an operation, or without one the last that `by` did; without `files`, those are left as
     they are.
 
     Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
@@ -168,10 +168,7 @@ def undo(
             planned = msgspec.structs.replace(planned, plan=digest)
             refuse_other(plan, planned.plan)
             if dry_run:
-                if going is None:
-                    return planned
-                back = None if going.git is None else going.git.report()
-                return msgspec.structs.replace(planned, files=going.report(), git=back)
+                return msgspec.structs.replace(planned, **Performed.of("", going)._asdict())
             if going is not None and plan is not None:
                 going.bound = planned.plan
             begun = begin("undo", row.run, by, undoes=row.id)
@@ -180,7 +177,7 @@ def undo(
             )
             done = perform(engine, begun, state, command if row.opened >= 0 else None, going, parts)
         if done is not None:
-            return msgspec.structs.replace(planned, operation=done.operation, files=done.files, git=done.git)
+            return msgspec.structs.replace(planned, **done._asdict())
 
 
 def _undo_deletion(
@@ -234,7 +231,7 @@ def _with_parts(planned: Undo, parts: Sequence[Reversal]) -> Undo:
 
 
 def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
-    """Only what made the live generation live can be taken back: what came after it comes first."""
+    """Only what made the live generation live can be undone: what came after it comes first."""
     if state.generation == row.opened and row.left in state.past:
         return
     for later in engine.store.operations(run=row.run):

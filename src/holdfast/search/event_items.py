@@ -14,10 +14,10 @@ import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.kernel import events as e
-from holdfast.search.item import Changes, Item
+from holdfast.search.item import Changes, Item, named_stream
 from holdfast.search.live_history import live_versions
 from holdfast.search.plain_text import error_text, text_of
-from holdfast.search.run_items import ARCHIVED, archived_stream
+from holdfast.search.run_items import ARCHIVED
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor
@@ -101,7 +101,7 @@ class EventItems:
 
     def take(self, entry: Entry, changes: Changes) -> None:
         if entry.type == ARCHIVED:
-            gone = archived_stream(entry)
+            gone = named_stream(entry)
             changes.drop(FAMILY, gone)
             self._moved.discard(gone)
             return

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.kernel.task import task_of
 from holdfast.search.index import Index
-from holdfast.search.item import Family
+from holdfast.search.item import Family, named_stream
 from holdfast.store.port import Entry, Resync, Store
 
 AT_ONCE: Final = 2000
@@ -47,7 +45,7 @@ def fill(
                 if entry.type == _DELETED:
                     for family in made:
                         index.drop(family.name, _key(entry))
-                for one in store.entries(_stream(entry)) if entry.type == _RESTORED else (entry,):
+                for one in store.entries(named_stream(entry)) if entry.type == _RESTORED else (entry,):
                     for family in made:
                         if one.type in family.types:
                             family.take(one, index)
@@ -60,14 +58,7 @@ def fill(
             progress(page.entries[-1].position)
 
 
-def _stream(entry: Entry) -> str:
-    """The stream that was deleted or restored: its events are not in the feed then, or are behind the
-    cursor."""
-    found: str = msgspec.json.decode(entry.payload)["stream"]
-    return found
-
-
 def _key(entry: Entry) -> str:
     """The key of what was deleted: the id of a run or a task."""
-    stream = _stream(entry)
+    stream = named_stream(entry)
     return task_of(stream) or stream

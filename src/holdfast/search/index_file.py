@@ -1,9 +1,9 @@
 """The index in the store's directory: opened, and made again if it is damaged, of another format, or gone.
 
-Whoever uses the file holds `search.lock` shared, and who removes a damaged one holds it alone: SQLite must
-not find the write-ahead log of another database beside the one that it has open. Several processes can fill
-and read the index at the same time. Where it cannot be written (a full disk, a file of another user), a
-temporary index takes its place for that one call.
+A process that uses the file holds `search.lock` shared; one that removes a damaged file holds it alone:
+SQLite must not find the write-ahead log of another database beside the one that it has open. Several
+processes can fill and read the index at the same time. Where it cannot be written (a full disk, a file of
+another user), a temporary index takes its place for that one call.
 """
 
 from __future__ import annotations

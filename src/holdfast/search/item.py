@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from holdfast.store.port import Entry
 
 MOST_CHARS = 200_000
@@ -68,3 +70,9 @@ class Family(Protocol):
     def take(self, entry: Entry, changes: Changes) -> None: ...
 
     def finish(self, changes: Changes) -> None: ...
+
+
+def named_stream(entry: Entry) -> str:
+    """The stream that an event of the store's own stream is about: archived, deleted or restored."""
+    found: str = msgspec.json.decode(entry.payload)["stream"]
+    return found

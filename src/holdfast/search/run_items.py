@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from holdfast.errors import StoreCorrupt
-from holdfast.search.item import Changes, Item
+from holdfast.search.item import Changes, Item, named_stream
 from holdfast.search.plain_text import text_in
 from holdfast.views.run_input import input_of
 
@@ -45,7 +43,7 @@ class RunItems:
 
     def take(self, entry: Entry, changes: Changes) -> None:
         if entry.type == ARCHIVED:
-            gone = archived_stream(entry)
+            gone = named_stream(entry)
             changes.drop(FAMILY, gone)
             self._changed.pop(gone, None)
             return
@@ -97,9 +95,3 @@ class RunItems:
     @property
     def _redactor(self) -> Callable[[], Redactor]:
         return lambda: self._reader.redactor
-
-
-def archived_stream(entry: Entry) -> str:
-    """The stream that an event of the store's own stream says to be gone."""
-    found: str = msgspec.json.decode(entry.payload)["stream"]
-    return found

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.store.port import Store
     from holdfast.views.reader import Reader
 
-FAMILIES: Final = ("tasks", "runs", "memory", "events")
 HIDDEN: Final = frozenset({"superseded", "withdrawn"})
 """Statuses of items that are found only on request."""
 _OF_RUNS: Final = ("runs", "events")

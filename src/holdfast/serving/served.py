@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
+from holdfast.json_view import View
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """A run that a serving process has just claimed, as it was before the claim.
-
-    run_id     the run
-    workflow   its workflow, redacted
-    pid        the process that has it now
-    status     its status before
-    owner      the owner that it named, which is dead; empty if it was released
-    owner_pid  the process of that owner; None if the store no longer knows it
-    """
+class Taken(View, frozen=True):
+    """A run that a serving process has just claimed, as it was before the claim. `owner` is empty if it was
+    released. `JSON` says what each field is."""
 
     run_id: str
     workflow: str
@@ -33,24 +26,12 @@ class Taken(msgspec.Struct, frozen=True):
         "owner": "the dead owner that it named, or null",
         "owner_pid": "the process of that owner; null if it is not known",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run_id,
-            "workflow": self.workflow,
-            "pid": self.pid,
-            "status": self.status,
-            "owner": self.owner or None,
-            "owner_pid": self.owner_pid,
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = ("owner",)
 
 
-class Served(msgspec.Struct, frozen=True):
-    """The result of serving a store.
-
-    count    how often a run was brought to its end, to where it waits, or could not be executed
-    stopped  whether serving ended because it was stopped, and not because nothing was left to do
-    """
+class Served(View, frozen=True):
+    """The result of serving a store."""
 
     count: int
     stopped: bool
@@ -59,6 +40,3 @@ class Served(msgspec.Struct, frozen=True):
         "count": "how often a run was brought to its end, to where it waits, or could not be executed",
         "stopped": "true: serving was stopped; false: nothing was left to do",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"count": self.count, "stopped": self.stopped}

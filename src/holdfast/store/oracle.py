@@ -199,13 +199,7 @@ class OracleStore(BudgetFolds, TrackerFolds):
 
     def command_all(self, sources: Sequence[Source], decide: DecideAll, *, durable: bool = True) -> list[int]:
         with self._lock:
-            recorded = [self._read(source) for source in sources]
-            with self._deciding:
-                decisions = decide(recorded)
-            writes = [(one.stream, decision) for one, decision in zip(sources, decisions, strict=True)]
-            for stream, decision in writes:
-                self._refuse_archived(stream, decision)
-            return [self._write(stream, decision, durable) for stream, decision in writes]
+            return [self._write(*write, durable) for write in self._decided(sources, decide)]
 
     def _read(self, source: Source) -> list[Recorded]:
         found = self._open(source.stream)

@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class NewEvent(NamedTuple):
-    """An event on its way into the log, encoded by whoever submits it, outside every lock."""
+    """An event on its way into the log, encoded by its submitter, outside every lock."""
 
     type: str
     at: int
@@ -145,7 +145,7 @@ class Append:
         self.seal = seal
         """Called once with this append as it takes its place in the queue, under the queue's lock, to
         add or drop what rides along: whatever two appends of a run contend for is decided there. If it
-        leaves no events and no companions, the append is acknowledged and writes nothing, whoever owns
+        leaves no events and no companions, the append is acknowledged and writes nothing, whichever owner has
         the run. Companions without events are committed if the epoch is still the owner's."""
         self.version = 0
         """After the acknowledgement: the version of the last event."""
@@ -174,6 +174,10 @@ class Decision(NamedTuple):
 
 NO_EVENTS: Final = Decision("")
 """The decision to write nothing."""
+
+
+END: Final = 1 << 62
+"""A version behind every event: of a command that need not read what is there."""
 
 
 class Source(NamedTuple):

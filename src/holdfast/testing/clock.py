@@ -31,8 +31,8 @@ _POLL_S = 0.002
 class FakeClock:
     """A `holdfast.clock.Clock` whose wall time stands still until a test moves it. Thread-safe.
 
-    jump    True: whoever waits for a moment gets it at once, and the wall time is that moment from
-            then on. False: whoever waits does so until `advance` has passed that moment
+    jump    True: a wait for a moment ends at once, and the wall time is that moment from
+            then on. False: a wait lasts until `advance` has passed that moment
     seed    of `random()`, which is the same in every run of a test
 
     `monotonic()` continues real time, and jumps along: it serves the housekeeping inside a
@@ -51,7 +51,7 @@ class FakeClock:
         return instant(self.now_us())
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move the time; whoever waits for a moment that is now past continues."""
+        """Move the time; waits for moments that are now past end."""
         by = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         with self._moved:
             self._now_us += round(by / timedelta(microseconds=1))

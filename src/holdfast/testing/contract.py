@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Literal
 
 import msgspec
 import pytest
@@ -73,8 +72,6 @@ from holdfast.testing.histories import (
 from holdfast.testing.learning_contract import LearningContract
 from holdfast.testing.memory_contract import MemoryContract
 from holdfast.testing.reader_contract import ReadingContract
-
-Tampering = Literal["payload", "tail", "stream", "blob", "projection"]
 
 
 class StoreContract(
@@ -174,7 +171,7 @@ class StoreContract(
         assert len(store.load("r", output=True)) == 2
 
     def test_seals_run_in_the_order_of_the_log(self, store: Store) -> None:
-        """Whoever is sealed first is first in the log: what a seal adds may rely on that."""
+        """The append that is sealed first is first in the log: what a seal adds may rely on that."""
         own(store, "r")
         order: list[Append] = []
 
@@ -441,8 +438,8 @@ class StoreContract(
         for run, parent in (("k", "r"), ("l", "k"), ("m", "gone")):
             perform(store, run, c.CreateRun(run, CODE, "d", parent=parent), c.ClaimRun(run, "me"))
         perform(store, "k", c.StartStep("kid#1", "kid", kind="child", child="l"))
-        perform(store, "l", c.StartSleep("sleep#1", 1, 50))
-        perform(store, "m", c.StartSleep("sleep#1", 1, 40))
+        perform(store, "l", c.Record(e.SleepStarted("sleep#1", 1, 50)))
+        perform(store, "m", c.Record(e.SleepStarted("sleep#1", 1, 40)))
         for run in ("r", "k", "l", "m"):
             perform(store, run, c.ReleaseRun(run, "me"))
         everyone = ("m", "l", "k", "r", "x")

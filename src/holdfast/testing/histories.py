@@ -100,7 +100,7 @@ def together(store: Store, *appends: Append) -> None:
 
     def hold(_: Sequence[Recorded]) -> Decision:
         holding.set()
-        queued.wait(0.2)  # a store without a queue lets nobody in before this ends
+        queued.wait(0.2)  # a store without a queue lets no other in before this ends
         return NO_EVENTS
 
     holding = threading.Event()
@@ -128,9 +128,9 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
     (c.FailAttempt("b#1", failure()), c.FailRun(failure(), ("b#1",))),
     (c.ReopenRun("r"), c.ClaimRun("r", "you")),
     (c.StartStep("b#1", "b", ordinal=3), c.CompleteStep("b#1")),
-    (c.RecordValue("now#1", 4, msgspec.Raw(b"5")), c.StartSleep("sleep#1", 5, 99)),
+    (c.Record(e.ValueRecorded("now#1", 4, msgspec.Raw(b"5"))), c.Record(e.SleepStarted("sleep#1", 5, 99))),
     (c.ReleaseRun("r", "you"), c.ClaimRun("r", "you")),
-    (c.EndSleep("sleep#1"), c.StartStep("pay#1", "pay", ordinal=6, effect="once")),
+    (c.Record(e.SleepEnded("sleep#1")), c.StartStep("pay#1", "pay", ordinal=6, effect="once")),
     (c.DoubtStep("r", "pay#1", "was cut off"), c.AttendRun("in_doubt", "look: ¿\0?", "pay#1")),
     (c.ReleaseRun("r", "you"), c.SettleStep("r", "pay#1", "retry", "ann")),
     (c.ClaimRun("r", "me", force=True), c.StartStep("pay#1", "pay", ordinal=6, effect="once")),
@@ -150,7 +150,7 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.Record(e.Emitted("tokens", msgspec.Raw(b'"x"'), "tokens#1", 10)),
     ),
     (
-        c.SeePatch("patched@fix", "fix"),
+        c.Record(e.PatchSeen("patched@fix", "fix")),
         c.Record(e.Emitted("progress", msgspec.Raw(b"1"), step="kid#1", attempt=1)),
     ),
     (
@@ -158,13 +158,21 @@ EVERYTHING: Sequence[Sequence[c.Command]] = (
         c.Record(e.GateOpened("late#1", 11, "signal", "late", until=1)),
     ),
     (c.ExpireGate("late#1", 2), c.Record(e.GateOpened("never#1", 12, "approval", "never", "d2"))),
-    (c.StartSleep("sleep#2", 13, 999), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
-    (c.EnterStage("stage#1", 14, "first"), c.EnterStage("stage#2", 15, "last stage")),
+    (c.Record(e.SleepStarted("sleep#2", 13, 999)), c.AbandonWait("sleep#2"), c.AbandonWait("go#1")),
+    (c.Record(e.StageEntered("stage#1", 14, "first")), c.Record(e.StageEntered("stage#2", 15, "last stage"))),
     (
-        c.ReportOutcome("outcome#1", 16, "router", "draft", ("small",), True, Decimal("0.0021")),
-        c.ReportOutcome("outcome#2", 17, "skills", "draft", ("tables", "prose"), False, error="ValueError"),
+        c.Record(e.OutcomeReported("outcome#1", 16, "router", "draft", ("small",), True, Decimal("0.0021"))),
+        c.Record(
+            e.OutcomeReported(
+                "outcome#2", 17, "skills", "draft", ("tables", "prose"), False, error="ValueError"
+            )
+        ),
     ),
-    (c.DeliverOutcome("go#1"), c.FireTimer("", 1), c.FireTimer("b[1]/", 2)),
+    (
+        c.Record(e.OutcomeDelivered("go#1")),
+        c.Record(e.TimerFired("", 1, 1)),
+        c.Record(e.TimerFired("b[1]/", 2, 2)),
+    ),
     (c.PauseRun("r", "lunch", "ann", live=True), c.PauseRun("r", "lunch", "ann")),
     (c.ClaimRun("r", "me"), c.CancelRun("r", "enough", "ann", live=True)),
     (c.CancelRun("r", "enough", "ann"),),

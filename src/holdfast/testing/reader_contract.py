@@ -169,7 +169,9 @@ class ReadingContract:
         perform(store, "r", c.AttendRun("divergence", "look", "b#1"), c.ReleaseRun("r", "me"))
         before = store.run("r"), store.steps("r")
         perform(store, "r", c.RewindRun("r", "a#1"))
-        perform(store, "r", c.ClaimRun("r", "me"), c.StartSleep("s#1", 2, 99), c.ReleaseRun("r", "me"))
+        perform(
+            store, "r", c.ClaimRun("r", "me"), c.Record(e.SleepStarted("s#1", 2, 99)), c.ReleaseRun("r", "me")
+        )
         sleeping = store.run("r"), store.steps("r")
         perform(store, "r", c.RestoreGeneration("r", 0, 1))
         assert store.steps("r") == before[1]

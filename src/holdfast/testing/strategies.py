@@ -104,9 +104,11 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         st.builds(c.MeasureStep, KEYS, st.integers(1, 2), st.lists(MEASURES, max_size=2).map(tuple)),
         st.builds(c.DoubtStep, here, KEYS, TEXTS, st.booleans()),
         settle,
-        st.builds(c.StartSleep, KEYS, ORDINALS, TIMES),
-        st.builds(c.EndSleep, KEYS),
-        st.builds(c.RecordValue, KEYS, ORDINALS, RAWS.filter(lambda raw: bytes(raw) != b"")),
+        st.builds(c.Record, st.builds(e.SleepStarted, KEYS, ORDINALS, TIMES)),
+        st.builds(c.Record, st.builds(e.SleepEnded, KEYS)),
+        st.builds(
+            c.Record, st.builds(e.ValueRecorded, KEYS, ORDINALS, RAWS.filter(lambda raw: bytes(raw) != b""))
+        ),
         st.builds(c.CaptureOutput, KEYS, st.just("stdout"), TEXTS),
         st.builds(c.AttendRun, st.sampled_from(["in_doubt", "divergence"]), TEXTS, KEYS),
         st.builds(c.ReleaseRun, here, OWNERS, TEXTS),
@@ -126,8 +128,10 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         ),
         st.builds(c.ExpireGate, KEYS, TIMES),
         st.builds(c.AbandonWait, KEYS),
-        st.builds(c.DeliverOutcome, KEYS),
-        st.builds(c.FireTimer, NAMES, ORDINALS),
+        st.builds(c.Record, st.builds(e.OutcomeDelivered, KEYS)),
+        st.builds(
+            c.Record, st.builds(lambda scope, number: e.TimerFired(scope, number, number), NAMES, ORDINALS)
+        ),
         st.builds(c.SendSignal, here, NAMES, RAWS, by=TEXTS),
         st.builds(c.SendSignal, here, NAMES, RAWS),
         st.builds(c.Record, st.builds(e.CheckpointTaken, KEYS, ORDINALS, NAMES, RAWS)),
@@ -143,24 +147,27 @@ def commands_for(run: str) -> st.SearchStrategy[c.Command]:
         ),
         st.builds(c.Record, st.builds(e.EvidenceWritten, KEYS, NAMES, TEXTS, st.just(""))),
         st.builds(c.VerifyEvidence, here, KEYS, TEXTS, st.sampled_from(["equal", "different"])),
-        st.builds(c.SeePatch, KEYS, NAMES),
-        st.builds(c.EnterStage, KEYS, ORDINALS, TEXTS.filter(bool)),
+        st.builds(c.Record, st.builds(e.PatchSeen, KEYS, NAMES)),
+        st.builds(c.Record, st.builds(e.StageEntered, KEYS, ORDINALS, TEXTS.filter(bool))),
         st.builds(
-            c.ReportOutcome,
-            KEYS,
-            ORDINALS,
-            st.sampled_from(["router", "skills"]),
-            TEXTS,
-            st.lists(NAMES, max_size=2).map(tuple),
-            st.booleans(),
-            st.none() | st.decimals(0, 9, places=9),
-            TEXTS,
+            c.Record,
+            st.builds(
+                e.OutcomeReported,
+                KEYS,
+                ORDINALS,
+                st.sampled_from(["router", "skills"]),
+                TEXTS,
+                st.lists(NAMES, max_size=2).map(tuple),
+                st.booleans(),
+                st.none() | st.decimals(0, 9, places=9),
+                TEXTS,
+            ),
         ),
     )
 
 
 def fitting(state: RunState | None, command: c.Command) -> c.Command:
-    """The command as somebody who knows the state gives it: a step that ran is of the generation that is
+    """The command as a caller that knows the state gives it: a step that ran is of the generation that is
     open, unless it says another one. Without this hardly any would fit after a rewind."""
     if state is None or not isinstance(command, c.RunStep) or command.ran.generation:
         return command

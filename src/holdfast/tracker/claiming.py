@@ -2,7 +2,7 @@
 
 Whether a claim's holder lives is looked at before the command; inside the transaction the claim must be the
 one that was looked at. The blockers of the task are read in the same transaction: a task that needs
-something open is not claimed, whoever opened that meanwhile.
+something open is not claimed, even if that was opened a moment ago.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from holdfast.clock import Clock
 from holdfast.errors import BadInput, NotFound, Refused, StoreCorrupt, TaskHeld, TaskNotFound
@@ -25,10 +26,10 @@ from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
 _LOOKED_AT = 16
+"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
 _FRUITLESS = 20
 """So many times in a row the same tasks may be ready and not claimable: others may claim and release them
 between a look and a claim."""
-"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
 
 
 def is_live(tracker: Tracker, claim: ClaimState) -> bool:
@@ -142,31 +143,20 @@ def claim(
             return made.after
 
 
+@dataclass(slots=True)
 class _Claiming:
     """One attempt at a claim; `after` stays None if links were added since they were read."""
 
-    def __init__(
-        self,
-        tracker: Tracker,
-        author: Author,
-        task: str,
-        needed: Sequence[str],
-        free: int,
-        lease_us: int,
-        holder: Holder | None,
-        run: str,
-        shared: bool,
-    ) -> None:
-        self.after: TaskState | None = None
-        self._tracker = tracker
-        self._author = author
-        self._task = task
-        self._needed = needed
-        self._free = free
-        self._lease_us = lease_us
-        self._holder = holder
-        self._run = run
-        self._shared = shared
+    _tracker: Tracker
+    _author: Author
+    _task: str
+    _needed: Sequence[str]
+    _free: int
+    _lease_us: int
+    _holder: Holder | None
+    _run: str
+    _shared: bool
+    after: TaskState | None = None
 
     def decide(self, recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
         own, newer, *blockers = recorded
@@ -239,7 +229,7 @@ def claim_for_run(tracker: Tracker, task: str, run: str) -> None:
     If the process dies before the run is in the log, the claim is free."""
     state = tracker.load(task)
     if state.last.run == run and state.fields.claim is None:
-        return  # the run has ended: whoever starts it again gets its outcome
+        return  # the run has ended: starting it again gives its outcome
     claim(tracker, task, lease_s=_UNTIL_RECORDED_S, pid=os.getpid(), run=run)
 
 

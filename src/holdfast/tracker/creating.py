@@ -8,12 +8,9 @@ from typing import Any
 from holdfast.errors import TaskNotFound
 from holdfast.kernel import links, task_rules
 from holdfast.kernel import task as tasks
-from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, new_event
+from holdfast.store.port import END, NO_EVENTS, Decision, Recorded, Source, new_event
 from holdfast.tracker.edit_record import edit_decision, edit_source
 from holdfast.tracker.tracker import Tracker
-
-_END = 1 << 62
-"""Behind every event: nothing need be read."""
 
 
 def create(
@@ -47,6 +44,6 @@ def create(
 
     sources = [Source(tasks.stream_of(task)), edit_source(tracker.clock)]
     # The links after the task: a rebuild sees a link only when both of its tasks are there.
-    sources += [Source(links.STREAM, _END)] if added else []
+    sources += [Source(links.STREAM, END)] if added else []
     tracker.store.command_all(sources, decide)
     return task

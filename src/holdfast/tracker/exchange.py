@@ -21,6 +21,7 @@ from holdfast.kernel import task as tasks
 from holdfast.kernel.author import Author
 from holdfast.store.port import NO_EVENTS, Decision, NewEvent, Recorded, Source, new_event
 from holdfast.store.tracker_port import LinkRow, TaskFilter
+from holdfast.tracker.linking import append_links
 from holdfast.tracker.tracker import Tracker, missing
 
 _FORMAT = {"holdfast": "tasks", "format": 1}
@@ -117,7 +118,7 @@ def _added(one: _Line, here: Sequence[Recorded], counts: list[int]) -> Decision:
 
 def _import_links(tracker: Tracker, path: Path, wanted: Sequence[LinkRow]) -> int:
     """Add the links that are not there, in one commit; how many. If others link meanwhile, look again."""
-    author, now = tracker.author(), tracker.clock.now_us()
+    author = tracker.author()
     while True:
         version = tracker.store.is_linked("", "", "blocks")[0]
         here = tracker.store.all_links()
@@ -127,16 +128,8 @@ def _import_links(tracker: Tracker, path: Path, wanted: Sequence[LinkRow]) -> in
             missing.pop(link, None)
         if not missing:
             return 0
-        new = [new_event(links.add(link.task, link.on, link.kind, author), now) for link in missing]
-        written = False
-
-        def decide(newer: Sequence[Recorded], new: list[NewEvent] = new) -> Decision:
-            nonlocal written
-            written = not newer
-            return Decision(links.KIND, new) if written else NO_EVENTS
-
-        tracker.store.command(links.STREAM, decide, after=version)
-        if written:
+        new = [links.add(link.task, link.on, link.kind, author) for link in missing]
+        if append_links(tracker, new, version):
             return len(new)
 
 

@@ -13,7 +13,7 @@ from holdfast.errors import BadInput, LinkCycle, NotFound, TaskNotFound
 from holdfast.kernel import links
 from holdfast.kernel import task as tasks
 from holdfast.kernel.events import Event
-from holdfast.store.port import NO_EVENTS, Decision, Recorded, Store, new_event
+from holdfast.store.port import END, NO_EVENTS, Decision, Recorded, Store, new_event
 from holdfast.store.tracker_port import LinkRow
 from holdfast.tracker.tracker import Tracker
 
@@ -38,7 +38,7 @@ def link(tracker: Tracker, task: str, on: str, kind: str = "blocks") -> bool:
             return tracker.has_done(links.STREAM, author, partial(_is_like, event))
         if kind == "parent":
             _refuse_second_parent(tracker, task)
-        if _write(tracker, event, version):
+        if append_links(tracker, [event], version):
             return True
 
 
@@ -54,14 +54,11 @@ def unlink(tracker: Tracker, task: str, on: str, kind: str = "blocks") -> None:
             f"task {task[:8]} has no link of kind {kind!r} to {on}; `holdfast task show {task[:8]}` has all"
         )
     now = tracker.clock.now_us()
-    tracker.store.command(links.STREAM, lambda _: Decision(links.KIND, [new_event(event, now)]), after=_END)
+    tracker.store.command(links.STREAM, lambda _: Decision(links.KIND, [new_event(event, now)]), after=END)
 
 
 def _is_like(event: Event, other: Event) -> bool:
     return type(event) is type(other) and _row_of(event) == _row_of(other)
-
-
-_END = 1 << 62
 
 
 def _row_of(event: Event) -> LinkRow | None:
@@ -80,16 +77,15 @@ def _refuse_second_parent(tracker: Tracker, task: str) -> None:
             )
 
 
-def _write(tracker: Tracker, event: links.LinkAdded, version: int) -> bool:
-    """Append the link if no other one came after that version; whether it was."""
+def append_links(tracker: Tracker, events: Sequence[Event], version: int) -> bool:
+    """Append these events if no other one came after that version; whether they were."""
     written = False
 
     def decide(newer: Sequence[Recorded]) -> Decision:
         nonlocal written
-        if newer:
-            return NO_EVENTS
-        written = True
-        return Decision(links.KIND, [new_event(event, tracker.clock.now_us())])
+        written = not newer
+        at = tracker.clock.now_us()
+        return Decision(links.KIND, [new_event(one, at) for one in events]) if written else NO_EVENTS
 
     tracker.store.command(links.STREAM, decide, after=version)
     return written

@@ -1,8 +1,8 @@
 """The end of a run moves the task that it was started for, in the commit of that end.
 
 A completed run completes its task, a failed one fails it, a cancelled one gives it back. A task with checks
-is given back by a completed run: checks are commands, which no commit waits for; whoever started the run
-completes the task then. Nothing here refuses: a task that another has by now is left as it is.
+is given back by a completed run: checks are commands, which no commit waits for; the process that started the
+run completes the task then. Nothing here refuses: a task that another has by now is left as it is.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from holdfast.store.port import NO_EVENTS, Companion, Decision, NewEvent, Record
 
 _MOST_WHY = 4000
 """Characters of a run's error that its task keeps; the run has all of it."""
-ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 
 
 def companions(
     run: str, task: str, events: Sequence[NewEvent], author: Callable[[], Author]
 ) -> tuple[Companion, ...]:
     """The companions of an append of the run: the move of its task if the run ends there, else nothing."""
-    end = next((one for one in reversed(events) if one.type in ENDS), None)
+    end = next((one for one in reversed(events) if one.type in e.RUN_ENDS), None)
     if end is None:
         return ()
     writer = author()

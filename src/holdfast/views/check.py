@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import msgspec
+from holdfast.json_view import View
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(View, frozen=True):
     """`code` is the exit code if it is bad."""
 
     name: str
@@ -20,6 +20,3 @@ class Check(msgspec.Struct, frozen=True):
         "verdict": "`good`, `note` or `bad`",
         "says": "what was found, in words",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "verdict": self.verdict, "says": self.says}

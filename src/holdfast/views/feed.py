@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.errors import BadInput
+from holdfast.json_view import View
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.02
 
 
-class FeedEvent(msgspec.Struct, frozen=True):
+class FeedEvent(View, frozen=True):
     """One event of a stream, redacted. The stream of a run has the run's id as its name; the names of all
     others begin with `@`."""
 
@@ -37,17 +38,8 @@ class FeedEvent(msgspec.Struct, frozen=True):
         "data": "its fields",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "stream": self.stream,
-            "version": self.version,
-            "type": self.type,
-            "at": self.at.isoformat(),
-            "data": self.data,
-        }
 
-
-class FeedPage(msgspec.Struct, frozen=True):
+class FeedPage(View, frozen=True):
     """Events in the order of the log, and the cursor after them: the next page begins there."""
 
     events: list[FeedEvent]
@@ -57,9 +49,6 @@ class FeedPage(msgspec.Struct, frozen=True):
         "events": "in the order of the log",
         "cursor": "the next page begins there",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"events": [event.to_json() for event in self.events], "cursor": self.cursor}
 
 
 def read_page(

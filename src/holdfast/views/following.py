@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.kernel.events import RUN_ENDS
 from holdfast.kernel.state import ENDED
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.05
 _OWNER_EVERY_S = 0.5
 """That a process died is in no log: it is looked for this often, and believed when it is seen twice."""
-_OVER = ("RunCompleted", "RunFailed", "RunCancelled")
 
 
 class Following:
@@ -63,7 +63,7 @@ class Following:
                     self._seen.setdefault(child, 0)
                     self._over.discard(child)
                     runs.append(child)
-                if event.type in _OVER and run_id != self._run_id:
+                if event.type in RUN_ENDS and run_id != self._run_id:
                     self._over.add(run_id)
 
 

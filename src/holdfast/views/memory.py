@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
+from holdfast.json_view import View
 from holdfast.kernel import memory as kernel
 from holdfast.redaction import Redactor
-from holdfast.views.records import iso
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Memory(View, frozen=True):
     """A decision, a pattern or a fact.
 
     scope          `project`, `session:ID` or `task:ID`
@@ -59,6 +57,10 @@ class Memory(msgspec.Struct, frozen=True):
         "operation": "the operation that last withdrew or restored it, or null",
         "changed_at": "when that was, or null",
     }
+    JSON_FROM: ClassVar = {"run": "run_id"}
+    JSON_NULL: ClassVar = (
+        "source", "supersedes", "superseded_by", "session", "run", "step", "reason", "operation",
+    )  # fmt: skip
 
     @classmethod
     def of(cls, memory: kernel.Memory, redactor: Redactor) -> Memory:
@@ -81,26 +83,5 @@ class Memory(msgspec.Struct, frozen=True):
             author.step,
             redact(memory.reason),
             memory.operation,
-            instant(memory.changed_at) if memory.changed_at else None,
+            optional_instant(memory.changed_at),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "text": self.text,
-            "scope": self.scope,
-            "status": self.status,
-            "by": self.by,
-            "at": self.at.isoformat(),
-            "source": self.source or None,
-            "cites": list(self.cites),
-            "supersedes": self.supersedes or None,
-            "superseded_by": self.superseded_by or None,
-            "session": self.session or None,
-            "run": self.run_id or None,
-            "step": self.step or None,
-            "reason": self.reason or None,
-            "operation": self.operation or None,
-            "changed_at": iso(self.changed_at),
-        }

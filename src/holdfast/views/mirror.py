@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
-
-from holdfast.views.records import iso
+from holdfast.json_view import View
 
 
-class MirrorFault(msgspec.Struct, frozen=True):
+class MirrorFault(View, frozen=True):
     """A file of the mirror that is not as holdfast wrote it."""
 
     path: str
@@ -18,24 +16,10 @@ class MirrorFault(msgspec.Struct, frozen=True):
 
     JSON: ClassVar = {"path": "in the mirror's directory", "fault": "`edited`, `torn` or `missing`"}
 
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "fault": self.fault}
 
-
-class MirrorStatus(msgspec.Struct, frozen=True):
-    """Whether the mirror shows what the log has.
-
-    directory   where it is; None if there is none
-    off         why there is none; empty if there is one
-    is_current  whether its files show every event of the log, as holdfast wrote them
-    behind      how many events it does not show
-    written_at  when it was last written; None if it never was
-    cursor      of the feed: its files show all events up to it
-    files       how many files it has
-    faults      files that were edited, are torn, or are missing: the next drain writes them again, and keeps
-                aside what is there
-    kept        files that were kept aside
-    """
+class MirrorStatus(View, frozen=True):
+    """Whether the mirror shows what the log has. The next drain writes the files of `faults` again, and keeps
+    aside what is there. `JSON` says what each field is."""
 
     directory: str | None
     off: str = ""
@@ -59,21 +43,8 @@ class MirrorStatus(msgspec.Struct, frozen=True):
         "kept": "files that were kept aside, in the mirror's directory",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "directory": self.directory,
-            "off": self.off,
-            "is_current": self.is_current,
-            "behind": self.behind,
-            "written_at": iso(self.written_at),
-            "cursor": self.cursor,
-            "files": self.files,
-            "faults": [one.to_json() for one in self.faults],
-            "kept": list(self.kept),
-        }
 
-
-class MirrorRebuilt(msgspec.Struct, frozen=True):
+class MirrorRebuilt(View, frozen=True):
     """The mirror was made again from the log."""
 
     directory: str
@@ -88,22 +59,9 @@ class MirrorRebuilt(msgspec.Struct, frozen=True):
         "kept": "a sentence for each file that was kept aside",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "directory": self.directory,
-            "events": self.events,
-            "replaced": self.replaced,
-            "kept": list(self.kept),
-        }
 
-
-class ImportChange(msgspec.Struct, frozen=True):
-    """One thing that an edited file says and the store does not.
-
-    action  `create`, `edit`, `complete`, `fail`, `release`, `claim`, `note` or `remember`
-    target  the id of the task or of the memory that is superseded; empty if it is new
-    fields  what is recorded, by name
-    """
+class ImportChange(View, frozen=True):
+    """One thing that an edited file says and the store does not."""
 
     action: str
     target: str
@@ -114,12 +72,10 @@ class ImportChange(msgspec.Struct, frozen=True):
         "target": "the task, or the memory that is superseded; null if it is new",
         "fields": "what is recorded, by name",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"action": self.action, "target": self.target or None, "fields": self.fields}
+    JSON_NULL: ClassVar = ("target",)
 
 
-class MirrorImport(msgspec.Struct, frozen=True):
+class MirrorImport(View, frozen=True):
     """The changes that an edited file leads to. `applied`: they are recorded. `left` are things that the
     file says and that cannot be imported, a sentence each."""
 
@@ -134,11 +90,3 @@ class MirrorImport(msgspec.Struct, frozen=True):
         "applied": "whether they were recorded",
         "left": "a sentence for each thing in the file that cannot be imported",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "changes": [one.to_json() for one in self.changes],
-            "applied": self.applied,
-            "left": list(self.left),
-        }

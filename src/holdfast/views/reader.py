@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.clock import instant, microseconds
+from holdfast.clock import instant, microseconds, optional_instant
 from holdfast.engine.outside.records import LogEvent
 from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.engine.ownership.owners import is_alive, lock_path
@@ -263,12 +263,11 @@ class Reader:
             if named is None or matches(row.key, named)
         ]
         if named is not None and not found:
-            from difflib import get_close_matches
-
+            from holdfast.kernel.naming import nearest
             from holdfast.views.unknown_point import missing as missing_point
 
-            nearest = get_close_matches(named, [row.key for row in rows], n=3, cutoff=0.4)
-            raise missing_point(self, StepNotFound(run_id, named, nearest), "step")
+            near = nearest(named, [row.key for row in rows])
+            raise missing_point(self, StepNotFound(run_id, named, near), "step")
         return found
 
     def spending(self, run_id: str) -> list[RunSpending]:
@@ -329,7 +328,7 @@ class Reader:
             row.parent,
             instant(row.created_at),
             instant(row.updated_at),
-            _at(row.ended_at),
+            optional_instant(row.ended_at),
             self._title(workflow, created, given),
             given,
             row.owner,
@@ -379,7 +378,3 @@ def _step_info(row: StepRow, measured: tuple[Measured, ...], redact: Callable[[s
         row.child,
         measured=measured,
     )
-
-
-def _at(us: int) -> datetime | None:
-    return instant(us) if us else None

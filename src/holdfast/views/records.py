@@ -7,14 +7,19 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import optional_instant
 from holdfast.engine.outside.records import LogEvent as LogEvent
+from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
+from holdfast.kernel.state import STATUSES as RECORDED_STATUSES
 from holdfast.views.run_input import RunInput
 
+STATUSES = (*RECORDED_STATUSES, "interrupted")
+"""The values of `RunInfo.shown_status`."""
 
-class LogLine(msgspec.Struct, frozen=True):
+
+class LogLine(View, frozen=True):
     """A piece of what a command or a step printed. `version` is that of its event."""
 
     step: str
@@ -32,16 +37,6 @@ class LogLine(msgspec.Struct, frozen=True):
         "text": "what was printed",
         "at": "when",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "step": self.step,
-            "attempt": self.attempt,
-            "source": self.source,
-            "text": self.text,
-            "at": self.at.isoformat(),
-        }
 
 
 class StepInfo(msgspec.Struct):
@@ -93,11 +88,11 @@ class StepInfo(msgspec.Struct):
 
     @property
     def started_at(self) -> datetime | None:
-        return instant(self.started_us) if self.started_us else None
+        return optional_instant(self.started_us)
 
     @property
     def ended_at(self) -> datetime | None:
-        return instant(self.ended_us) if self.ended_us else None
+        return optional_instant(self.ended_us)
 
     @property
     def duration_s(self) -> float | None:
@@ -105,7 +100,7 @@ class StepInfo(msgspec.Struct):
 
     @property
     def due_at(self) -> datetime | None:
-        return instant(self.due_us) if self.due_us else None
+        return optional_instant(self.due_us)
 
     def to_json(self) -> dict[str, Any]:
         return {

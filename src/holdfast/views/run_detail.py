@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.measures import as_data
@@ -349,11 +349,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             step.digest,
             self.data(opening.show, opening.blob),
             instant(step.started_at),
-            _at(opening.until if outcome else step.due_at),
+            optional_instant(opening.until if outcome else step.due_at),
             outcome,
             self.redact(step.by),
             self.redact(step.comment),
-            _at(step.ended_at),
+            optional_instant(step.ended_at),
         )
 
     @cached_property
@@ -430,7 +430,3 @@ def _listed(keys: Sequence[str]) -> str:
     """The first of them by name, the others counted."""
     more = f" and {len(keys) - _NAMED:,} more" if len(keys) > _NAMED else ""
     return ", ".join(keys[:_NAMED]) + more
-
-
-def _at(us: int) -> datetime | None:
-    return instant(us) if us else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured, added, as_data
 
@@ -137,7 +138,7 @@ class ChildUsed(msgspec.Struct, frozen=True):
         return {"id": self.id, "workflow": self.workflow, "status": self.status, **self.usage.to_json()}
 
 
-class RunStatistics(msgspec.Struct, frozen=True):
+class RunStatistics(View, frozen=True):
     """The usage of a run: by its steps in the order of their first start, by its child runs, and in all.
 
     executed_s  how long the run was executed, from each claim to its release
@@ -169,6 +170,7 @@ class RunStatistics(msgspec.Struct, frozen=True):
         "`result_bytes`, `files_changed`, `files_unknown`, `measured`",
         "overall": "the sum of `total` and of `children`",
     }
+    JSON_FROM: ClassVar = {"run": "id"}
 
     @property
     def total(self) -> Used:
@@ -179,20 +181,6 @@ class RunStatistics(msgspec.Struct, frozen=True):
     def overall(self) -> Used:
         """The same with the child runs."""
         return total((self.total, *(child.usage for child in self.children)))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.id,
-            "workflow": self.workflow,
-            "status": self.status,
-            "created_at": self.created_at.isoformat(),
-            "elapsed_s": self.elapsed_s,
-            "executed_s": self.executed_s,
-            "steps": [step.to_json() for step in self.steps],
-            "children": [child.to_json() for child in self.children],
-            "total": self.total.to_json(),
-            "overall": self.overall.to_json(),
-        }
 
 
 def run_statistics(run: RunDetail, count_files: CountFiles) -> RunStatistics:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
+from holdfast.json_view import View
 from holdfast.ways import Way
 
 Marks = tuple[tuple[int, int], ...]
 """Where hits are in a text: [start, end) in characters, in order, none over another."""
 
 
-class SearchHit(msgspec.Struct, frozen=True):
-    """One item that fits, redacted.
+FAMILIES = ("tasks", "runs", "memory", "events")
 
-    family   `tasks`, `runs`, `memory` or `events`
-    id       of the task, the run or the memory; of an event, that of its run
-    kind     of a memory: its kind; of an event: `step`, `error`, `gate`, `decision`, `emitted`, ...
-    status   of a task, a run or a memory; of an event, that of its run
-    at       when it last changed
-    version  of an event: its place in the run
-    step     of an event: the step that it is about
-    snippet  the part of its text that has the first hit; the marks say where the hits are
-    """
+
+class SearchHit(View, frozen=True):
+    """One item that fits, redacted. `JSON` says what each field is."""
 
     family: str
     id: str
@@ -55,6 +47,7 @@ class SearchHit(msgspec.Struct, frozen=True):
         "version": "of an event: its place in the run; else null",
         "step": "of an event: the step that it is about; else null",
     }
+    JSON_NULL: ClassVar = ("version", "step")
 
     @property
     def way(self) -> Way | None:
@@ -65,23 +58,8 @@ class SearchHit(msgspec.Struct, frozen=True):
             return Way("task show", self.id)
         return Way("show", self.id, {"step": self.step} if self.step else {})
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "family": self.family,
-            "id": self.id,
-            "kind": self.kind,
-            "status": self.status,
-            "at": self.at.isoformat(),
-            "title": self.title,
-            "title_marks": [list(mark) for mark in self.title_marks],
-            "snippet": self.snippet,
-            "snippet_marks": [list(mark) for mark in self.snippet_marks],
-            "version": self.version or None,
-            "step": self.step or None,
-        }
 
-
-class SearchPage(msgspec.Struct, frozen=True):
+class SearchPage(View, frozen=True):
     """Hits, the best first, and the cursor of the next page; it is empty at the end."""
 
     hits: Sequence[SearchHit]
@@ -91,6 +69,3 @@ class SearchPage(msgspec.Struct, frozen=True):
         "hits": "the best first; without a query, the newest first",
         "after": "the cursor of the next page, for `--after`; empty if there is none",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"hits": [hit.to_json() for hit in self.hits], "after": self.after}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
 from holdfast.store.tracker_port import SessionRow
 from holdfast.views.records import iso
 
@@ -32,7 +32,7 @@ class WorkSession(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, row: SessionRow) -> WorkSession:
-        ended = instant(row.ended_at) if row.ended_at else None
+        ended = optional_instant(row.ended_at)
         return cls(row.id, row.actor, instant(row.started_at), ended, row.summary)
 
     @property

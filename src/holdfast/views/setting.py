@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import msgspec
+from holdfast.json_view import View
 
 
-class SettingInForce(msgspec.Struct, frozen=True):
+class SettingInForce(View, frozen=True):
     """`place` is the file and line, or the variable, that sets it; empty if nothing does."""
 
     key: str
@@ -29,15 +29,4 @@ class SettingInForce(msgspec.Struct, frozen=True):
         "type": "of its value",
         "description": "what it is for",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "key": self.key,
-            "value": self.value,
-            "origin": self.origin,
-            "place": self.place or None,
-            "trusted": self.trusted,
-            "variable": self.variable,
-            "type": self.type,
-            "description": self.description,
-        }
+    JSON_NULL: ClassVar = ("place",)

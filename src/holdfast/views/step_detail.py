@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.errors import BadInput, StepNotFound
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.operations import points
 from holdfast.operations.lineage import live
@@ -57,7 +58,7 @@ class Attempt(msgspec.Struct):
         }
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(View, frozen=True):
     """The outcome that a person, or the step's `verify`, gave it while it was in doubt."""
 
     outcome: str
@@ -69,9 +70,7 @@ class Settlement(msgspec.Struct, frozen=True):
         "by": "a person, or `verify`",
         "at": "when",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "by": self.by or None, "at": self.at.isoformat()}
+    JSON_NULL: ClassVar = ("by",)
 
 
 class StepDetail(msgspec.Struct):

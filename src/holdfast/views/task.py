@@ -8,13 +8,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.clock import instant
+from holdfast.clock import instant, optional_instant
+from holdfast.json_view import View
+from holdfast.kernel import links as kernel_links
+from holdfast.kernel import task_rules
 from holdfast.kernel.task import ClaimState, Note, TaskFields
 from holdfast.store.tracker_port import LinkRow, TaskRow
-from holdfast.views.records import iso
+
+LINK_KINDS = kernel_links.KINDS
+NOTE_KINDS = task_rules.NOTE_KINDS
 
 
-class TaskClaim(msgspec.Struct, frozen=True):
+class TaskClaim(View, frozen=True):
     """Who works on a task; `until` is None for a run, which has the task until it ends."""
 
     number: int
@@ -34,6 +39,7 @@ class TaskClaim(msgspec.Struct, frozen=True):
         "pid": "the process that has it, or null: with its death the claim is free",
         "since": "when it was claimed",
     }
+    JSON_NULL: ClassVar = ("session", "run", "pid")
 
     @classmethod
     def of(cls, claim: ClaimState) -> TaskClaim:
@@ -42,33 +48,14 @@ class TaskClaim(msgspec.Struct, frozen=True):
             claim.actor,
             claim.session,
             claim.run,
-            None if claim.run else _moment(claim.until),
+            None if claim.run else optional_instant(claim.until),
             claim.holder.pid if claim.holder else 0,
-            _moment(claim.at),
+            optional_instant(claim.at),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "actor": self.actor,
-            "session": self.session or None,
-            "run": self.run or None,
-            "until": iso(self.until),
-            "pid": self.pid or None,
-            "since": iso(self.since),
-        }
 
-
-class Task(msgspec.Struct, frozen=True):
-    """A task.
-
-    status         `pending`, `in_progress`, `completed` or `failed`
-    blocked        why it cannot be worked on now; empty if it can
-    open_blockers  how many of the tasks that it needs are open
-    attempts       how often it was claimed
-    number         its short number in the store, which `find` accepts as `#42`
-    completed_at   when it was completed or failed
-    """
+class Task(View, frozen=True):
+    """A task. `JSON` says what each field is."""
 
     id: str
     name: str
@@ -82,7 +69,7 @@ class Task(msgspec.Struct, frozen=True):
     assignee: str = ""
     due: datetime | None = None
     checks: tuple[str, ...] = ()
-    meta: dict[str, Any] = {}
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)
     blocked: str = ""
     open_blockers: int = 0
     summary: str = ""
@@ -126,6 +113,8 @@ class Task(msgspec.Struct, frozen=True):
         "duration_seconds": "from `started_at` to `completed_at`, or null",
         "version": "of its last event",
     }
+    JSON_FROM: ClassVar = {"duration_seconds": "duration_s"}
+    JSON_NULL: ClassVar = ("body", "assignee", "blocked", "summary", "error", "unchecked", "session")
 
     @classmethod
     def of(cls, row: TaskRow) -> Task:
@@ -141,7 +130,7 @@ class Task(msgspec.Struct, frozen=True):
             priority=fields.priority,
             labels=fields.labels,
             assignee=fields.assignee,
-            due=_moment(fields.due),
+            due=optional_instant(fields.due),
             checks=fields.checks,
             meta=fields.meta,
             blocked=fields.blocked,
@@ -154,8 +143,8 @@ class Task(msgspec.Struct, frozen=True):
             claim=TaskClaim.of(fields.claim) if fields.claim else None,
             attempts=row.number,
             session=row.session,
-            started_at=_moment(fields.started_at),
-            completed_at=_moment(fields.ended_at),
+            started_at=optional_instant(fields.started_at),
+            completed_at=optional_instant(fields.ended_at),
             number=row.place,
         )
 
@@ -166,39 +155,8 @@ class Task(msgspec.Struct, frozen=True):
             return None
         return (self.completed_at - self.started_at).total_seconds()
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "number": self.number,
-            "name": self.name,
-            "body": self.body or None,
-            "status": self.status,
-            "priority": self.priority,
-            "labels": list(self.labels),
-            "assignee": self.assignee or None,
-            "due": iso(self.due),
-            "checks": list(self.checks),
-            "meta": self.meta,
-            "blocked": self.blocked or None,
-            "open_blockers": self.open_blockers,
-            "summary": self.summary or None,
-            "evidence": self.evidence,
-            "error": self.error or None,
-            "unchecked": self.unchecked or None,
-            "archived": self.archived,
-            "claim": self.claim.to_json() if self.claim else None,
-            "attempts": self.attempts,
-            "session": self.session or None,
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-            "started_at": iso(self.started_at),
-            "completed_at": iso(self.completed_at),
-            "duration_seconds": self.duration_s,
-            "version": self.version,
-        }
 
-
-class TaskLink(msgspec.Struct, frozen=True):
+class TaskLink(View, frozen=True):
     """A link of a task to another, as seen from the task: `relation` is `needs`, `needed-by`, `parent`,
     `child`, `discovered-from`, `discovered` or `related`."""
 
@@ -213,9 +171,6 @@ class TaskLink(msgspec.Struct, frozen=True):
         "name": "its name",
         "status": "its status",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"relation": self.relation, "task": self.task, "name": self.name, "status": self.status}
 
 
 _RELATIONS = {
@@ -238,7 +193,7 @@ def links_of(task: str, links: Sequence[LinkRow], others: dict[str, TaskRow]) ->
     return tuple(found)
 
 
-class TaskNote(msgspec.Struct, frozen=True):
+class TaskNote(View, frozen=True):
     """Something that was written down while a task was worked on."""
 
     kind: str
@@ -256,9 +211,6 @@ class TaskNote(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, note: Note) -> TaskNote:
         return cls(note.kind, note.text, note.author.by, instant(note.at))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "text": self.text, "by": self.by, "at": self.at.isoformat()}
 
 
 class TaskDetail(msgspec.Struct, frozen=True):
@@ -281,7 +233,7 @@ class TaskDetail(msgspec.Struct, frozen=True):
         }
 
 
-class TaskEvent(msgspec.Struct, frozen=True):
+class TaskEvent(View, frozen=True):
     """One event of a task's history."""
 
     version: int
@@ -298,15 +250,6 @@ class TaskEvent(msgspec.Struct, frozen=True):
         "data": "the fields of the event, with its `author`",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "type": self.type,
-            "at": self.at.isoformat(),
-            "by": self.by,
-            "data": self.data,
-        }
-
 
 class TaskNode(msgspec.Struct, frozen=True):
     """A task in a tree: `depth` is 0 for the one that was asked for."""
@@ -318,7 +261,3 @@ class TaskNode(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         return {**self.task.to_json(), "depth": self.depth}
-
-
-def _moment(us: int) -> datetime | None:
-    return instant(us) if us else None

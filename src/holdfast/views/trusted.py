@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import msgspec
+from holdfast.json_view import View
 
 
-class GrantedSetting(msgspec.Struct, frozen=True):
+class GrantedSetting(View, frozen=True):
     """A path that the settings of a project may set now; `place` is the file and line that sets it."""
 
     key: str
@@ -20,11 +20,8 @@ class GrantedSetting(msgspec.Struct, frozen=True):
         "place": "the file and line that sets it",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {"key": self.key, "value": self.value, "place": self.place}
 
-
-class Granted(msgspec.Struct, frozen=True):
+class Granted(View, frozen=True):
     """One permission given by `trust`. `store` is the store whose code may be executed; empty for none."""
 
     directory: str
@@ -36,16 +33,10 @@ class Granted(msgspec.Struct, frozen=True):
         "settings": "`key`, `value` and `place` of each path that its files may set",
         "store": "the store whose code may be executed, or null",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "directory": self.directory,
-            "settings": [one.to_json() for one in self.settings],
-            "store": self.store or None,
-        }
+    JSON_NULL: ClassVar = ("store",)
 
 
-class TrustRecord(msgspec.Struct, frozen=True):
+class TrustRecord(View, frozen=True):
     """A project or a store that was trusted. `holds`: it is still what was trusted then."""
 
     directory: str
@@ -59,6 +50,3 @@ class TrustRecord(msgspec.Struct, frozen=True):
         "at": "since when",
         "holds": "false: its settings or its database are others since, cannot be read, or are gone",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"directory": self.directory, "kind": self.kind, "at": self.at, "holds": self.holds}

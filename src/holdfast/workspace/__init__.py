@@ -1,4 +1,4 @@
-"""Files of a workspace: saved, compared and put back. See `docs/decisions/0008-workspace-contents.md`."""
+"""Files of a workspace: saved, compared and restored. See `docs/decisions/0008-workspace-contents.md`."""
 
 from holdfast.workspace.contents.content_store import Contents, Swept, Usage
 from holdfast.workspace.git.ref_plan import GitKept, GitMove, GitPlan, GitSteps, GitWhy, PushedCommit, Refusal

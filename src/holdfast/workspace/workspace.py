@@ -1,4 +1,4 @@
-"""A workspace: a directory whose files can be saved and put back."""
+"""A workspace: a directory whose files can be saved and restored."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Restored:
     actions: tuple[Change, ...]
     kept: tuple[Kept, ...]
     rescued: str | None
-    """A snapshot of what others wrote while it ran, or while one before it did that told nobody; it is not
-    in the tree. Whoever has it in a log says so (`Workspace.rescues`)."""
+    """A snapshot of what others wrote while it ran, or while one before it did that was never reported; it is
+    not in the tree. `Workspace.rescues.noted` confirms that a log names it."""
     unreachable: tuple[bytes, ...]
     """Paths in directories that others moved away while it ran."""
     after: str
@@ -313,7 +313,7 @@ class Workspace:
             return Restored(plan.now, done, plan.kept, rescued, tuple(restore.unreachable), after)
 
     def recover(self) -> Recovered | None:
-        """Finish or take back the restore that a crash interrupted; None if there was none.
+        """Finish or undo the restore that a crash interrupted; None if there was none.
 
         Every other method does this first, so calling it is only needed to hear about it.
         """
@@ -329,7 +329,7 @@ class Workspace:
 
     def _is_still(self, plan: Plan) -> bool:
         """Whether the snapshot of a plan was taken a moment ago, and every path that it would touch is as it
-        was: another look at all files would tell nothing more."""
+        was: another look at all files would find nothing more."""
         seen = self._seen
         if seen is None or seen.index.snapshot != bytes.fromhex(plan.now) or plan.kept:
             return False

@@ -2,7 +2,7 @@
 
 The shell calls the program with `_HOLDFAST_COMPLETE` set, and click finds the parameter that is being
 typed. What a parameter is called says what it takes: a `run` is a run's id in every command. Whatever
-goes wrong while somebody presses Tab is no news: then there is nothing to offer.
+goes wrong after Tab was pressed is not reported: then there is nothing to offer.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, Piece, clean, out
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="For a run of a plan: fork it with the plan in FILE; steps that are the same keep their results.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.previewed
+@options.json_object
 def fork_command(
     run: str,
     step: str | None,

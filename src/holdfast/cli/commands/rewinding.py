@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.terminal import Line, clean, out
 from holdfast.ways import Way
@@ -36,13 +36,12 @@ _OF_BOTH = "--theirs puts it back, too"
 )
 @click.option("--keep", multiple=True, metavar="GLOB", help="These files stay as they are, as in .gitignore.")
 @click.option("--theirs", is_flag=True, help="Roll back what others changed, too.")
-@click.option("--no-files", is_flag=True, help="Leave the files as they are.")
+@options.no_files
 @click.option("--git", is_flag=True, help="Roll back what the run did to the git repository, too.")
-@click.option("--partial", is_flag=True, help="Continue without files whose saved content is damaged.")
+@options.partial
 @click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done after it run again.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.previewed
+@options.json_object
 def rewind_command(
     run: str,
     step: str,

@@ -41,10 +41,10 @@ def _figures(found: RunStatistics) -> Iterator[Figure]:
     yield Figure("executed", moments.duration(found.executed_s), "", [(elapsed, "dim")])
     lost = f"  {overall.lost:,} of them failed or were cut off" if overall.lost else ""
     yield Figure("attempts", f"{overall.attempts:,}", "", [(lost, "dim")])
-    yield Figure("step time", _span(overall.duration), "", [("  of all attempts together", "dim")])
+    yield Figure("step time", moments.span(overall.duration), "", [("  of all attempts together", "dim")])
     if overall.waited:
         yield Figure(
-            "waited", _span(overall.waited), "", [("  in sleeps, at gates and for child runs", "dim")]
+            "waited", moments.span(overall.waited), "", [("  in sleeps, at gates and for child runs", "dim")]
         )
     yield Figure("output", amount(overall.output), "", [(f"  results {amount(overall.result)}", "dim")])
     if overall.files or overall.files_unknown:
@@ -92,15 +92,11 @@ def _cells(usage: Used) -> tuple[str, ...]:
     cost = f"${sum(prices, Decimal(0)):,f}" if prices else ""
     return (
         f"{usage.attempts:,}" if usage.attempts else "",
-        _span(usage.duration) if usage.duration else "",
-        _span(usage.waited) if usage.waited else "",
+        moments.span(usage.duration) if usage.duration else "",
+        moments.span(usage.waited) if usage.waited else "",
         f"{tokens:,}" if tokens else "",
         cost,
         amount(usage.output) if usage.output else "",
         amount(usage.result) if usage.result else "",
         f"{usage.files:,}" if usage.files else "",
     )
-
-
-def _span(us: int) -> str:
-    return moments.duration(us / 1e6)

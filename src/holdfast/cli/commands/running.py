@@ -14,6 +14,7 @@ from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, say
 from holdfast.cli.ending import tell_again
 from holdfast.cli.foreground import execute
+from holdfast.cli.options import together
 from holdfast.errors import BadInput
 from holdfast.facade.loading import names_workflow
 
@@ -69,22 +70,19 @@ class Beginning(NamedTuple):
         return None if self.task is None else hf.tasks.find(self.task), self.budget
 
 
-def plan_inputs(command: Any) -> Any:
-    """The options that give a plan its input."""
-    for option in (
-        click.option(
-            "--input-file", metavar="FILE", help="For a plan: its input as JSON or YAML; --input comes first."
-        ),
-        click.option(
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="For a plan: an input; JSON where it parses, else text.",
-        ),
-    ):
-        command = option(command)
-    return command
+plan_inputs = together(
+    click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="For a plan: an input; JSON where it parses, else text.",
+    ),
+    click.option(
+        "--input-file", metavar="FILE", help="For a plan: its input as JSON or YAML; --input comes first."
+    ),
+)
+"""The options that give a plan its input."""
 
 
 def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
@@ -217,7 +215,7 @@ def run_plan_file(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Read the plan, and run it unless it has faults, which are all told."""
+    """Read the plan, and run it unless it has faults, which are all printed."""
     from holdfast.cli.drawing.plan_faults import read_or_complain
     from holdfast.facade.loading import plan_runner
 

@@ -15,11 +15,11 @@ from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_any_status, read_any_statuses, read_since
 from holdfast.errors import NotFound
+from holdfast.views.search_hit import FAMILIES
 
 if TYPE_CHECKING:
     from holdfast.views.search_hit import Marks, SearchHit, SearchPage
 
-FAMILIES: Final = ("tasks", "runs", "memory", "events")
 _ONE_OF: Final = {"tasks": "task", "runs": "run", "memory": "memory", "events": "event"}
 _FAMILY_WIDTH: Final = 6
 _STYLES: Final = {

@@ -99,9 +99,11 @@ def _steps(steps: StepTotals) -> Iterator[Figure]:
 
 def _durations_of(found: Durations) -> Iterator[Figure]:
     of = "run" if found.count == 1 else "runs"
-    yield Figure("durations", _span(found.p50), "", [(f"  p50 of {found.count:,} completed {of}", "dim")])
-    yield Figure("", _span(found.p95), "", [("  p95", "dim")])
-    yield Figure("", _span(found.longest), "", [("  longest", "dim")])
+    yield Figure(
+        "durations", moments.span(found.p50), "", [(f"  p50 of {found.count:,} completed {of}", "dim")]
+    )
+    yield Figure("", moments.span(found.p95), "", [("  p95", "dim")])
+    yield Figure("", moments.span(found.longest), "", [("  longest", "dim")])
 
 
 def _workflows(workflows: Sequence[WorkflowTotals]) -> Iterator[Line]:
@@ -109,7 +111,7 @@ def _workflows(workflows: Sequence[WorkflowTotals]) -> Iterator[Line]:
     for one in workflows[:_SHOWN]:
         completed, failed = one.by_status.get("completed", 0), one.by_status.get("failed", 0)
         times = (one.durations.p50, one.durations.p95, one.durations.longest)
-        spans = [_span(us) if one.durations.count else "" for us in times]
+        spans = [moments.span(us) if one.durations.count else "" for us in times]
         other = one.runs - completed - failed
         table.add(one.workflow, f"{one.runs:,}", f"{completed:,}", f"{failed:,}", f"{other:,}", *spans)
     yield from table.lines(may_drop=("other", "p95", "completed"))
@@ -123,7 +125,3 @@ def _failing(steps: Sequence[FailingStep]) -> Iterator[Line]:
         counts = (one.lost_attempts, one.steps, one.failed)
         table.add(f"{one.workflow} / {one.name}", *(f"{n:,}" for n in counts))
     yield from table.lines(may_drop=("failed",))
-
-
-def _span(us: int) -> str:
-    return moments.duration(us / 1e6)

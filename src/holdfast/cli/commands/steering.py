@@ -1,4 +1,4 @@
-"""`holdfast approve`, `reject`, `signal`, `pause`, `cancel`: a run is steered, whoever executes it."""
+"""`holdfast approve`, `reject`, `signal`, `pause`, `cancel`: steer a run from any process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from holdfast.cli import access, parameters
+from holdfast.cli import access, options, parameters
 from holdfast.cli.drawing.terminal import clean, complain, out, say, typed
 from holdfast.errors import GateError, NeedsAttention, Refused
 from holdfast.ways import Way, quoted
@@ -35,17 +35,14 @@ resume_option = click.option(
 )
 
 
-def _decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
-        resume_option,
-        click.option("--comment", default="", metavar="TEXT", help="Why; the workflow can read it."),
-        click.option("--by", metavar="NAME", help="Who decides (default: you)."),
-        click.argument("gate", required=False),
-        click.argument("run"),
-    ):
-        command = option(command)
-    return command
+_decision_options = options.together(
+    click.argument("run"),
+    click.argument("gate", required=False),
+    click.option("--by", metavar="NAME", help="Who decides (default: you)."),
+    click.option("--comment", default="", metavar="TEXT", help="Why; the workflow can read it."),
+    resume_option,
+    options.json_object,
+)
 
 
 @click.command("approve")

@@ -14,16 +14,16 @@ from holdfast.cli.commands.task import OBJECT, changing, json_option, task_comma
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
+from holdfast.cli.options import together
 from holdfast.errors import BadInput
+from holdfast.views.task import LINK_KINDS, NOTE_KINDS
 
-_KINDS = ("blocks", "parent", "discovered-from", "related")
 _SAID = {
     "blocks": "needs",
     "parent": "is a part of",
     "discovered-from": "was discovered from",
     "related": "is related to",
 }
-_NOTES = ("note", "decision", "scope", "file", "plan", "review", "verification", "log")
 
 
 def _read_due(_: click.Context, __: click.Parameter, given: str | None) -> datetime | None:
@@ -63,50 +63,47 @@ def body_of(text: str | None, file: str | None) -> str | None:
         raise BadInput(f"{file} is no text in UTF-8, so it cannot be the body of a task") from None
 
 
-_body = click.option("--body", metavar="TEXT", help="What is to be done.")
-_body_file = click.option("--body-file", metavar="FILE", help="The same from a file; - is standard input.")
-_priority = click.option(
-    "--priority",
-    type=click.IntRange(0, 4),
-    metavar="N",
-    help="0 is the most urgent, 4 the least; 2 if not given.",
+_body = together(
+    click.option("--body", metavar="TEXT", help="What is to be done."),
+    click.option("--body-file", metavar="FILE", help="The same from a file; - is standard input."),
 )
-_label = click.option(
-    "--label", "labels", multiple=True, metavar="LABEL", help="A label; may be given again."
+_fields = together(
+    click.option(
+        "--priority",
+        type=click.IntRange(0, 4),
+        metavar="N",
+        help="0 is the most urgent, 4 the least; 2 if not given.",
+    ),
+    click.option("--label", "labels", multiple=True, metavar="LABEL", help="A label; may be given again."),
+    click.option("--assignee", metavar="NAME", help="Who is to do it."),
+    click.option("--due", callback=_read_due, metavar="DATE", help="Until when: 2026-01-31, or with a time."),
+    click.option(
+        "--check",
+        "checks",
+        multiple=True,
+        metavar="COMMAND",
+        help="A shell command that must succeed before it counts as completed; may be given again.",
+    ),
+    click.option(
+        "--meta",
+        multiple=True,
+        callback=_read_meta,
+        metavar="NAME=VALUE",
+        help="A value of your own; JSON or text.",
+    ),
 )
-_assignee = click.option("--assignee", metavar="NAME", help="Who is to do it.")
-_due = click.option(
-    "--due", callback=_read_due, metavar="DATE", help="Until when: 2026-01-31, or with a time."
-)
-_check = click.option(
-    "--check",
-    "checks",
-    multiple=True,
-    metavar="COMMAND",
-    help="A shell command that must succeed before it counts as completed; may be given again.",
-)
-_meta = click.option(
-    "--meta",
-    multiple=True,
-    callback=_read_meta,
-    metavar="NAME=VALUE",
-    help="A value of your own; JSON or text.",
+_kind = click.option(
+    "--kind", type=click.Choice(LINK_KINDS), default="blocks", show_default=True, help="How they are linked."
 )
 
 
 @task_command.command("create")
 @click.argument("name")
 @_body
-@_body_file
 @click.option("--needs", multiple=True, metavar="TASK", help="A task that must be completed first.")
 @click.option("--parent", metavar="TASK", help="The task that it is a part of.")
 @click.option("--discovered-from", metavar="TASK", help="The task during which it was found.")
-@_priority
-@_label
-@_assignee
-@_due
-@_check
-@_meta
+@_fields
 @json_option(OBJECT)
 def create(
     name: str,
@@ -115,13 +112,8 @@ def create(
     needs: tuple[str, ...],
     parent: str | None,
     discovered_from: str | None,
-    priority: int | None,
-    labels: tuple[str, ...],
-    assignee: str | None,
-    due: datetime | None,
-    checks: tuple[str, ...],
-    meta: dict[str, Any] | None,
     as_json: bool,
+    **fields: Any,
 ) -> None:
     """Create a task with its links, and print its id. A store is made if there is none.
 
@@ -136,12 +128,7 @@ def create(
             needs=[find(one) for one in needs],
             parent=None if parent is None else find(parent),
             discovered_from=None if discovered_from is None else find(discovered_from),
-            priority=2 if priority is None else priority,
-            labels=labels,
-            assignee=assignee or "",
-            due=due,
-            checks=checks,
-            meta=meta,
+            **{field: value for field, value in fields.items() if value is not None},
         )
     if as_json:
         out.json(made.to_json())
@@ -165,47 +152,22 @@ def _what_it_needs(open_blockers: int) -> str:
 @click.argument("task")
 @click.option("--name", metavar="NAME", help="Its name.")
 @_body
-@_body_file
-@_priority
-@_label
-@_assignee
-@_due
-@_check
-@_meta
+@_fields
 @json_option(OBJECT)
 def edit(
-    task: str,
-    name: str | None,
-    body: str | None,
-    body_file: str | None,
-    priority: int | None,
-    labels: tuple[str, ...],
-    assignee: str | None,
-    due: datetime | None,
-    checks: tuple[str, ...],
-    meta: dict[str, Any] | None,
-    as_json: bool,
+    task: str, name: str | None, body: str | None, body_file: str | None, as_json: bool, **fields: Any
 ) -> None:
     """Change what a task is. The old values stay in its history: `task show TASK --events`.
 
     Labels, checks and meta replace those that are there; an empty one (`--label ""`) removes all.
     """
-    text = body_of(body, body_file)
-    given = (name, text, priority, assignee, due, meta)
-    if all(one is None for one in given) and not labels and not checks:
+    for several in ("labels", "checks"):
+        fields[several] = _replaced(fields[several])
+    changes = {"name": name, "body": body_of(body, body_file), **fields}
+    if all(one is None for one in changes.values()):
         raise BadInput("nothing to change: name what to change, such as --name, --body or --priority")
     with changing(task) as (hf, id):
-        changed = hf.tasks.edit(
-            id,
-            name=name,
-            body=text,
-            priority=priority,
-            labels=_replaced(labels),
-            assignee=assignee,
-            due=due,
-            checks=_replaced(checks),
-            meta=meta,
-        )
+        changed = hf.tasks.edit(id, **changes)
     told(changed, as_json, "changed")
 
 
@@ -218,7 +180,11 @@ def _replaced(given: tuple[str, ...]) -> list[str] | None:
 @click.argument("task")
 @click.argument("text")
 @click.option(
-    "--kind", type=click.Choice(_NOTES), default="note", show_default=True, help="What kind of note it is."
+    "--kind",
+    type=click.Choice(NOTE_KINDS),
+    default="note",
+    show_default=True,
+    help="What kind of note it is.",
 )
 @json_option(OBJECT)
 def note(task: str, text: str, kind: str, as_json: bool) -> None:
@@ -249,9 +215,7 @@ def unblock(task: str, as_json: bool) -> None:
 @task_command.command("link")
 @click.argument("task")
 @click.argument("on")
-@click.option(
-    "--kind", type=click.Choice(_KINDS), default="blocks", show_default=True, help="How they are linked."
-)
+@_kind
 @json_option(OBJECT)
 def link(task: str, on: str, kind: str, as_json: bool) -> None:
     """Link TASK to ON: with `blocks`, TASK needs ON; with `parent`, TASK is a part of ON.
@@ -268,9 +232,7 @@ def link(task: str, on: str, kind: str, as_json: bool) -> None:
 @task_command.command("unlink")
 @click.argument("task")
 @click.argument("on")
-@click.option(
-    "--kind", type=click.Choice(_KINDS), default="blocks", show_default=True, help="How they are linked."
-)
+@_kind
 @json_option(OBJECT)
 def unlink(task: str, on: str, kind: str, as_json: bool) -> None:
     """Remove the link from TASK to ON."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.terminal import Line, out
 from holdfast.ways import Way
@@ -16,25 +16,19 @@ if TYPE_CHECKING:
     from holdfast import Undo
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON object."),
-        click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing."),
-        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
-        click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again."),
-        click.option(
-            "--partial", is_flag=True, help="Continue without files whose saved content is damaged."
-        ),
-        click.option("--no-files", is_flag=True, help="Leave the files as they are."),
-    ):
-        command = option(command)
-    return command
+_options = options.together(
+    options.no_files,
+    options.partial,
+    click.option("--rerun-once", is_flag=True, help="Let `once` steps that were done since run again."),
+    options.previewed,
+    options.json_object,
+)
 
 
 @click.command("undo")
 @click.argument("operation", required=False)
 @_options
-def undo_command(operation: str | None, dry_run: bool, as_json: bool, **options: Any) -> None:
+def undo_command(operation: str | None, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Undo OPERATION, also an undo; without it, your own last one.
 
     The run is again what it was: its steps, decisions and signals, its status, its result and its files.
@@ -43,27 +37,26 @@ def undo_command(operation: str | None, dry_run: bool, as_json: bool, **options:
     the same way, unless someone else has changed it since. `holdfast op log` lists operations.
     """
     with access.open_for(dry_run) as hf:
-        done = hf.undo(operation, dry_run=dry_run, **_arguments(options))
-    _show(done, options["rerun_once"], as_json)
+        done = hf.undo(operation, dry_run=dry_run, **_arguments(given))
+    _show(done, given["rerun_once"], as_json)
 
 
 @click.command("redo")
 @_options
-def redo_command(dry_run: bool, as_json: bool, **options: Any) -> None:
+def redo_command(dry_run: bool, as_json: bool, **given: Any) -> None:
     """Undo your last undo that still stands: what it reversed is done again.
 
     `holdfast undo OPERATION` does the same for any other undo.
     """
     with access.open_for(dry_run) as hf:
-        done = hf.redo(dry_run=dry_run, **_arguments(options))
-    _show(done, options["rerun_once"], as_json)
+        done = hf.redo(dry_run=dry_run, **_arguments(given))
+    _show(done, given["rerun_once"], as_json)
 
 
-def _arguments(options: dict[str, Any]) -> dict[str, Any]:
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     """The options as `hf.undo` takes them."""
-    return {
-        **{name: value for name, value in options.items() if name != "no_files"},
-        "files": not options["no_files"],
+    return {"files": not given["no_files"]} | {
+        name: value for name, value in given.items() if name != "no_files"
     }
 
 

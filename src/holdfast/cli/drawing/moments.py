@@ -22,6 +22,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s"
 
 
+def span(us: int) -> str:
+    """The same of microseconds."""
+    return duration(us / 1e6)
+
+
 def between(start: datetime | None, end: datetime | None) -> str:
     """The duration from one to the other; empty if one is missing."""
     return duration((end - start).total_seconds()) if start and end else ""

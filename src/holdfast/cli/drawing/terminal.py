@@ -218,7 +218,7 @@ def hush(name: str = "stdout") -> None:
 
 
 def stand_in() -> None:
-    """Whoever started us closed standard streams: /dev/null stands in for them. Else the next file that is
+    """The parent process closed standard streams: /dev/null stands in for them. Else the next file that is
     opened has their number, and what is written to standard error goes into that file."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

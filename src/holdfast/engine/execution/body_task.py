@@ -53,7 +53,7 @@ class StraightBody(TaskTurn):
         self._task.add_done_callback(self._ended, context=_NO_RUN)
         run.on_stop.append(self._stop)
         if run.control is not None:
-            self._stop()  # it was stopped before anybody could be told
+            self._stop()  # the run was stopped before this was registered
 
     def end(self) -> None:
         """No caller waits for it any more."""
@@ -164,7 +164,7 @@ def _cancel_when_stopped(
             loop.call_soon_threadsafe(task.cancel)
 
     run.on_stop.append(stop)
-    stop()  # it may have been stopped before anybody could be told
+    stop()  # the run may have been stopped before this was registered
     return stop
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.delivery import Turn
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.history import timer_key
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class CodeTimer(Turn):
         if run.control is not None or run.over:
             self.deliver()
             return
-        run.note(c.FireTimer(self._scope, self._number), self)
+        run.note(c.Record(e.TimerFired(self._scope, self._number, self._number)), self)
         delivery.wake()
 
     def deliver(self) -> None:

@@ -1,6 +1,6 @@
 """A run being executed by this process: its state, and the way its events go to the store.
 
-Invariant: the state in memory is never behind what was acknowledged, and no caller is told of
+Invariant: the state in memory is never behind what was acknowledged, and no caller learns of
 anything that is not. Only the owner's process has an execution, and its epoch fences it off from
 the day another owner takes the run.
 """
@@ -54,7 +54,7 @@ _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Birth:
-    """The first events of a run that nobody knows of before its result (`run()` without an id). Like a
+    """The first events of a run that is not known outside before its result (`run()` without an id). Like a
     step's beginning, they go to the log with the first thing that is recorded, or by themselves when
     that takes long: one commit less for each run."""
 
@@ -123,7 +123,7 @@ class Execution:
         self.mailbox = engine.mailbox() if is_async else None
         self.control: Control | None = None
         self.stopping = threading.Event()
-        """Set with `control`: whoever waits inside this run wakes up."""
+        """Set with `control`: it wakes the waiters inside this run."""
         self.on_stop: list[Callable[[], None]] = []
         self.left_behind: list[Crew] = []
         """Threads of `parallel` that a second Ctrl-C did not wait for. Until they have ended, this process
@@ -152,7 +152,7 @@ class Execution:
         """Held from a look at the files until it is recorded. Otherwise a concurrent step of this run would
         record the change as an edit by another program."""
         self.introduced = False
-        """Whether the follower has told it what was written before it was live."""
+        """Whether the follower has passed on what was written before it was live."""
         self.over = False
         """The function has ended: no step begins any more, what is under way is let end."""
         self.all_ended: Waiter | None = None
@@ -340,7 +340,7 @@ class Execution:
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
         """Let go of a run that waits; one that waits no longer for all that it did, can be continued.
         Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
-        caller: if that dies before it, whoever continues the run finds the request."""
+        caller: if that dies before it, the next owner finds the request."""
         stopped: Control | None = None
 
         def release() -> Sequence[c.Command]:
@@ -535,7 +535,7 @@ class Execution:
         step = self.state.steps[key]
         if step.delivered or step.kind not in GATES:
             return False
-        self.note(c.DeliverOutcome(key), turn)
+        self.note(c.Record(e.OutcomeDelivered(key)), turn)
         return True
 
     def own_key(self, path: str, name: str, chosen: str) -> str:
@@ -585,7 +585,7 @@ class Execution:
     # Others
 
     def is_stopping(self) -> bool:
-        """Whether it stops, or a run above it does, which tells it a moment later."""
+        """Whether it stops, or a run above it does, which stops it a moment later."""
         run = self
         while run.control is None:
             above = self.engine.live.get(run.state.parent)
@@ -638,7 +638,7 @@ class Execution:
 
     def task_ended(self, counters: Counters | None, task: Any) -> None:  # noqa: ARG002
         """A task whose scope has these counters is done. What stops the run ends its tasks with it: asyncio
-        need not tell that nobody has looked at their errors."""
+        need not warn that their errors were never retrieved."""
         if self.tasks_delivery is not None:
             self.tasks_delivery.tasks.discard(task)
         if self.control is not None and not task.cancelled():
@@ -678,7 +678,7 @@ def _is_due(step: StepState, now: int) -> bool:
 
 
 def _ending(step: StepState, now: int) -> c.Command:
-    return c.EndSleep(step.key) if step.status == "sleeping" else c.ExpireGate(step.key, now)
+    return c.Record(e.SleepEnded(step.key)) if step.status == "sleeping" else c.ExpireGate(step.key, now)
 
 
 def _count_done(state: RunState) -> int:

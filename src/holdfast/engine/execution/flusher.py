@@ -3,7 +3,7 @@
 A fast step's beginning is a part of its result, a run's may ride with its first step. What continues for
 more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,
 the log says what was running. When runs continue for longer than a moment, it wakes the follower, which
-tells them what others write to them.
+passes on what others write to them.
 """
 
 from __future__ import annotations

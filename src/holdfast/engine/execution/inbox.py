@@ -2,7 +2,7 @@
 
 The follower reads it in the log. A transaction of the run's own (`Execution.transact`) sees it earlier, maybe
 in the same commit: its state must know of it there, or a gate and what comes to it would miss each other. But
-it has not happened before that commit is on the disk. Until then no gate counts as decided, and nobody is
+it has not happened before that commit is on the disk. Until then no gate counts as decided, and nothing is
 stopped.
 """
 
@@ -38,7 +38,7 @@ class Inbox:
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits in this run looks again."""
+        """Wake all waiters of this run: each looks again."""
         for wake in list(self.on_heard):
             wake()
 

@@ -5,7 +5,7 @@ does, the run is parked: a control signal unwinds its function, its driver relea
 of it in this process but an entry of the follower's, which continues it once the log says that it can.
 
     branch ──gate──▶ wait ─┬─ decided, or its time has come ─▶ continues in place
-                           └─ nobody in the run is busy ─────▶ Parked: unwinds, is released, is replayed
+                           └─ no branch of the run is busy ──▶ Parked: unwinds, is released, is replayed
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IN_PLACE_S = 1.0
 """A wait this short is waited for in place: to replay a run would cost about as much."""
 _GRACE_S = 1.0
 """How long an async run with several tasks must do nothing that can be seen before it is parked: what its
-tasks do between two steps, nobody sees."""
+tasks do between two steps cannot be seen."""
 _LOOK_S = 60.0
 """The wall clock may jump: it is asked again."""
 
@@ -122,7 +122,7 @@ class Waiting:
                     left = clock.wait(wait.until) if wait.until else _LOOK_S
                     if left <= 0:
                         break
-                    if self._nobody_is_busy():
+                    if self._is_idle():
                         self._park_unless_soon()
                     if run.control is None:
                         self._changed.wait(min(left, _LOOK_S))
@@ -132,7 +132,7 @@ class Waiting:
         if run.control is not None:
             raise run.control
 
-    def _nobody_is_busy(self) -> bool:
+    def _is_idle(self) -> bool:
         return self._busy == 0 and not any(crew.beginnings for crew in self._crews)
 
     # Tasks

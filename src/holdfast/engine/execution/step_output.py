@@ -210,7 +210,7 @@ class _Process:
                     setattr(sys, name, stream._stream)
 
     def wrap(self) -> None:
-        """Whoever has put another stream there, as a test or a progress bar does, gets it wrapped."""
+        """Wrap the streams again if another one was put there, as a test or a progress bar does."""
         if not self.engines:
             return
         for source in ("stdout", "stderr"):

@@ -25,6 +25,7 @@ from holdfast.engine.execution.perform import perform
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 from holdfast.engine.execution.wakeup import Bell
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.state import GATES, OVER, StepState
 from holdfast.store.port import Append
 
@@ -286,7 +287,7 @@ async def _abandon(run: Execution, step: StepState) -> None:
     run.under_way += 1
     try:
         await shielded(run, partial(run.transact, lambda: [command]))
-        await delivery.noted(c.DeliverOutcome(step.key), step.key)
+        await delivery.noted(c.Record(e.OutcomeDelivered(step.key)), step.key)
     finally:
         run.end_call()
 

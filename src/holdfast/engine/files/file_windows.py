@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.workspace import Divided, Repository, Workspace
 
 NAMED = 20
-"""So many paths at most are told of."""
+"""So many paths are named at most."""
 
 
 def begin(run: Execution) -> None:
@@ -68,7 +68,7 @@ def begin(run: Execution) -> None:
 
 
 def take(run: Execution, workspace: Workspace) -> str:
-    """Save all files as they are. Of those that never held still meanwhile it is told."""
+    """Save all files as they are; warns of those that changed again and again meanwhile."""
     from holdfast.workspace.fs.beneath import shown
 
     snapshot = workspace.snapshot()

@@ -330,7 +330,7 @@ class Guard:
         if clashes:
             raise WorkspaceConflict(self._call.key, [shown(path) for path in clashes])
         git = file_windows.position_of(self._workspace)
-        # Cut off from here to the record of the result, it must be taken back before it runs again.
+        # Cut off from here to the record of the result, it must be undone before it runs again.
         brings = file_windows.save(self._workspace, done, "brought", self._call.key)
         file_windows.write(self._run, [*self._of_others(plan.now, git), brings])
         brought = self._workspace.apply(plan)

@@ -1,8 +1,8 @@
-"""Telling a program of the events of its runs: each once, and those of a run in the order of their versions.
+"""Passing events to the program that asked for them: each once, those of a run in the order of the log.
 
-Several threads come to know of events: who committed them, the flusher, the follower. Each hands in what it
-knows, and one of them tells everything of that run: what lies between and nobody has handed in is read from
-the log. Nobody waits while another thread calls the program.
+Several threads learn of events: those that commit, the flusher, the follower. Each hands in what it knows,
+and one of them calls the program with all events of that run; those that no thread has handed in are read
+from the log. No thread waits while another one calls the program.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import msgspec
 from holdfast.clock import instant
 from holdfast.engine.outside.records import LogEvent
 from holdfast.errors import StoreError
+from holdfast.kernel.events import RUN_ENDS
 from holdfast.store.port import Append, NewEvent
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
 
 logger = logging.getLogger("holdfast")
-
-_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 
 
 class _Story:
@@ -39,7 +38,7 @@ class _Story:
         self.ended = False
         self.telling = False
         self.after: list[Callable[[], None]] = []
-        """To be called when everything was told."""
+        """To be called when all events were delivered."""
 
 
 class EventCallback:
@@ -51,7 +50,7 @@ class EventCallback:
         self._lock = threading.Lock()
         self._stories: dict[str, _Story] = {}
         self.noted: set[str] = set()
-        """Runs of which something was noted and is still to be told."""
+        """Runs with events that were noted and are not delivered yet."""
 
     def begin(self, run_id: str, after: int) -> None:
         """Tell of this run from the event after this version on, unless that has begun before."""
@@ -59,12 +58,12 @@ class EventCallback:
             self._stories.setdefault(run_id, _Story(after + 1))
 
     def tell(self, append: Append) -> None:
-        """The append was acknowledged: tell it, and what was before it."""
+        """The append was acknowledged: deliver its events, and those before it."""
         if append.events:
             self._tell(append.stream, self._take(append))
 
     def note(self, append: Append) -> None:
-        """The same, by whoever calls `tell_noted` next. Waits for nothing."""
+        """The same, by the next call of `tell_noted`. Waits for nothing."""
         if append.events:
             self._take(append)
             self.noted.add(append.stream)
@@ -78,7 +77,7 @@ class EventCallback:
                 self._tell(run_id, story)
 
     def tell_up_to(self, run_id: str, version: int) -> None:
-        """Another process has written to a run that is told of: tell what the log has up to there."""
+        """Another process has written to a run that is followed: deliver what the log has up to there."""
         with self._lock:
             story = self._stories.get(run_id)
             if story is not None:
@@ -87,7 +86,7 @@ class EventCallback:
             self._tell(run_id, story)
 
     def when_told(self, run_id: str, call: Callable[[], None]) -> None:
-        """Call it once everything that is known of the run was told: now, or by the thread that tells."""
+        """Call it once all known events of the run were delivered: now, or in the delivering thread."""
         with self._lock:
             story = self._stories.get(run_id)
             if story is not None and story.telling:
@@ -108,13 +107,13 @@ class EventCallback:
     def _tell(self, run_id: str, story: _Story) -> None:
         with self._lock:
             if story.telling:
-                return  # that thread tells these, too
+                return  # that thread delivers these, too
             story.telling = True
         after: list[Callable[[], None]] = []
         try:
             while (one := self._next(run_id, story, after)) is not None:
                 self._call(run_id, *one)
-        except BaseException:  # Ctrl-C: the next who tells continues from here
+        except BaseException:  # Ctrl-C: the next thread continues from here
             with self._lock:
                 self._cease(story, after)
             raise
@@ -125,7 +124,7 @@ class EventCallback:
     def _next(
         self, run_id: str, story: _Story, after: list[Callable[[], None]]
     ) -> tuple[int, NewEvent] | None:
-        """The next event, and its version; None if all is told: then this thread has ceased to."""
+        """The next event, and its version; None if all are delivered: then this thread no longer delivers."""
         while True:
             with self._lock:
                 version = story.next
@@ -136,7 +135,7 @@ class EventCallback:
                     return None
                 event = story.known.pop(version, None)
                 if event is not None:
-                    story.next, story.ended = version + 1, event.type in _ENDS
+                    story.next, story.ended = version + 1, event.type in RUN_ENDS
                     return version, event
             self._fill(run_id, story, version)
 
@@ -147,7 +146,7 @@ class EventCallback:
         story.after = []
 
     def _fill(self, run_id: str, story: _Story, version: int) -> None:
-        """Read what nobody has handed in. What cannot be read is left out."""
+        """Read the events that no thread has handed in. What cannot be read is left out."""
         found: dict[int, NewEvent] = {}
         try:
             for entry in self._engine.store.entries(run_id, after=version - 1):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
+from holdfast.json_view import View
 
 
-class LogEvent(msgspec.Struct, frozen=True):
+class LogEvent(View, frozen=True):
     """One event of a run, as `hf.events()` and the `on_event` callback give it."""
 
     run_id: str
@@ -24,12 +24,4 @@ class LogEvent(msgspec.Struct, frozen=True):
         "at": "when",
         "data": "its fields",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run_id,
-            "version": self.version,
-            "type": self.type,
-            "at": self.at.isoformat(),
-            "data": self.data,
-        }
+    JSON_FROM: ClassVar = {"run": "run_id"}

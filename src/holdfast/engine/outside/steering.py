@@ -6,8 +6,6 @@ looked at before and checked again in the write transaction.
 
 from __future__ import annotations
 
-import getpass
-import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -28,14 +26,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.01
 _WITH_PARENT = "its parent run was cancelled"
-
-
-def user() -> str:
-    """The default name of who decides."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        return str(os.getuid())
 
 
 def decide_gate(
@@ -65,7 +55,7 @@ def send_signal(engine: Engine, run_id: str, name: str, value: Any, by: str) -> 
 
 
 def _refuse_stray(engine: Engine, run_id: str) -> None:
-    """Whoever decides something means the run that continues, and nothing waits for this one."""
+    """A decision is meant for the run that continues; nothing waits for one of this run."""
     if engine.store.strays([run_id]):
         row = engine.store.run(run_id)
         parent = row.parent if row is not None else ""
@@ -150,7 +140,7 @@ def _cancel_run(
 
 def _seen_at(engine: Engine, run_id: str, state: RunState, live: bool) -> int:
     """When the dead owner of a run that works on files was last seen: what it did to them until then, and
-    nothing later, is the run's. Nobody could find that out when the run no longer names it."""
+    nothing later, is the run's. That cannot be found out once the run no longer names its owner."""
     return 0 if live or not state.owner or not state.files else seen_alive_us(engine, run_id, state)
 
 

@@ -16,11 +16,11 @@ _NOBODY = 0
 
 
 class ClaimLocks:
-    """Thread-safe. Whoever has the turn for a run has claimed it, or is about to."""
+    """Thread-safe. The thread that has the turn for a run has claimed it, or is about to."""
 
     def __init__(self) -> None:
         self._threads: dict[str, int] = {}
-        """Run → the thread whose turn it is; `_NOBODY` while a claim that was cut off is taken back."""
+        """Run → the thread whose turn it is; `_NOBODY` while a claim that was cut off is undone."""
         self._changed = threading.Condition()
 
     def take(self, run_id: str, live: Callable[[], T | None]) -> T | None:

@@ -41,7 +41,7 @@ class Heartbeat:
             self._engine.beat()
 
     def close(self) -> None:
-        """Nothing is executed any more. Waits for its thread: whoever forks then forks beside none."""
+        """Nothing is executed any more. Waits for its thread: a later fork has none beside it."""
         self._closed.set()
         thread = self._thread
         if thread is not None:

@@ -37,7 +37,7 @@ class Owner:
         _held.add(self)
         try:
             store.put_owner(OwnerRow(self.id, os.uname().nodename, boot_id(), os.getpid(), clock.now_us()))
-        except BaseException:  # nobody gets this owner: its lock would be held until the process ends
+        except BaseException:  # it is never used: its lock would be held until the process ends
             self._unlink()
             self._drop()
             raise
@@ -51,7 +51,7 @@ class Owner:
                 pass  # then it is as old as the last one
 
     def close(self) -> None:
-        """Leave no trace: the row first, so that nobody looks for a lock that is gone."""
+        """Leave no trace: the row first, so that no process looks for a lock that is gone."""
         if self._fd < 0:
             return
         try:
@@ -111,7 +111,7 @@ def bury(home: Path, store: Store, owner_id: str) -> None:
 
 
 def _bury_idle(home: Path, store: Store) -> None:
-    """Bury the dead that no run names: nobody comes to take anything over from them.
+    """Bury dead owners that no run names: nothing is taken over from them.
 
     Found by their rows, never by their files: a file alone may be of an owner that is just being born,
     whose lock is not held yet. Several processes may bury the same one.

@@ -59,8 +59,8 @@ class Unreleased:
 def is_held(engine: Engine, run_id: str, owner: str, epoch: int) -> bool:
     """Whether a process executes a run that has this owner and this epoch in the log, or is about to.
 
-    A claim raises the epoch. So whoever acts on the answer must see the same owner and epoch in its write
-    transaction, and needs to know nothing of the turns of this process's threads.
+    A claim raises the epoch. So a caller that acts on the answer must see the same owner and epoch in its
+    write transaction, and needs to know nothing of the turns of this process's threads.
     """
     if not owner or engine.unreleased.find(run_id, epoch) is not None:
         return False

@@ -99,7 +99,7 @@ def _take(scope: Scope, name: str, make: Make) -> tuple[str, CheckpointAppend | 
 
 
 def emit(name: str, value: object) -> None:
-    """Give a value out to whoever watches the run: progress, tokens. Kept in the log.
+    """Publish a value to watchers of the run: progress, tokens. Kept in the log.
 
     In a workflow it is recorded once, with the run's next commit. In a step's body it goes to the log at
     once, without waiting for the disk; an attempt that is made again emits again.
@@ -143,7 +143,7 @@ def stage(name: str) -> None:
     ordinal = scope.counters.ordinal
     past = run.recall(key, "stage", ordinal, "", "stage")
     if past is None:
-        run.note(c.EnterStage(key, ordinal, name))
+        run.note(c.Record(e.StageEntered(key, ordinal, name)))
     elif past.name != name:
         run.diverge(f"{key}, entering {past.name!r}", f"{key}, entering {name!r}", key)
 
@@ -171,7 +171,7 @@ def patched(id: str) -> bool:
         recorded = key in run.state.steps
         known = run.patches[id] = recorded or not passed
         if known and not recorded:
-            run.note(c.SeePatch(key, id))
+            run.note(c.Record(e.PatchSeen(key, id)))
     return known
 
 

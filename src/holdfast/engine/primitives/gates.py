@@ -261,7 +261,7 @@ async def _pass_async(gate: _Gate) -> StepState:
     held = await _read_ahead(gate, step)
     run.refuse_after_end(gate.key)
     if not step.delivered:
-        held = await delivery.noted(c.DeliverOutcome(gate.key), gate.key) or held
+        held = await delivery.noted(c.Record(e.OutcomeDelivered(gate.key)), gate.key) or held
     if held is not None:
         raise held
     return step

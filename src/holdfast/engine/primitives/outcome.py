@@ -14,6 +14,7 @@ from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 
 _EXACT: Final = Context(prec=100)
 _BILLIONTH: Final = Decimal(1).scaleb(-9)
@@ -57,7 +58,7 @@ def report_outcome(
         redact = run.engine.redactor.redact
         names = tuple(redact(name) for name in chosen)
         text = redact(error)[:_ERROR_CHARS]
-        run.note(c.ReportOutcome(key, ordinal, family, redact(kind), names, ok, cost, text))
+        run.note(c.Record(e.OutcomeReported(key, ordinal, family, redact(kind), names, ok, cost, text)))
     elif past.outcome != said:
         run.diverge(f"{key}, which says {past.outcome}", f"{key}, which says {said}", key)
 

@@ -17,6 +17,7 @@ from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.state import StepState
 
 
@@ -80,7 +81,7 @@ def _sleep_here(
             thread_driver.pause(run, until)
         else:
             run.waiting.wait(Wait(until, _never))
-        run.note(c.EndSleep(key), turn)
+        run.note(c.Record(e.SleepEnded(key)), turn)
 
 
 async def _sleep_async(
@@ -101,7 +102,7 @@ async def _sleep_async(
             cancelled = await task_driver.commit(run, start) or cancelled
         if cancelled is None:
             await _until_awake(run, run.state.steps[key], deadline)
-            cancelled = await delivery.noted(c.EndSleep(key), key)
+            cancelled = await delivery.noted(c.Record(e.SleepEnded(key)), key)
     if cancelled is not None:
         raise cancelled
     _check(run.state.steps[key], deadline)
@@ -139,10 +140,10 @@ def _recall(scope: Scope) -> tuple[str, int, StepState | None]:
     return key, ordinal, scope.execution.recall(key, "sleep", ordinal, "", "sleep")
 
 
-def _start(run: Execution, key: str, ordinal: int, duration: Seconds, deadline: float) -> c.StartSleep:
-    """A sleep that reaches beyond the deadline is over just behind it, for whoever continues the run."""
+def _start(run: Execution, key: str, ordinal: int, duration: Seconds, deadline: float) -> c.Record:
+    """A sleep that reaches beyond the deadline is over just behind it, in whichever process."""
     until = run.engine.clock.now_us() + int(_checked(duration) * 1e6)
-    return c.StartSleep(key, ordinal, min(until, int(deadline) + 1) if deadline else until)
+    return c.Record(e.SleepStarted(key, ordinal, min(until, int(deadline) + 1) if deadline else until))
 
 
 def _checked(duration: Seconds) -> float:

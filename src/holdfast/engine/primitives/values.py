@@ -19,6 +19,7 @@ from holdfast.engine.execution.scope import Scope, current, on_this_thread
 from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
+from holdfast.kernel import events as e
 from holdfast.kernel.identity import check_step_name
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ def _recorded(name: str, make: Callable[[Clock], Any]) -> Any:
     if run.delivery.replaying and (scope.counters.path, ordinal + 1) in run.state.order:
         # A value is recorded before the next call of its scope: there is none because `make` raised.
         run.diverge(f"{key}, whose function raised", f"{key}, whose function returned a value", key)
-    run.note(c.RecordValue(key, ordinal, raw))
+    run.note(c.Record(e.ValueRecorded(key, ordinal, raw)))
     return value
 
 

@@ -13,8 +13,8 @@ from holdfast.project import explained
 
 
 def is_held(path: StrPath) -> bool:
-    """Whether a live process holds the lock of that file; never blocks. Without a file nobody does; one that
-    cannot be opened tells nothing, and nobody may continue as if it did: `StoreError`."""
+    """Whether a live process holds the lock of that file; never blocks. False without a file. Raises
+    `StoreError` if the file cannot be opened: then the answer is unknown."""
     try:
         return file_lock.is_held(path)
     except OSError as error:
@@ -23,7 +23,7 @@ def is_held(path: StrPath) -> bool:
 
 @contextmanager
 def held(path: StrPath) -> Iterator[None]:
-    """Hold the lock of that file, which is made if it is not there; whoever else wants it waits.
+    """Hold the lock of that file, which is made if it is not there; other processes wait for it.
     Raises `StoreError` if it cannot be made."""
     with explained(Path(path).parent):
         fd = file_lock.open_lock(path)

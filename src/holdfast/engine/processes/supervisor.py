@@ -369,8 +369,8 @@ def main() -> None:
         prctl = ctypes.CDLL(None).prctl
     subreaper = prctl is not None and prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     instructions = read_instructions(control, size)
-    # The lock is held by now. An owner that is alive here and dies later leaves a held lock to
-    # whoever takes its runs over; for one that is dead already nothing may be started.
+    # The lock is held by now. An owner that is alive here and dies later leaves a held lock,
+    # which the next owner of its runs finds; for one that is dead already nothing may be started.
     if instructions is None or owner.is_gone():
         release(lock, None, "not_started")
         return

@@ -82,7 +82,7 @@ def take_lock(path: StrPath) -> int:
 
 
 def _open(path: StrPath) -> int:
-    """Open the file, or make it; whoever ended the last command here may just remove the directory."""
+    """Open the file, or make it. Another process may remove the directory at the same time."""
     with explained(Path(path).parent):
         while True:
             try:
@@ -93,7 +93,7 @@ def _open(path: StrPath) -> int:
 
 def drop_lock(path: StrPath) -> None:
     """Remove the file of a tree that is dead, and its directory with the last one. What cannot be removed may
-    stay: no process holds it, and whoever claims the run next tries again."""
+    stay: no process holds it, and the next claim of the run tries again."""
     path = Path(path)
     try:
         path.unlink(missing_ok=True)

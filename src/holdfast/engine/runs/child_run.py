@@ -195,11 +195,26 @@ def _claim_again(call: Call) -> Claimed:
     return claim(engine, child)
 
 
+@contextmanager
+def _outside_parent(call: Call) -> Iterator[None]:
+    """Around the child: no scope of the parent is current, and what stops the child stops the parent."""
+    token = current.set(None)
+    try:
+        yield
+    except _STOPPED as error:
+        raise _stop_parent(call, error) from None
+    except RunCancelled:
+        if call.execution.control is not None:  # they end together: no failure of the parent's step
+            raise call.execution.control from None
+        raise
+    finally:
+        current.reset(token)
+
+
 def _run_child(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
-    token = current.set(None)
-    try:
+    with _outside_parent(call):
         engine = call.execution.engine
         handle: Run[Any] = Run(engine, call.spec.child)
         parks: list[Parked] = []
@@ -211,23 +226,13 @@ def _run_child(
                 _execute(call, handle, workflow, None, _claim_again(call), parks)
             handle._ended.wait()  # at once, unless another thread of this process executes it
         return handle._take()
-    except _STOPPED as error:
-        raise _stop_parent(call, error) from None
-    except RunCancelled:
-        if call.execution.control is not None:  # they end together: no failure of the parent's step
-            raise call.execution.control from None
-        raise
-    finally:
-        current.reset(token)
 
 
 async def _run_child_async(
     call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any], make_claim: Claimer
 ) -> Any:
-    token = current.set(None)
-    try:
-        engine = call.execution.engine
-        handle: Run[Any] = Run(engine, call.spec.child)
+    with _outside_parent(call):
+        handle: Run[Any] = Run(call.execution.engine, call.spec.child)
         parks: list[Parked] = []
         claimed = await _claim_soon(call, make_claim)
         with _stopped_with_parent(call):
@@ -242,14 +247,6 @@ async def _run_child_async(
                 claimed = await _claim_soon(call, partial(_claim_again, call))
                 await _execute_soon(call, handle, workflow, None, claimed, parks)
         return handle._take() if handle.done() else await handle
-    except _STOPPED as error:
-        raise _stop_parent(call, error) from None
-    except RunCancelled:
-        if call.execution.control is not None:  # they end together: no failure of the parent's step
-            raise call.execution.control from None
-        raise
-    finally:
-        current.reset(token)
 
 
 # Where a child is executed

@@ -1,7 +1,7 @@
 """Taking a run: create it or continue it, as its only owner.
 
 Everything is decided on the state that the write transaction itself reads, so of two processes that
-start one id at the same moment, one gets the run and the other is told who has it. Of two threads of
+start one id at the same moment, one gets the run and the other gets `RunHeld`. Of two threads of
 one process, one gets the run and the other is attached to it.
 """
 
@@ -284,8 +284,8 @@ def release(engine: Engine, owner: str, run_id: str, epoch: int | None = None) -
 
 
 def release_quietly(engine: Engine, run_id: str) -> bool:
-    """The same for a run that may be this owner's or not, by somebody who has its turn and an error to tell
-    already. False if it could not be done: then it is done later."""
+    """The same for a run that may be this owner's or not. The caller has its turn, and an error to raise.
+    False if it could not be done: then it is done later."""
     try:
         release(engine, engine.owner_id, run_id)
         return True
@@ -318,7 +318,7 @@ def release_left(engine: Engine) -> None:
 
 
 def _tell_taken(engine: Engine, run_id: str, recorded: Sequence[Recorded], epoch: int) -> None:
-    """Somebody has taken the run from the execution of this epoch: the last that the program hears of it."""
+    """Another owner has taken the run from this epoch: the last event of it that the callback gets."""
     for event, version, _ in recorded:
         if type(event) is e.RunClaimed and event.epoch > epoch:
             engine.tell_up_to(run_id, version)
@@ -337,8 +337,8 @@ def _release_left(engine: Engine, run_id: str, state: RunState) -> None:
 
 
 def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
-    """Before this process writes anything: an owner that was stopped in the middle of a write lets nobody
-    write. Without force that is told, not waited for; with it, that write ends first."""
+    """Before this process writes anything: an owner that was stopped in the middle of a write keeps
+    all others from writing. Without force that raises `RunHeld` at once; with it, that write ends first."""
     row = engine.store.run(run_id)
     if row is None or not row.owner or engine.owns(row.owner):
         return

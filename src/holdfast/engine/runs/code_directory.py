@@ -36,7 +36,7 @@ def keep_to_one() -> None:
     main = sys.modules["__main__"]
     is_module = getattr(main, "__spec__", None) is not None and not sys.flags.safe_path
     if not _own and is_module and not Path(__file__).is_relative_to(Path(sys.path[0]).resolve()):
-        # `python -m` has put the directory of whoever typed it there, which the run has nothing to do with.
+        # `python -m` has put the working directory there, which the run has nothing to do with.
         del sys.path[0]
     _own = True
 

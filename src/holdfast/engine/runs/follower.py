@@ -1,6 +1,6 @@
 """Following the log: what others write about the runs of this process.
 
-One thread, awake while there are runs to follow. It tells live runs what concerns them (a decision, a
+One thread, awake while there are runs to follow. It passes on to live runs what concerns them (a decision, a
 signal, a cancel, a new owner), and continues parked ones when they can: nothing holds them up any more,
 or their time has come. What can continue is asked of the store, never concluded from what was seen, so that
 nothing can be missed; the pulse and the feed only say when to ask. And it releases the runs that could not
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _AGAIN_S = 1.0
-_ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 _HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
-_TYPES = (*HEARD, *_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
+_TYPES = (*HEARD, *e.RUN_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
 
 logger = logging.getLogger("holdfast")
 
@@ -110,7 +109,7 @@ class Follower:
                 self._parked.pop(run_id, None)
 
     def close(self) -> None:
-        """Let every parked run go: whoever waits for it is told that no process follows it any more."""
+        """Let every parked run go; waiters learn that no process follows it any more."""
         with self._lock:
             self._closed = True
             self._wake.set()
@@ -152,8 +151,8 @@ class Follower:
         self._awake = True
 
     def _begin(self) -> None:
-        """Follow from now on; what was written to the live runs before is told first, and the parked ones are
-        looked at: what was heard and not done before a look failed would be lost otherwise."""
+        """Follow from now on; what was written to the live runs before is passed on first, and the parked
+        ones are looked at: otherwise a message that came before a look failed would be lost."""
         store = self._engine.store
         self._cursor, self._pulse = store.tail(), None
         with self._lock:
@@ -217,7 +216,7 @@ class Follower:
                 self._check(entry.stream)
             elif self._parked and (holder := self._holder(entry.stream)):
                 concerned = True
-                if entry.type in _ENDS:
+                if entry.type in e.RUN_ENDS:
                     self._go(holder)  # a child that another process brought to its end
                 elif entry.type in _HALTS:
                     self._halt(holder, entry.stream)
@@ -267,7 +266,7 @@ class Follower:
 
     def _halt(self, run_id: str, child: str) -> None:
         """A run cannot continue whose child a person has halted by itself: it is paused, as it would be if it
-        were executed now, and whoever waits for it is told."""
+        were executed now, and its waiters are notified."""
         store = self._engine.store
         row, halted = store.run(run_id), store.run(child)
         if row is None or row.owner or halted is None or halted.status not in HALTED:

@@ -153,7 +153,7 @@ def _execute_in_thread(
     thread = threading.Thread(target=take_over, name=f"holdfast-run-{run.id}", daemon=True)
     try:
         thread.start()
-    except Exception:  # no thread is left: the run goes to whoever has one
+    except Exception:  # no thread is left: another process may have one
         release_quietly(engine, run.id)
         engine.claim_locks.leave(run.id)
         raise

@@ -121,7 +121,7 @@ def _cut_off(run_id: str, by: BaseException) -> Outcome:
 @contextmanager
 def in_one_piece(engine: Engine, run: Run[Any]) -> Iterator[None]:
     """Around a claim and the execution that follows it in this thread. Ctrl-C can fall between any two lines
-    of them: wherever it does, the run is released, and nobody here takes it for being claimed or executed."""
+    of them: wherever it does, the run is released, and no thread here takes it for claimed or executed."""
     try:
         yield
     except BaseException as error:
@@ -253,7 +253,7 @@ def _play(scope: Scope, workflow: Any, arguments: Arguments | None) -> Any:
 
 
 def _stopped(control: Control) -> Ended:
-    """A parked run continues as it is; whatever else stopped it, is told."""
+    """A parked run continues as it is; any other stop is its outcome."""
     return Ended(Outcome(None, control if isinstance(control, Parked) else control.error), True)
 
 

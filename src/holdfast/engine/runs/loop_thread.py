@@ -27,7 +27,7 @@ class LoopThread:
         return future
 
     def close(self) -> None:
-        """Wait until what runs in it has ended: whoever closes has told it to stop."""
+        """Wait until what runs in it has ended; the caller has asked it to stop."""
         wait(list(self._running))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

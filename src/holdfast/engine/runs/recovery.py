@@ -65,7 +65,7 @@ def load_code(engine: Engine, run_id: str, code: Code) -> AnyWorkflow:
         gone = gone_path(now)
         if not gone:
             raise
-        raise CodeNotFound(error.workflow, _not_there(run_id, code, now, gone)) from None
+        raise CodeNotFound(error.workflow, _not_there(run_id, code, gone)) from None
 
 
 def check_code(run_id: str, code: Code) -> None:
@@ -96,7 +96,7 @@ def gone_path(code: Code) -> str:
     return "" if not path or Path(path).exists() else path
 
 
-def _not_there(run_id: str, code: Code, now: Code, gone: str) -> str:
+def _not_there(run_id: str, code: Code, gone: str) -> str:
     recorded = code.place
     also = f", nor {gone}, where it would be now" if gone != recorded else ""
     kind = "file" if code.script else "directory"

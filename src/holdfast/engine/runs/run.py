@@ -40,7 +40,7 @@ class Run(Generic[R]):
         self.id = run_id
         self._ended = threading.Event()
         self.rested = threading.Event()
-        """Set once the run has ended here, or was parked: nobody works on it at that moment."""
+        """Set once the run has ended here, or was parked: no thread works on it at that moment."""
         self.asked = False
         """Whether `result()` or `await` was called."""
         self._outcome = Outcome()

@@ -1,4 +1,4 @@
-"""Serving a store: continue every run that can, until told to stop.
+"""Serving a store: continue every run that can, until it is stopped.
 
 Parked runs whose gate was decided or whose time has come, and those whose owner died. Any number of
 processes may serve one store: who claims a run first has it. Commands are executed here. The code of
@@ -210,7 +210,7 @@ class Service:
             again_at = self._engine.clock.monotonic() + after_s
             now = self._refused[tried.id] = _Refusal(self._tried_version(tried), str(error), again_at)
             if known is not None and known[:2] == now[:2]:
-                return  # it was told
+                return  # it was reported
         self.served += 1
         if self._on_served is not None:
             self._on_served(tried.id, error)

@@ -38,7 +38,7 @@ class FromSource(SourceFileLoader):
 
 class FromSourceOrCache(SourceFileLoader):
     """Uses cached bytecode only if it was written after the source was last changed, by the clock of the file
-    system, which nobody sets back."""
+    system, which is not set back."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)

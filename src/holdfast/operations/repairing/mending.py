@@ -1,7 +1,7 @@
 """`repair`: examine a store that no process has open, and mend it. Changed files are kept aside as they were.
 
 Killed at any moment it can be done again: the new database is made and verified beside the old one, which is
-put back if the swap was not finished; files of archives and contents are copied aside before they are
+restored if the swap was not finished; files of archives and contents are copied aside before they are
 replaced.
 """
 
@@ -24,7 +24,7 @@ from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import StoreCorrupt, StoreHeld
 from holdfast.file_lock import tried
 from holdfast.kernel import events as e
-from holdfast.operations.archiving import FORMAT
+from holdfast.operations.archiving import FORMAT, line_of
 from holdfast.operations.backups import refuse_live
 from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.chains import follow
@@ -216,18 +216,18 @@ def _mend_archive(path: Path, candidates: Candidates, kept: Path) -> None:
     }
     for name in candidates.archived_in(path.name):
         heads.setdefault(name, {"stream": name, "workflow": "", "status": ""})
-    lines: list[bytes] = [_line({"holdfast": "archive", "format": FORMAT})]
+    lines: list[bytes] = [line_of({"holdfast": "archive", "format": FORMAT})]
     for name, fields in heads.items():
         chain = follow(candidates, name)
         if not chain.version:
             continue
-        lines.append(_line(fields))
+        lines.append(line_of(fields))
         blobs: dict[str, None] = {}
         for version, id in enumerate(chain.ids, 1):
             type, at, payload, hash, *_ = candidates.event(id)
             hash = chain.hashes.get(version, hash)
             lines.append(
-                _line({"version": version, "type": type, "at": at, "payload": payload, "hash": hash.hex()})
+                line_of({"version": version, "type": type, "at": at, "payload": payload, "hash": hash.hex()})
             )
             blob = e.blob_of(e.decode(type, payload))
             if blob:
@@ -235,12 +235,8 @@ def _mend_archive(path: Path, candidates: Candidates, kept: Path) -> None:
         for blob in blobs:
             data = candidates.blob(blob)
             if data is not None:
-                lines.append(_line({"blob": blob, "data": base64.b64encode(data).decode()}))
+                lines.append(line_of({"blob": blob, "data": base64.b64encode(data).decode()}))
     replace_file(path, gzip.compress(b"".join(lines), mtime=0))
-
-
-def _line(fields: dict[str, object]) -> bytes:
-    return msgspec.json.encode(fields) + b"\n"
 
 
 def _ways(found: Diagnosis, made: Salvaged | None = None) -> tuple[Way, ...]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.ways import Way
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that is not as it should be, and what `repair` does about it.
-
-    place   the file, or the stream
-    what    what is wrong, in words
-    action  what is done, or would be; empty if nothing can be
-    """
+class Finding(View, frozen=True):
+    """One thing that is not as it should be, and what `repair` does about it."""
 
     place: str
     what: str
@@ -28,11 +24,8 @@ class Finding(msgspec.Struct, frozen=True):
         "action": "what is done about it, or with `--dry-run` would be; empty if nothing is",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {"place": self.place, "what": self.what, "action": self.action}
 
-
-class LostPart(msgspec.Struct, frozen=True):
+class LostPart(View, frozen=True):
     """Versions `first` to `last` of a stream that no copy had. `once` are steps with that effect which may
     have happened there."""
 
@@ -50,40 +43,20 @@ class LostPart(msgspec.Struct, frozen=True):
         "once": "`once` steps that may have happened in that part",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "stream": self.stream,
-            "first": self.first,
-            "last": self.last,
-            "what": self.what,
-            "once": list(self.once),
-        }
 
-
-class RepairReport(msgspec.Struct, frozen=True):
-    """The result of `repair_store`.
-
-    findings   each thing that was found, with what is done about it
-    kept       the directory that keeps the files as they were; None if nothing was changed
-    events     how many events the store has now
-    taken      copy → how many events came from it, if the log was written anew
-    lost       what no copy had
-    values     large values (SHA-256) that no copy had
-    snapshots  snapshots of files whose contents are missing, in words
-    attention  run → why it needs attention now
-    ways       what to do next
-    """
+class RepairReport(View, frozen=True):
+    """The result of `repair_store`. `JSON` says what each field is."""
 
     home: Path
     dry_run: bool = False
     findings: tuple[Finding, ...] = ()
     kept: Path | None = None
     events: int = 0
-    taken: dict[str, int] = {}
+    taken: dict[str, int] = msgspec.field(default_factory=dict)
     lost: tuple[LostPart, ...] = ()
     values: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
-    attention: dict[str, str] = {}
+    attention: dict[str, str] = msgspec.field(default_factory=dict)
     ways: tuple[Way, ...] = ()
 
     JSON: ClassVar = {
@@ -106,19 +79,3 @@ class RepairReport(msgspec.Struct, frozen=True):
         if self.dry_run:
             return not self.findings
         return not (self.lost or self.values or self.snapshots)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "home": str(self.home),
-            "dry_run": self.dry_run,
-            "findings": [one.to_json() for one in self.findings],
-            "kept": str(self.kept) if self.kept else None,
-            "events": self.events,
-            "taken": dict(self.taken),
-            "lost": [one.to_json() for one in self.lost],
-            "values": list(self.values),
-            "snapshots": list(self.snapshots),
-            "attention": dict(self.attention),
-            "ways": [one.to_json() for one in self.ways],
-        }

@@ -17,7 +17,7 @@ from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.store.port import GENESIS, STORE_STREAM, Fault, chain, is_numbered
 from holdfast.store.sqlite import projections, sql
-from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.connection import MISREAD, connect, translate
 from holdfast.store.sqlite.schema_audit import verify_schema
 
 
@@ -38,7 +38,7 @@ def verify(path: Path) -> Iterator[Fault]:
             yield from _verify_positions(db)
         yield from _verify_blobs(db)
         yield from _verify_projections(path)
-    except (UnicodeDecodeError, TypeError, AttributeError) as error:
+    except MISREAD as error:
         yield Fault("", 0, f"the database file is damaged: {error}")
     except apsw.Error as error:
         raise translate(error, path) from None

@@ -49,7 +49,7 @@ _PAGES_AT_ONCE: Final = 4096
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """A backup as its file tells; as a path, and as text, it is that file. `fault` says why it cannot be
+    """A backup as its file says; as a path, and as text, it is that file. `fault` says why it cannot be
     relied on; empty if it can."""
 
     path: Path
@@ -108,7 +108,7 @@ class Files(Protocol):
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """The progress that nobody looks at."""
+    """A callback for progress that is not shown."""
 
 
 # Making one
@@ -166,7 +166,7 @@ def create(
 
 
 def _refuse_target(store: Path, target: Path, force: bool) -> None:
-    """A backup takes the place of no store, and of no other file unless it is told to."""
+    """A backup takes the place of no store, and of no other file without `force`."""
     home = store.parent.resolve()
     if target.parent == home and target.name.startswith(store.name):
         raise BadInput(f"{target} belongs to the store itself; name another file for the backup")
@@ -215,7 +215,7 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
                     os.fsync(fd)
                     progress("copying", pages.page_count - pages.remaining, pages.page_count)
             db.pragma("journal_mode", "delete")
-            # A copy is another store. Also the deleted bytes go: whoever gets the copy must not know them.
+            # A copy is another store. Also the deleted bytes go: a reader of the copy must not see them.
             db.pragma("secure_delete", True)
             db.execute(sql.query("remove_token"))
         finally:

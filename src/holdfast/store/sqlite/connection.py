@@ -36,12 +36,13 @@ _NETWORK: Final = frozenset(
 
 
 def connect(path: Path, *, create: bool = False) -> apsw.Connection:
-    """An open, checked connection in WAL mode. Does not create the schema, and the file only if told:
-    a database that somebody deleted must not come back as an empty one. Refused in a forked child that SQLite
+    """An open, checked connection in WAL mode. Does not create the schema, and the file only with `create`:
+    a database that was deleted must not come back as an empty one. Refused in a forked child that SQLite
     would not serve safely."""
     refuse_inherited(path)
     if create and not path.exists():
-        # Before SQLite opens it: whoever opens it at the same moment makes the files beside it with its mode.
+        # Before SQLite opens it: a process that opens it at the same moment makes the files beside it with
+        # its mode.
         from holdfast.durable_file import create_file
 
         with explained(path.parent):
@@ -149,8 +150,12 @@ def prepare_to_write(db: apsw.Connection) -> None:
         db.pragma("fullfsync", 1)
 
 
-def translate(error: apsw.Error, path: Path) -> StoreError:
-    """The error that tells a user what is wrong with the store."""
+MISREAD = (UnicodeDecodeError, TypeError, AttributeError)
+"""Errors of reading a row of a damaged page: a value of another type, or a text that is none."""
+
+
+def translate(error: Exception, path: Path) -> StoreError:
+    """The error that says what is wrong with the store, for one of SQLite or one of `MISREAD`."""
     if isinstance(error, apsw.FullError):
         return StoreFull(
             f"no room left for the store on the disk of {path.parent}; nothing that was acknowledged "
@@ -158,7 +163,7 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.NotADBError) and not _was_ours(path):
         return StoreForeign(f"{path} is not a database; move it aside, or name another home with --home")
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)) or _tells_of_damage(str(error)):
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, *MISREAD)) or _tells_of_damage(str(error)):
         return StoreCorrupt(f"{path} is damaged ({error}); `holdfast repair` saves what can be saved")
     if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)) or (
         isinstance(error, apsw.CantOpenError) and not os.access(path.parent, os.W_OK)

@@ -35,7 +35,7 @@ _kept: list[object] = []
 
 
 def watch(store: Abandoned) -> None:
-    """From here on, forked children are told to leave the store alone."""
+    """From here on, forked children are refused the store."""
     _open.add(store)
 
 

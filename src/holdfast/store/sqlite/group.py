@@ -5,8 +5,8 @@ committing commits for everyone who waits, then hands the lead to the first who 
 step that runs alone thus never changes threads (a dedicated writer thread halved that speed).
 Submissions that no caller waits for (an event loop's) are led by one helper thread.
 
-Ctrl-C can fall between any two lines here. So whoever leads is written down in one place (`_leader`),
-and every hand-over can be repeated: whoever is interrupted withdraws, and repeats it.
+Ctrl-C can fall between any two lines here. So the leader is written down in one place (`_leader`),
+and every hand-over can be repeated: a thread that is interrupted withdraws, and repeats it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Queued(Protocol):
 
     error: BaseException | None
     wake: Any
-    """How to tell the submitter: a locked Lock to release, a callback, or None if it need not be told."""
+    """How to notify the submitter: a locked Lock to release, a callback, or None if that is not needed."""
 
 
 S = TypeVar("S", bound=Queued)
@@ -104,7 +104,7 @@ class GroupCommit(Generic[S]):
             helper.join()
 
     def _lead(self, me: object, batch: list[S]) -> None:
-        """Commit the batch, or else what is queued; hand the lead on, then tell the others."""
+        """Commit the batch, or else what is queued; hand the lead on, then notify the others."""
         committed = False
         try:
             if not batch:
@@ -127,7 +127,7 @@ class GroupCommit(Generic[S]):
             raise
 
     def _pass_on(self, me: object) -> None:
-        """If `me` leads, whoever is next leads from here on. Wakes the leader; can be repeated."""
+        """If `me` leads, the next submitter leads from here on. Wakes the leader; can be repeated."""
         with self._lock:
             if self._leader is me:
                 heir = self._queue[0] if self._queue else None
@@ -138,7 +138,7 @@ class GroupCommit(Generic[S]):
                 _release(self._leader.wake)  # type: ignore[attr-defined]
 
     def _tell(self, batch: list[S]) -> None:
-        """Wake whoever submitted these; can be repeated."""
+        """Wake the submitters of these; can be repeated."""
         for item in batch:
             wake = item.wake
             if wake is None:
@@ -148,7 +148,7 @@ class GroupCommit(Generic[S]):
             else:
                 try:
                     wake(item)
-                except Exception:  # the others wait to be told, too
+                except Exception:  # the others wait for their notices, too
                     _log_error("what was to follow a commit failed")
                 item.wake = None
 

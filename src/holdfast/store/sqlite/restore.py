@@ -4,8 +4,8 @@ The copy is made and verified beside the store; then, while the write lock is he
 the place of the old one. Killed at any moment, the directory has the old store or the new one.
 
 The write-ahead log of the old store must never be read with the new file. So all of it is brought into
-the old file first, and log and index are moved away before the new file comes. Whoever still has the old
-store open continues those that were moved, and its next commit finds the file replaced.
+the old file first, and log and index are moved away before the new file comes. A process that still has the
+old store open continues those that were moved, and its next commit finds the file replaced.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def restore(
     progress: Progress = silent,
 ) -> Restored:
     """Make the backup `source` the store of `home`. The store gets a fresh incarnation, so that cursors
-    of the feed say Resync; whoever has the old one open is told StoreVanished at the next commit.
+    of the feed say Resync; a process that has the old one open gets StoreVanished at its next commit.
 
     `refuse` raises if the store is in use; it is asked again when no other process can commit. `files` is
     entered when no other restore or backup of this store is under way; the function that it gives is called
@@ -120,7 +120,7 @@ def inspect(source: Path) -> None:
 
 
 def _is_store(source: Path) -> bool:
-    """Whether it is a store that somebody has open, or had when it was killed."""
+    """Whether it is a store that a process has open, or had when it was killed."""
     return any(beside(source, suffix).exists() for suffix in BESIDE)
 
 
@@ -269,7 +269,7 @@ def _keep(path: Path, at: datetime, log_emptied: bool) -> Path | None:
     """Give the old store a second name, so that it is there until and after the new one takes the first;
     then move what is beside it. Nothing but a rename is left to do.
 
-    The log is moved last: without it, somebody who has the store open and somebody who comes now would
+    The log is moved last: without it, a process that has the store open and one that opens it now would
     write to two logs, should this process be killed before the rename.
     """
     home = path.parent
@@ -297,7 +297,8 @@ def _keep(path: Path, at: datetime, log_emptied: bool) -> Path | None:
 
 
 def _fold(path: Path) -> None:
-    """If nobody has the kept store open, leave it as one file: its last connection takes away the rest."""
+    """If no process has the kept store open, leave it as one file: its last connection takes away the
+    rest."""
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         db.pragma("user_version")

@@ -30,7 +30,7 @@ class Seal(NamedTuple):
 
 
 def seal(path: Path, events: int) -> None:
-    """Append the seal and bring all of the file to the disk. Whoever reads it next reads the disk, where
+    """Append the seal and bring all of the file to the disk. The next reader reads the disk, where
     the system lets us ask for that."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
@@ -87,7 +87,7 @@ def _digest(fd: int, size: int) -> hashlib._Hash:
     while at < size:
         piece = os.pread(fd, min(_CHUNK, size - at), at)
         if not piece:
-            break  # somebody cuts the file off at this moment; it will not match
+            break  # the file is being cut off at this moment; it will not match
         digest.update(piece)
         at += len(piece)
     return digest

@@ -10,7 +10,6 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.errors import StoreCorrupt
 from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured
 from holdfast.store.sqlite import sql
@@ -42,12 +41,8 @@ def statistics(path: Path, changed_since: int) -> Statistics:
         values = (changed_since, MOST_FAILING)
         failing = [FailingStep(*row) for row in db.execute(sql.query("failing_steps"), values)]
         events: int = db.execute(sql.query("count_events")).get
-    except apsw.Error as error:
+    except (apsw.Error, UnicodeDecodeError) as error:
         raise translate(error, path) from None
-    except UnicodeDecodeError as error:
-        raise StoreCorrupt(
-            f"{path} is damaged ({error}); `holdfast repair` saves what can be saved"
-        ) from None
     finally:
         db.close()
         ran.join()

@@ -31,6 +31,7 @@ from holdfast.project import DATABASE
 from holdfast.store.deciding import Deciding
 from holdfast.store.learning_port import OutcomeRow, OutcomeSums
 from holdfast.store.port import (
+    END,
     GENESIS,
     NO_EVENTS,
     STORE_STREAM,
@@ -59,7 +60,14 @@ from holdfast.store.port import (
 from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
 from holdfast.store.sqlite.budgets import BudgetQueries
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
-from holdfast.store.sqlite.connection import connect, migrate, prepare_to_write, refuse_network, translate
+from holdfast.store.sqlite.connection import (
+    MISREAD,
+    connect,
+    migrate,
+    prepare_to_write,
+    refuse_network,
+    translate,
+)
 from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
 from holdfast.store.sqlite.tracker import TrackerQueries
@@ -159,7 +167,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             gone[:] = [one.stream for one in there]
             return Decision("store", [new_event(one, at) for one in there])
 
-        self.command(STORE_STREAM, decide, after=_END)
+        self.command(STORE_STREAM, decide, after=END)
         return gone
 
     def _is_head(self, one: e.StreamArchived) -> bool:
@@ -237,7 +245,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             others = [] if decide is None else decide(recorded[1:])
             return [Decision("store", events), *others]
 
-        self.command_all([Source(STORE_STREAM, _END), *also], decide_all)
+        self.command_all([Source(STORE_STREAM, END), *also], decide_all)
         return done
 
     def _any_head(self, stream: str) -> tuple[str, int, str] | None:
@@ -257,25 +265,21 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return Deleted(found[0][0], bool(found[0][1])) if found else None
 
     def sweep(self) -> int:
-        self._deciding.refuse_inside()
-        self._refuse_closed()
-        self._check_file()
+        self._check_usable()
         behind, unnamed = sweeping.find(self.path)
         swept = 0
 
-        def write(_: Sequence[Recorded]) -> Decision:
+        def drop(db: apsw.Connection) -> None:
             nonlocal swept
-            assert self._db is not None
-            swept += sweeping.drop(self._db, some, behind)
-            return NO_EVENTS
+            swept += sweeping.drop(db, some, behind)
 
         for start in range(0, len(unnamed), sweeping.AT_ONCE):
             some = unnamed[start : start + sweeping.AT_ONCE]
-            self.command("", write)
+            self._change(drop)
         return swept
 
     def _commit(self, batch: list[Submission]) -> None:
-        """Write one batch; whatever goes wrong, everybody in it is told."""
+        """Write one batch; whatever goes wrong, every submitter gets the error."""
         live = batch
         try:
             live = _without_doomed(batch)
@@ -425,16 +429,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
             if self._write_lock.incarnation != self.incarnation:
                 self._write_lock.mark(self.incarnation)
-        except (
-            UnicodeDecodeError,
-            TypeError,
-            AttributeError,
-        ) as error:  # a damaged page: a value of another type
-            self._disconnect()
-            raise StoreCorrupt(
-                f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
-            ) from None
-        except apsw.Error as error:
+        except (apsw.Error, *MISREAD) as error:
             self._disconnect()
             raise translate(error, self.path) from None
 
@@ -481,7 +476,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         self._deciding.refuse_inside()
         self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
-            self._refuse_closed()  # nobody opens a reader again that `close` has closed
+            self._refuse_closed()  # no thread opens a reader again that `close` has closed
             try:
                 if self._reader is None:
                     self._check_file()
@@ -490,12 +485,14 @@ class SqliteStore(BudgetQueries, TrackerQueries):
                 return self._reader.execute(text, values).fetchall()
             except UnicodeEncodeError:
                 return []  # half a character, as a terminal can give it: nothing in the store is named so
-            except UnicodeDecodeError as error:
-                raise StoreCorrupt(
-                    f"{self.path} is damaged ({error}); `holdfast repair` saves what can be saved"
-                ) from None
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeDecodeError) as error:
                 raise translate(error, self.path) from None
+
+    def _check_usable(self) -> None:
+        """Before the database is read through other connections than those of this store."""
+        self._deciding.refuse_inside()
+        self._refuse_closed()
+        self._check_file()
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -574,10 +571,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def statistics(self, changed_since: int = 0) -> Statistics:
         from holdfast.store.sqlite.statistics import statistics
 
-        self._deciding.refuse_inside()
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
-        self._check_file()
+        self._check_usable()
         return statistics(self.path, changed_since)
 
     def run_ids(self, prefix: str, limit: int, *, parent: str | None = None) -> list[str]:
@@ -645,12 +639,17 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         self._write_lock.release_stopped_writer(pid)
 
     def _write_owner(self, name: str, values: Sequence[Any]) -> None:
-        def write(_: Sequence[Recorded]) -> Any:
+        self._change(lambda db: db.execute(sql.query(name), values), durable=False)
+
+    def _change(self, write: Callable[[apsw.Connection], object], *, durable: bool = True) -> None:
+        """Write to tables that are not the log, in a transaction of the queue."""
+
+        def decide(_: Sequence[Recorded]) -> Decision:
             assert self._db is not None
-            self._db.execute(sql.query(name), values)
+            write(self._db)
             return NO_EVENTS
 
-        self.command("", write, durable=False)
+        self.command("", decide, durable=durable)
 
     def owner(self, owner_id: str) -> OwnerRow | None:
         rows = self._read("owner", (owner_id,))
@@ -713,7 +712,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
-        if not found:  # whoever has read all there was must not start over because its last run was archived
+        if not found:  # a reader at the end must not start over because its last run was archived
             found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
         if not found or cursor != self._cursor(after, found[0][0]):
@@ -723,21 +722,13 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     # Audit
 
     def verify(self) -> Iterator[Fault]:
-        self._deciding.refuse_inside()
-        if self._closed:
-            raise StoreClosed(f"the store {self.path} is {self._closed}")
-        self._check_file()
+        self._check_usable()
         from holdfast.store.sqlite import audit
 
         return audit.verify(self.path)
 
     def rebuild(self) -> None:
-        def write(_: Sequence[Recorded]) -> Any:
-            assert self._db is not None
-            projections.rebuild(self._db)
-            return NO_EVENTS
-
-        self.command("", write)
+        self._change(projections.rebuild)
 
 
 def _without_doomed(batch: list[Submission]) -> list[Submission]:
@@ -768,5 +759,3 @@ def _open_write_lock(home: Path) -> WriteLock:
 
 
 _GONE = ("archived", "deleted")
-_END = 1 << 62
-"""Behind every event: for a command that need not read what is there."""

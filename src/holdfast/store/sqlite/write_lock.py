@@ -15,7 +15,7 @@ from holdfast.file_lock import lock, open_lock, try_lock, unlock
 
 _MARK_BYTES = 17
 _LONG_S = 5.0
-"""Whoever holds the gate for so long does not work: it is stopped, or its disk is."""
+"""A process that holds the lock for so long does not work: it is stopped, or its disk is."""
 _LOOK_EVERY_S = 1.0
 _A_WRITE_S = 0.005
 
@@ -70,8 +70,8 @@ class WriteLock:
             pass
 
     def tell(self, waited_s: float) -> None:
-        """Say who keeps this process waiting: a stopped one holds the gate until it continues or dies, and
-        nobody would know why nothing happens."""
+        """Warn which process keeps this one waiting: a stopped one holds the lock until it continues or dies,
+        and without the warning nothing would show why this one stands still."""
         import logging
 
         from holdfast.lock_holder import find_holder
@@ -81,8 +81,8 @@ class WriteLock:
         logging.getLogger("holdfast").warning(text, waited_s, self._path, who)
 
     def release_stopped_writer(self, pid: int) -> None:
-        """If the process `pid` was stopped while it held the gate: let it continue until it has left it, and
-        stop it again. Nobody could write otherwise, short of ending that process."""
+        """If the process `pid` was stopped while it held the lock: let it continue until it has left it, and
+        stop it again. Otherwise no process could write, short of ending that one."""
         import signal
 
         from holdfast.lock_holder import find_holder, state_of
@@ -95,13 +95,13 @@ class WriteLock:
                 while state_of(pid) not in "TZX":
                     time.sleep(_A_WRITE_S)
         except OSError:
-            pass  # it died meanwhile: that opens the gate too; or it is not this user's to stop
+            pass  # it died meanwhile: that frees the lock too; or it is not this user's to stop
 
     def close(self) -> None:
         os.close(self._fd)
 
 
-# Long waits are told of, once each, by a thread that lives while there are any.
+# Long waits are reported, once each, by a thread that lives while there are any.
 
 _waiting: dict[WriteLock, float] = {}
 _watching = threading.Lock()

@@ -4,9 +4,9 @@ Small contents go into packs (`pack.py`), large ones into files of their own (`l
 written once, under a temporary name, and renamed when they are synced: whatever can be seen is whole, several
 processes write at once without knowing of each other, and a crash leaves at most a temporary file.
 
-`gc.lock` is held shared by whoever puts contents, until something that lasts refers to them, and exclusively
-by `gc`. When `gc` removed something, `generation` changes: an index that remembers what is here must look
-again.
+`gc.lock` is held shared by a process that puts contents, until something that lasts refers to them, and
+exclusively by `gc`. When `gc` removed something, `generation` changes: an index that remembers what is here
+must look again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Contents:
                 return self._renew_generation()
 
     def forget_generation(self) -> None:
-        """Contents were removed by other means than `gc`: whoever remembers what is here must look again."""
+        """Contents were removed by other means than `gc`: an index that remembers what is here must look
+        again."""
         self._renew_generation()
 
     def _renew_generation(self) -> str:
@@ -147,7 +148,7 @@ class Contents:
     def _merge_small_packs(self) -> None:
         """Keep the number of packs logarithmic: sixteen of about one size become one.
 
-        Whoever is reading the old ones has them open; whoever misses them looks again.
+        A reader of the old ones has them open; one that misses them looks again.
         """
         tiers: dict[int, list[Pack]] = {}
         for pack in self._pack_list():
@@ -325,8 +326,8 @@ class Contents:
     def gc(self, needed: Callable[[], Collection[Ref]]) -> Swept:
         """Remove all but what is needed; waits until no process puts contents. What is damaged stays, named.
 
-        `needed` is asked when nobody can put any more: what came to be needed before that is on its list. A
-        crash in the middle leaves contents twice or some of them not removed, never one too few.
+        `needed` is asked when no process can put any more: what came to be needed before that is on its list.
+        A crash in the middle leaves contents twice or some of them not removed, never one too few.
         """
         with self._locked(shared=False), store_files.errors_of(self._directory):
             keep = needed()

@@ -98,7 +98,7 @@ class LargeFiles:
                 yield Ref(bytes.fromhex(path.stem)), path
 
     def leftovers(self) -> Iterator[Path]:
-        """Temporary files of writers; whoever may see them removed knows that no writer lives."""
+        """Temporary files of writers. The caller removes them only if no writer lives."""
         yield from self._directory.glob(f"{TEMPORARY}*")
 
     def _candidates(self, ref: Ref) -> tuple[Path, Path]:

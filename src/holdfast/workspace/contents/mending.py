@@ -21,12 +21,6 @@ from holdfast.workspace.contents.batch import Batch
 from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import SIZE, Ref, ref_of
 
-_GROUP = struct.Struct("<QII")
-_PLACE = struct.Struct("<III")
-_FOOTER_BYTES = 56
-_MAGIC_BYTES = 8
-_LEAST_TABLE = _GROUP.size + SIZE + _PLACE.size
-
 Content = tuple[Ref, bytes]
 
 
@@ -45,14 +39,14 @@ def intact(data: bytes) -> Iterator[Content]:
     if found is None:
         return
     at, groups = found
-    count = (len(data) - _FOOTER_BYTES - at - groups * _GROUP.size) // (SIZE + _PLACE.size)
-    names = at + groups * _GROUP.size
+    count = (len(data) - pack.FOOTER.size - at - groups * pack.GROUP.size) // (SIZE + pack.PLACE.size)
+    names = at + groups * pack.GROUP.size
     places = names + count * SIZE
     read: dict[int, bytes] = {}
     for n in range(count):
         ref = Ref(data[names + n * SIZE : names + (n + 1) * SIZE])
         try:
-            group, offset, size = _PLACE.unpack_from(data, places + n * _PLACE.size)
+            group, offset, size = pack.PLACE.unpack_from(data, places + n * pack.PLACE.size)
         except struct.error:
             return
         if group < groups:
@@ -65,17 +59,17 @@ def intact(data: bytes) -> Iterator[Content]:
 
 def _table(data: bytes) -> tuple[int, int] | None:
     """(where the table begins, how many groups it has)."""
-    said = data[-_FOOTER_BYTES:]
-    if len(said) == _FOOTER_BYTES:
+    said = data[-pack.FOOTER.size :]
+    if len(said) == pack.FOOTER.size:
         at, groups = struct.unpack_from("<QI", said)
         if (
-            at + groups * _GROUP.size < len(data)
+            at + groups * pack.GROUP.size < len(data)
             and groups
-            and _GROUP.unpack_from(data, at)[0] == _MAGIC_BYTES
+            and pack.GROUP.unpack_from(data, at)[0] == len(pack.MAGIC)
         ):
             return at, groups
-    first = struct.pack("<Q", _MAGIC_BYTES)
-    at = data.find(first, _MAGIC_BYTES)
+    first = struct.pack("<Q", len(pack.MAGIC))
+    at = data.find(first, len(pack.MAGIC))
     while at >= 0:
         groups = _chained(data, at)
         if groups:
@@ -86,9 +80,9 @@ def _table(data: bytes) -> tuple[int, int] | None:
 
 def _chained(data: bytes, at: int) -> int:
     """How many groups a table at `at` has, if they lie one behind the other up to there; 0 if not."""
-    end, groups = _MAGIC_BYTES, 0
-    while at + (groups + 1) * _GROUP.size <= len(data):
-        where, stored, _ = _GROUP.unpack_from(data, at + groups * _GROUP.size)
+    end, groups = len(pack.MAGIC), 0
+    while at + (groups + 1) * pack.GROUP.size <= len(data):
+        where, stored, _ = pack.GROUP.unpack_from(data, at + groups * pack.GROUP.size)
         if where != end or not stored:
             return 0
         end += stored
@@ -101,7 +95,7 @@ def _chained(data: bytes, at: int) -> int:
 
 
 def _group(data: bytes, table: int, number: int) -> bytes:
-    where, stored, raw = _GROUP.unpack_from(data, table + number * _GROUP.size)
+    where, stored, raw = pack.GROUP.unpack_from(data, table + number * pack.GROUP.size)
     part = data[where : where + stored]
     if stored == raw:
         return part

@@ -29,10 +29,10 @@ SUFFIX = ".pack"
 NAME = re.compile(rf"[0-9a-f]{{32,64}}\{SUFFIX}")
 """Of a pack; a file with another name is not part of the store."""
 GROUP_BYTES = 32 * 1024
-_MAGIC = b"HFPACK1\n"
-_FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SHA-256 of the table, magic
-_GROUP = struct.Struct("<QII")  # where, bytes stored, bytes raw: the same if it is not compressed
-_PLACE = struct.Struct("<III")  # group, offset in it, bytes
+MAGIC = b"HFPACK1\n"
+FOOTER = struct.Struct("<QII32s8s")  # where the table is, groups, contents, SHA-256 of the table, magic
+GROUP = struct.Struct("<QII")  # where, bytes stored, bytes raw: the same if it is not compressed
+PLACE = struct.Struct("<III")  # group, offset in it, bytes
 _MOST_PENDING = 16
 
 
@@ -58,8 +58,8 @@ class PackWriter:
     def __init__(self, file: BinaryIO, level: int) -> None:
         self._file = file
         self._level = level
-        self._file.write(_MAGIC)
-        self._end = len(_MAGIC)
+        self._file.write(MAGIC)
+        self._end = len(MAGIC)
         self._groups: list[bytes] = []
         self._places: dict[Ref, bytes] = {}
         self._parts: list[bytes] = []
@@ -81,7 +81,7 @@ class PackWriter:
     def add(self, ref: Ref, data: bytes) -> None:
         if self._raw + len(data) > GROUP_BYTES and self._parts:
             self._hand_over()
-        self._places[ref] = _PLACE.pack(self._number, self._raw, len(data))
+        self._places[ref] = PLACE.pack(self._number, self._raw, len(data))
         self._parts.append(data)
         self._raw += len(data)
 
@@ -99,7 +99,7 @@ class PackWriter:
         table = b"".join((*self._groups, *names, *(self._places[name] for name in names)))
         digest = sha256(table).digest()
         self._file.write(table)
-        self._file.write(_FOOTER.pack(self._end, len(self._groups), len(names), digest, _MAGIC))
+        self._file.write(FOOTER.pack(self._end, len(self._groups), len(names), digest, MAGIC))
         self._file.flush()
         os.fsync(self._file.fileno())
         return digest.hex()[:32] + SUFFIX
@@ -125,12 +125,12 @@ class PackWriter:
         if not compression.pays(len(raw), len(stored)):
             stored = raw
         self._file.write(stored)
-        self._groups.append(_GROUP.pack(self._end, len(stored), len(raw)))
+        self._groups.append(GROUP.pack(self._end, len(stored), len(raw)))
         self._end += len(stored)
 
 
 class Pack:
-    """A pack that is read. Its descriptor is open as long as somebody has the pack, so that it can be read
+    """A pack that is read. Its descriptor is open as long as the pack is in use, so that it can be read
     even after it was merged away."""
 
     def __init__(self, path: Path) -> None:
@@ -143,16 +143,16 @@ class Pack:
         except BaseException:
             self.close()
             raise
-        self._names = groups * _GROUP.size
+        self._names = groups * GROUP.size
         self._places = self._names + self._count * refs.SIZE
 
     def _read_table(self) -> tuple[bytes, int, int]:
-        if self.size < len(_MAGIC) + _FOOTER.size:
+        if self.size < len(MAGIC) + FOOTER.size:
             raise PackDamaged(self.path)
-        footer = os.pread(self._fd, _FOOTER.size, self.size - _FOOTER.size)
-        where, groups, count, digest, magic = _FOOTER.unpack(footer)
-        length = groups * _GROUP.size + count * (refs.SIZE + _PLACE.size)
-        if magic != _MAGIC or where + length + _FOOTER.size != self.size:
+        footer = os.pread(self._fd, FOOTER.size, self.size - FOOTER.size)
+        where, groups, count, digest, magic = FOOTER.unpack(footer)
+        length = groups * GROUP.size + count * (refs.SIZE + PLACE.size)
+        if magic != MAGIC or where + length + FOOTER.size != self.size:
             raise PackDamaged(self.path)
         table = os.pread(self._fd, length, where)
         if sha256(table).digest() != digest:
@@ -171,8 +171,8 @@ class Pack:
 
     def in_order(self) -> list[tuple[Place, Ref]]:
         """Its contents in the order in which they were put: each group is read once."""
-        end = self._places + self._count * _PLACE.size
-        places = _PLACE.iter_unpack(self._table[self._places : end])
+        end = self._places + self._count * PLACE.size
+        places = PLACE.iter_unpack(self._table[self._places : end])
         return sorted((Place(*place), ref) for place, ref in zip(places, self, strict=True))
 
     def place(self, ref: Ref) -> Place | None:
@@ -180,11 +180,11 @@ class Pack:
         found = self._find(ref)
         if found is None:
             return None
-        return Place(*_PLACE.unpack_from(self._table, self._places + found * _PLACE.size))
+        return Place(*PLACE.unpack_from(self._table, self._places + found * PLACE.size))
 
     def group(self, number: int) -> bytes:
         """The contents of a group, one after the other. Raises PackDamaged."""
-        where, stored, raw = _GROUP.unpack_from(self._table, number * _GROUP.size)
+        where, stored, raw = GROUP.unpack_from(self._table, number * GROUP.size)
         data = os.pread(self._fd, stored, where)
         if stored != raw:
             try:

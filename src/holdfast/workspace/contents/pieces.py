@@ -52,7 +52,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _next_data(fd: int, at: int) -> int:
-    """Where a file has data again, its end if it has none; `at` where that cannot be told."""
+    """Where a file has data again, its end if it has none; `at` where that is unknown."""
     try:
         return os.lseek(fd, at, os.SEEK_DATA)
     except OSError as exc:

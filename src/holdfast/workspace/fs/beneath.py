@@ -1,6 +1,6 @@
 """Directories by descriptor: a path is walked from the root, and no symlink on the way is followed.
 
-Whoever swaps a parent directory for a symlink meanwhile gets an error out of us, not a file outside the root.
+If a parent directory is swapped for a symlink meanwhile, that is an error, never a file outside the root.
 Linux walks many names in one call (`openat2`); elsewhere, and for paths longer than a call takes, it is done
 piece by piece, each from the directory before it.
 """

@@ -1,7 +1,7 @@
 """Two names of a directory swap what they stand for, in one step.
 
-So a new file takes the place of an old one, and the old one is not lost whoever had put it there: neither a
-second name nor a look just before it could promise that.
+So a new file takes the place of an old one, and the old one is not lost, even if it was put there a moment
+ago: neither a second name nor a look just before it could promise that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Opening a file on which the program around us may have a lock.
 
-POSIX takes all of a process's locks on a file when the process closes any descriptor of it, whoever had
-opened it. A database that the program works with would lose its locks to a snapshot that only reads it, and
-two processes would write it at once. So the kernel is asked before a descriptor is closed. One of a file that
+POSIX takes all of a process's locks on a file when the process closes any descriptor of it, also one of other
+code. A database that the program works with would lose its locks to a snapshot that only reads it, and two
+processes would write it at once. So the kernel is asked before a descriptor is closed. One of a file that
 this process has locked stays open, at most one per file and reader: it is used again when the file is read
 again, and closed when the lock is gone.
 
@@ -41,8 +41,8 @@ class _Lock(ctypes.Structure):
 
 
 _kept: dict[int, tuple[int, int]] = {}
-"""Descriptors that cannot be closed yet → device and inode. Whoever takes one out has it to itself: that
-needs no lock, which a forked child would inherit."""
+"""Descriptors that cannot be closed yet → device and inode. A thread that takes one out has it to itself:
+that needs no lock, which a forked child would inherit."""
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _close(fd: int) -> None:
 def _may_be_locked(fd: int) -> bool:
     """Whether this process may have a lock on a file.
 
-    Of several locks the kernel tells of one. If that is another process's, one of ours may be behind it; it
+    Of several locks the kernel reports one. If that is another process's, one of ours may be behind it; it
     cannot be if the program does not have the file open.
     """
     pid = _locked_by(fd)
@@ -113,7 +113,7 @@ def _may_be_locked(fd: int) -> bool:
 
 
 def _locked_by(fd: int) -> int | None:
-    """The process that has a lock on a file, or one of them; None where the kernel does not tell."""
+    """The process that has a lock on a file, or one of them; None where the kernel does not report it."""
     if _GETLK is None:
         return None
     lock = _Lock(type=fcntl.F_WRLCK)

@@ -2,7 +2,7 @@
 
 A directory can be moved, and be reached by several paths; the number of its filesystem can be another one
 after the machine was started anew. So it is known by its inode, by the id of its filesystem if that has one,
-and by either of path and device. A record of these is on the disk before anything that somebody has to find
+and by either of path and device. A record of these is on the disk before anything that must be found
 after a crash.
 """
 

@@ -1,4 +1,4 @@
-"""The index of a repository: kept as a content, compared by what it says, put back through its lock.
+"""The index of a repository: kept as a content, compared by what it says, restored under its lock.
 
 The file is kept byte for byte, with all that git has put into it. Two indexes are compared by their entries,
 because a mere `git status` writes new times into the file.
@@ -93,7 +93,7 @@ class GitIndex:
         """Keep every other git from the index, and so from committing and from switching branches.
 
         `replacement` is the content that `put_back` puts in its place, "" for none. The lock is a second
-        name of a file of ours that its process holds a flock on: whoever comes after a crash can tell that
+        name of a file of ours that its process holds a flock on: after a crash that shows that
         it is ours, and that no process holds it any more. Raises GitBusy if another process has the lock.
         """
         own = self.path + _OURS + owner.encode()
@@ -178,7 +178,7 @@ class IndexLock:
 
 
 def _tidy(own: bytes, lock: bytes) -> None:
-    """Remove the lock if it is ours, and then what tells so."""
+    """Remove the lock if it is ours, and then the name that shows it."""
     if not os.path.lexists(own):
         return
     if os.path.lexists(lock) and os.path.samestat(os.lstat(own), os.lstat(lock)):

@@ -1,7 +1,7 @@
 """The git program: called so that it does what it is asked and nothing else.
 
 A repository's own configuration starts no programs (hooks, a file monitor, transports), the caller's
-environment points it to no other repository, and it asks nobody for anything.
+environment points it to no other repository, and it never prompts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All refs of a repository and its stash, as git tells them.
+"""All refs of a repository and its stash, as git lists them.
 
 Git is asked, its files are not read: refs can be loose, packed or in a table, of this worktree or of all.
 Refs whose names are not UTF-8 are left alone, and so are ours, `refs/holdfast/`.

@@ -4,7 +4,7 @@ As with files, three positions decide about each ref: `to`, the one to go back t
 repository; `now`. What is now as the run left it goes back; what others moved since stays, named.
 
 HEAD goes back only to where it was, commit included, and the index only with it: otherwise the index of one
-commit would lie upon another, and the next commit would take back somebody's work. The files of a merge or a
+commit would lie upon another, and the next commit would undo the work of others. The files of a merge or a
 rebase in progress go back as one, with HEAD. Nothing at all is moved while another process has begun one, and
 no ref goes back over commits that a remote has.
 """

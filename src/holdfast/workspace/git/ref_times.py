@@ -1,7 +1,7 @@
 """When refs were last changed: separates the moves of a run that died from those that others made after it.
 
 A ref that is a file has a time of its own, as exact as that of other files. Of others (packed, or in a table)
-the record that git keeps of each ref (its reflog) tells, to the second.
+the record that git keeps of each ref (its reflog) has it, to the second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A git repository: where it stands, and going back to where it stood.
 
 Reading a position changes nothing in the repository. Going back moves refs, HEAD, the stash and the index,
-never a file of the working tree: those are put back by a restore. See `docs/decisions/0010-git-position.md`.
+never a file of the working tree: a restore does that. See `docs/decisions/0010-git-position.md`.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Repository:
         """`to`, with what others did in the gaps of a run: from the first to the second of each pair.
 
         What changed in a gap (a ref, HEAD, the stash, the index) is as it was after the last such gap, so
-        that a plan to this position takes back what the run did, and not what a person did in between.
+        that a plan to this position undoes what the run did, and not what a person did in between.
         """
         index = self._index()
         refs, branch, head = self.refs(to), to.branch, to.head

@@ -80,7 +80,7 @@ class GitWorktrees:
         """`now` without what other worktrees did since `base`, as far as that can be known.
 
         A branch that this worktree and another one moved gets a value that it had in between: it is neither
-        as it was nor as it is, and so nobody's alone.
+        as it was nor as it is, so that neither is taken for the one that moved it.
         """
         if not self.others:
             return now

@@ -1,8 +1,8 @@
 """Files written at the last moment of a restore: saved, and not in the tree.
 
-Whoever puts files back is told of it, and names it in its log. Until then a file of its own keeps it, so that
-it is neither lost nor left untold where there is no such log: after a crash, or when a restore is itself
-taken back.
+The caller of a restore gets the snapshot of them, and names it in its log. Until then a file of its own keeps
+it, so that it is neither lost nor unreported where there is no such log: after a crash, or when a restore is
+itself undone.
 """
 
 from __future__ import annotations

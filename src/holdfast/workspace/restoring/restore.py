@@ -3,7 +3,7 @@
 The work of `journal.py`: stage, apply, tidy up, and the way back. Every operation names an entry of a
 directory that was opened by descriptor (`beneath.py`), and every one can be repeated: what was done is seen
 from which of our names are there, and from the inode of the old file. What is deleted in the end is what was
-saved in a snapshot before; anything else that is found under our names was written by somebody at the last
+saved in a snapshot before; anything else that is found under our names was written by others at the last
 moment, and is saved then (`removal.py`).
 """
 
@@ -57,7 +57,7 @@ class Rewritten(Disturbed):
 
 
 class Restore:
-    """One restore, from its journal: done, continued, or taken back."""
+    """One restore, from its journal: done, continued, or undone."""
 
     def __init__(self, root: int, contents: Contents, file: JournalFile, journal: Journal) -> None:
         self._root = root
@@ -160,7 +160,7 @@ class Restore:
 
     def recover(self) -> None:
         """After a crash: on from where it was. While staging nothing had changed: only our names go."""
-        self._enter(self.journal.phase)  # whoever wrote it may have died before it was synced
+        self._enter(self.journal.phase)  # its writer may have died before it was synced
         match self.journal.phase:
             case Phase.APPLYING:
                 try:

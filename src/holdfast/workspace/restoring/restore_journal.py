@@ -1,4 +1,4 @@
-"""The journal of a restore: what it is about to do, so that whoever comes next can finish it or undo it.
+"""The journal of a restore: what it is about to do, so that the next process can finish it or undo it.
 
     staging ──▶ applying ──▶ done ──▶ (removed)
        │            │
@@ -10,9 +10,9 @@ move aside and the new ones into their place, by renames alone: that needs no ro
 be told from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
 *staging*.
 
-What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the
-first deletion: a deletion can be on the disk earlier than a byte that was written before it. The renames are
-not: after a power cut *done* can be there without all of them, so whoever finds it does again what is
+What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the first
+deletion: a deletion can be on the disk earlier than a byte that was written before it. The renames are not:
+after a power cut *done* can be there without all of them, so the process that finds it does again what is
 missing. They, and what was tidied up, are synced together before the journal is removed.
 """
 
@@ -47,7 +47,7 @@ class Item(msgspec.Struct, array_like=True, frozen=True):
     """One path: what is there, and what is to be there. A mode of 0 means nothing at all.
 
     `seen` is size, time of change and inode of what was there: whatever is found moved aside and has others
-    was changed by somebody at the last moment.
+    was changed by another program at the last moment.
     """
 
     path: bytes

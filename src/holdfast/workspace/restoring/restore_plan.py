@@ -26,7 +26,7 @@ from holdfast.workspace.snapshots.snapshot import DAMAGED, Hidden, State, Tree
 
 _NO_REF = Ref(b"")
 _Visit: TypeAlias = Generator["_Visit", bool, bool]
-"""A look at a path: asks for looks at paths beneath it, is told what came of each, and ends with its own."""
+"""A look at a path: asks for looks at paths beneath it, gets the result of each, and ends with its own."""
 
 
 class Why(Enum):
@@ -138,14 +138,14 @@ class Planner:
         if isinstance(to, Entry) and not to.is_directory and to.ref not in self._contents:
             self._keep(path, Why.DAMAGED, selected)
             return now is None
-        if _is_directory(to) and _is_directory(now):
+        if is_directory(to) and is_directory(now):
             self._decide(path, to, left, now, selected, mode_only=True)
             yield self._visit_inner(path, to, left, now, selected)
             return False
-        if _is_directory(now):
+        if is_directory(now):
             return (yield self._replace_directory(path, to, left, now, selected))
         goes = self._decide(path, to, left, now, selected)
-        if _is_directory(to) and (goes or now is None):
+        if is_directory(to) and (goes or now is None):
             yield self._visit_inner(path, to, left, None, selected)
         return goes
 
@@ -179,7 +179,7 @@ class Planner:
         """A directory that is to go, or to make room for a file: only if all that is in it goes."""
         kept, actions = len(self._kept), len(self._actions)
         empty = yield self._visit_inner(path, None, left, now, selected)
-        if empty and selected and _is_directory(left):
+        if empty and selected and is_directory(left):
             self._act(path, now, to)
             return to is None
         if to is not None:
@@ -237,7 +237,7 @@ class Planner:
             parent = path
             while parent:
                 parent, _ = beneath.split(parent)
-                if parent in self._actions or _is_directory(self._now.find(parent)):
+                if parent in self._actions or is_directory(self._now.find(parent)):
                     break
                 to, now = self._to.find(parent), self._now.find(parent)
                 if now is not None:
@@ -271,7 +271,7 @@ def _walk(visit: _Visit) -> None:
             answered, answer = True, end.value
 
 
-def _is_directory(state: State) -> bool:
+def is_directory(state: State) -> bool:
     return isinstance(state, Entry) and state.is_directory
 
 

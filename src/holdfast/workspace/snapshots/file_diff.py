@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
+from holdfast.json_view import View
 from holdfast.workspace.snapshots.changes import NO_TEXT
 
 
-class FileDiff(msgspec.Struct, frozen=True):
+class FileDiff(View, frozen=True):
     """One path that differs: `added`, `removed`, `modified`, `mode` or `type`; `text` is a unified diff."""
 
     path: str
@@ -21,9 +20,7 @@ class FileDiff(msgspec.Struct, frozen=True):
         "change": "`added`, `removed`, `modified`, `mode` or `type`",
         "diff": "a unified diff",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "change": self.change, "diff": self.text}
+    JSON_FROM: ClassVar = {"diff": "text"}
 
     def lines(self) -> tuple[int, int] | None:
         """How many lines were added and removed; None for what is compared as a whole."""

@@ -192,7 +192,7 @@ class Tree:
 
 def needed(contents: Contents, snapshots: Iterable[str]) -> set[Ref]:
     """Every content that these snapshots consist of; one that is gone needs none. Raises ContentsDamaged if
-    what one needs cannot be told."""
+    what one needs is unknown."""
     seen: set[Ref] = set()
     for snapshot in snapshots:
         ref = _ref(snapshot)

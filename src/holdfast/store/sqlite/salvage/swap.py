@@ -1,7 +1,7 @@
 """Putting a repaired database in the place of a damaged one, while no process can open either.
 
 The old files get a second place first. Until the new one has its name, the directory has no database, so
-that whoever opens the store meanwhile is refused; killed at any moment, the next repair puts the old files
+that opening the store meanwhile is refused; killed at any moment, the next repair puts the old files
 back, or sees that all was done.
 """
 

@@ -1,0 +1,32 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+F = Callable[..., Any]
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator; `--help` lists them in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+json_object = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+no_files = click.option("--no-files", is_flag=True, help="Leave the files as they are.")
+partial = click.option(
+    "--partial", is_flag=True, help="Continue without files whose saved content is damaged."
+)
+previewed = together(
+    click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+    click.option("--plan", metavar="DIGEST", help="Do what --dry-run showed with this plan, or nothing."),
+)
