@@ -18,6 +18,7 @@ TAMPER = {
     "tail": f"DELETE FROM events WHERE position = (SELECT max(position) FROM events WHERE stream = {RUN})",
     "stream": f"DELETE FROM events WHERE stream = {RUN}; DELETE FROM runs WHERE stream = {RUN}; "
     f"DELETE FROM step_rows WHERE run = {RUN}; DELETE FROM stages WHERE run = {RUN}; "
+    f"DELETE FROM outcomes WHERE stream = {RUN}; "
     "DELETE FROM streams WHERE name = 'r'",
     "blob": "UPDATE blobs SET data = x'00'",
     "projection": f"UPDATE runs SET status = 'paused' WHERE stream = {RUN}",

@@ -333,7 +333,7 @@ class ReadingContract:
         self.tamper(store, what)
         faults = list(store.verify())
         assert faults
-        assert {fault.stream for fault in faults} <= {"r", ""}
+        assert {fault.stream for fault in faults} <= {"r", ""}, faults
 
     def test_a_changed_history_is_not_loaded(self, store: Store) -> None:
         """A run whose events were changed is not executed on: `load` says that it is damaged."""
