@@ -605,6 +605,7 @@ def test_wrong_limits_are_refused_with_a_sentence(hf: Any) -> None:
         (BadInput, "a number such as", lambda: hf.budgets.set("team", usd="much")),
         (BadInput, "a whole number", lambda: hf.budgets.set("team", tokens="1.5")),
         (BadInput, "cannot be a budget's name", lambda: hf.budgets.set("a b")),
+        (BadInput, "cannot be a budget's name", lambda: hf.budgets.set("none")),
     ):
         with pytest.raises(error, match=says):
             call()

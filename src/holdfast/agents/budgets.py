@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import BadInput, RunPaused, StoreError
 from holdfast.kernel import budget as b
-from holdfast.kernel.amounts import NOTHING, Amounts, check_name
+from holdfast.kernel.amounts import NONE, NOTHING, Amounts, check_name
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Companion, Decision, Recorded, Store, new_event
 
@@ -55,18 +55,18 @@ class Budgets:
         """Set these limits and this parent, and leave the others. Raises `NotFound` for a parent that is not
         there, `BadInput` for one that is the budget itself or below it."""
         check_name(name)
-        if parent and parent != b.NO_LIMIT:
+        if parent and parent != NONE:
             if check_name(parent) != name and not self.state(parent).is_set:
                 raise self.unknown(parent)
         else:
-            parent = b.NO_LIMIT if parent == "" else parent
+            parent = NONE if parent == "" else parent
 
         def change(state: b.BudgetState) -> Sequence[Event]:
             made = b.set_limits(state, changes, parent, by)
             return () if made is None else (made,)
 
         def write() -> None:
-            above = self.state(name).parent if parent is None else "" if parent == b.NO_LIMIT else parent
+            above = self.state(name).parent if parent is None else "" if parent == NONE else parent
             parents = self._chain(above, fresh=True)
             b.refuse_cycle([name, *parents])
             following = [*parents[1:], ""] if parents else []
