@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import (
@@ -20,11 +22,13 @@ from holdfast import (
     gather,
     measure,
     parallel,
+    plans,
     step,
     timeout,
 )
 from holdfast.agents.governor import Governor
 from holdfast.errors import BadInput, NotFound
+from holdfast.serving.protocol import error_fields, error_of
 from holdfast.testing import FakeClock
 from holdfast.testing.crash import at_mark, before_append
 
@@ -601,6 +605,7 @@ def test_wrong_limits_are_refused_with_a_sentence(hf: Any) -> None:
         (BadInput, "a number such as", lambda: hf.budgets.set("team", usd="much")),
         (BadInput, "a whole number", lambda: hf.budgets.set("team", tokens="1.5")),
         (BadInput, "cannot be a budget's name", lambda: hf.budgets.set("a b")),
+        (BadInput, "cannot be a budget's name", lambda: hf.budgets.set("none")),
     ):
         with pytest.raises(error, match=says):
             call()
@@ -632,3 +637,99 @@ def test_a_programs_own_governor(open_hf: Any, act: Any) -> None:
     hf = open_hf(handlers={"governor": Strict})
     with pytest.raises(RunPaused, match="not on a Sunday"):
         hf.run(act(ask))
+
+
+# Plans, services, files
+
+
+PLAN = """
+name: p
+budget: {steps: 2, usd: 0.1}
+steps:
+- {id: a, run: 'true', effect: idempotent}
+- {id: b, python: 'tests.engine.plan_functions:names', needs: [a]}
+- {id: c, run: 'true', effect: idempotent, needs: [b]}
+"""
+
+
+def test_the_budget_of_a_plan_limits_its_run(hf: Any) -> None:
+    """Its own budget, a part of the run's; what a person has raised stays raised."""
+    hf.budgets.set("team")
+    with pytest.raises(BudgetReached, match=r"budget run:x is reached: c\[1\]/c#1 needs 1 steps; of its 2"):
+        hf.with_id("x").with_budget("team").run(plans.run_plan, plans.read(PLAN), {})
+    found = hf.budgets.get("run:x")
+    assert (found.parent, found.limits) == ("team", Amounts("0.1", steps=2))
+    hf.budgets.raise_("run:x", steps=1)
+    assert list(hf.resume("x").result()) == ["a", "b", "c"]
+    assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (3, 3)
+
+
+def test_a_sub_plan_is_paid_by_the_plan_around_it(hf: Any) -> None:
+    """Its steps count there, too."""
+    outer = plans.read(PLAN.replace("steps: 2", "steps: 9"))
+    inner = plans.read(PLAN.replace("budget: {steps: 2, usd: 0.1}\n", ""))
+    nested = msgspec.structs.replace(
+        outer, steps=(msgspec.structs.replace(outer.steps[0], kind="plan", plan=inner, argv=()),)
+    )
+    hf.with_id("x").run(plans.run_plan, nested, {})
+    assert spent(hf, "run:x")[2] == 3
+
+
+def test_a_call_of_budgets_in_a_workflow_is_recorded(twice: Any, hf: Any) -> None:
+    """A replay returns what the call returned, whatever the budget is by then."""
+    live, replayed = twice(lambda: hf.budgets.set("team", usd="0.10", tokens=5))
+    assert live == replayed
+    assert live.limits == Amounts("0.10", 5)
+
+
+def test_a_deadline_that_passes_while_it_reserves_releases(open_hf: Any, act: Any) -> None:
+    """The body does not begin, so nothing is spent, and nothing stays reserved."""
+    clock = FakeClock()
+
+    class Slow(Governor):
+        def reserve(self, call: Any, amounts: Any, paying: Any) -> Any:
+            held = super().reserve(call, amounts, paying)
+            clock.advance(10)
+            return held
+
+    hf = open_hf(clock=clock, handlers={"governor": Slow})
+
+    def plot() -> None:
+        with timeout(5):
+            ask()
+
+    with pytest.raises(StepTimeout):
+        hf.run(act(plot))
+    assert spent(hf) == (0, 0, 0)
+    assert [one.type for one in hf._store.entries("@budget/default")] == ["BudgetReserved", "BudgetReleased"]
+
+
+def test_a_workspace_step_that_is_refused_leaves_the_files_free(
+    open_hf: Any, act: Any, tmp_path: Path
+) -> None:
+    """The lock of the files is released with the run, and the resumed step takes it again."""
+    root = tmp_path / "tree"
+    root.mkdir()
+    hf = open_hf(workspace=root)
+    hf.budgets.set("default", usd=0)
+
+    def plot() -> None:
+        command(["touch", "made"], cwd=root, reserve=Amounts(usd="0.01"))
+
+    with pytest.raises(BudgetReached):
+        hf.with_id("x").run(act(plot))
+    assert not (root / "made").exists()
+    hf.budgets.raise_("default", usd=1)
+    hf.resume("x").result()
+    assert (root / "made").exists()
+    assert spent(hf) == (CENT, 0, 1)
+
+
+def test_the_error_crosses_the_socket_of_a_worker_whole() -> None:
+    """The serving process sees the same class, sentence and fields."""
+    error = BudgetReached(
+        "x", "team", unit="usd", limit="1", spent="0.9", reserved="0", needed="0.2", step="ask#1",
+        short={"usd": "0.1"},
+    )  # fmt: skip
+    found = error_of(error_fields(error))
+    assert (type(found), str(found), vars(found)) == (BudgetReached, str(error), vars(error))

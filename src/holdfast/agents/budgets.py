@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import BadInput, RunPaused, StoreError
 from holdfast.kernel import budget as b
-from holdfast.kernel.amounts import NOTHING, Amounts, check_name
+from holdfast.kernel.amounts import NONE, NOTHING, Amounts, check_name
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Companion, Decision, Recorded, Store, new_event
 
@@ -55,18 +55,18 @@ class Budgets:
         """Set these limits and this parent, and leave the others. Raises `NotFound` for a parent that is not
         there, `BadInput` for one that is the budget itself or below it."""
         check_name(name)
-        if parent and parent != b.NO_LIMIT:
+        if parent and parent != NONE:
             if check_name(parent) != name and not self.state(parent).is_set:
                 raise self.unknown(parent)
         else:
-            parent = b.NO_LIMIT if parent == "" else parent
+            parent = NONE if parent == "" else parent
 
         def change(state: b.BudgetState) -> Sequence[Event]:
             made = b.set_limits(state, changes, parent, by)
             return () if made is None else (made,)
 
         def write() -> None:
-            above = self.state(name).parent if parent is None else "" if parent == b.NO_LIMIT else parent
+            above = self.state(name).parent if parent is None else "" if parent == NONE else parent
             parents = self._chain(above, fresh=True)
             b.refuse_cycle([name, *parents])
             following = [*parents[1:], ""] if parents else []
@@ -91,6 +91,14 @@ class Budgets:
 
         self._write([(name, change)])
 
+    def open(self, paying: Paying) -> None:
+        """Set the budget to its limits, unless it is set."""
+
+        def opened(state: b.BudgetState) -> Sequence[Event]:
+            return _opened(paying, state)
+
+        self._write([(paying.name, opened)], durable=False)
+
     def reserve(self, asked: b.BudgetReserved, paying: Paying) -> tuple[str, ...]:
         """Reserve in the budget that pays and in all its parents; returns their names. The commit does not
         wait for the disk: that of the attempt's intent does, for both. Raises `BudgetReached`, and
@@ -113,10 +121,9 @@ class Budgets:
     def _reserved(
         self, name: str, parent: str, asked: b.BudgetReserved, paying: Paying, state: b.BudgetState
     ) -> Sequence[Event]:
-        made: list[Event] = []
-        if name == paying.name and paying.limits is not None and not state.is_set:
-            made.append(b.BudgetSet(paying.limits, paying.parent, "plan"))
-            state = b.evolve(state, Recorded(made[0], 0, 0))
+        made: list[Event] = [*_opened(paying, state)] if name == paying.name else []
+        for event in made:
+            state = b.evolve(state, Recorded(event, 0, 0))
         if not state.is_set and name != b.DEFAULT:
             make = f"`holdfast budget set {name} --usd 5` makes it"
             raise RunPaused(
@@ -233,6 +240,12 @@ class Budgets:
 def _decision(decide: Decide, at: int, state: b.BudgetState) -> Decision:
     events = decide(state)
     return Decision(b.KIND, [new_event(event, at) for event in events]) if events else NO_EVENTS
+
+
+def _opened(paying: Paying, state: b.BudgetState) -> Sequence[Event]:
+    if paying.limits is None or state.is_set:
+        return ()
+    return (b.BudgetSet(paying.limits, paying.parent, "plan"),)
 
 
 def _unchanged(parent: str, state: b.BudgetState) -> Sequence[Event]:

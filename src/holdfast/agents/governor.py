@@ -72,6 +72,10 @@ class Governor:
             budgets = self._budgets.reserve(asked, paying)
         return Reserved(asked.id, asked.epoch, budgets)
 
+    def open(self, paying: Paying) -> None:
+        """Set a budget that was made for a run, unless it is set."""
+        self._budgets.open(paying)
+
     def settle(
         self, held: Reserved, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
     ) -> Sequence[Companion]:

@@ -11,6 +11,8 @@ import msgspec
 
 from holdfast.errors import BadInput
 
+NONE: Final = "none"
+"""Given in place of an amount or a parent, it removes the limit or the parent."""
 UNITS: Final = ("usd", "tokens", "seconds", "steps")
 EXACT: Final = Context(prec=100)
 """A program may have set its own to fewer digits."""
@@ -123,8 +125,8 @@ def _whole(unit: str, given: object) -> int | None:
 
 def check_name(name: object) -> str:
     """The name itself if a budget can have it. Raises `BadInput`."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadInput(f"{name!r} cannot be a budget's name: 1 to 190 of A-Z a-z 0-9 . _ : -")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == NONE:
+        raise BadInput(f"{name!r} cannot be a budget's name: 1 to 190 of A-Z a-z 0-9 . _ : -, and not {NONE}")
     return name
 
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.errors import BadInput, BudgetReached, NotFound
-from holdfast.kernel.amounts import EXACT, NOTHING, UNITS, ZERO, Amounts, shown
+from holdfast.kernel.amounts import EXACT, NONE, NOTHING, UNITS, ZERO, Amounts, shown
 from holdfast.kernel.events import Event
 from holdfast.kernel.measures import Measured
 from holdfast.kernel.naming import listed, nearest
@@ -26,8 +26,6 @@ KIND: Final = "budget"
 """The kind of its stream."""
 DEFAULT: Final = "default"
 """The budget that pays where none is named. It has no limit until one is set."""
-NO_LIMIT: Final = "none"
-"""Given in place of an amount, it removes the limit."""
 
 
 def stream_of(name: str) -> str:
@@ -275,7 +273,7 @@ def set_limits(
 ) -> BudgetSet | None:
     """Decide to set these limits and the parent, and leave the others; None if nothing changes."""
     limits = {unit: _changed(unit, changes.get(unit), state.limits.of(unit)) for unit in UNITS}
-    above = state.parent if parent is None else "" if parent == NO_LIMIT else parent
+    above = state.parent if parent is None else "" if parent == NONE else parent
     changed = BudgetSet(Amounts(**limits), above, by)  # type: ignore[arg-type]
     if state.is_set and (state.limits, state.parent) == (changed.limits, changed.parent):
         return None
@@ -285,7 +283,7 @@ def set_limits(
 def _changed(unit: str, given: Change, now: Decimal | int | None) -> object:
     if given is None:
         return now
-    return None if given == NO_LIMIT else _read(unit, given)
+    return None if given == NONE else _read(unit, given)
 
 
 def raise_limits(state: BudgetState, name: str, more: Mapping[str, Change], by: str) -> BudgetSet:

@@ -48,6 +48,10 @@ class Governor(Protocol):
         disk. Raises `RunPaused`, such as `BudgetReached`, to refuse: the run is paused with its sentence."""
         ...
 
+    def open(self, paying: Paying) -> None:
+        """Set the budget to the limits that are given for it, unless it is set. May wait for the disk."""
+        ...
+
     def settle(
         self, held: Any, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
     ) -> Sequence[Companion]:

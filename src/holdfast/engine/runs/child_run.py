@@ -132,6 +132,8 @@ def _claimer(call: Call, workflow: Any, args: Sequence[Any], kwargs: dict[str, A
     paying = execution.state.budget if call.budget is None else call.budget.name
 
     def make_claim() -> Claimed:
+        if call.budget is not None and call.budget.limits is not None:
+            engine.handler("governor").open(call.budget)  # the child has its name only
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = engine.store_value((tuple(args), kwargs), where)
         code = engine.location.record(codes.code_of_call(workflow, args, kwargs))
