@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -92,6 +92,23 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str | Secret] = {}
     reserve_usd: Decimal | None = None
     output_limit: int = OUTPUT_LIMIT
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            argv: Sequence[str],
+            *,
+            name: str = "",
+            parse: Parse = "none",
+            reads: Sequence[str] = (),
+            timeout_s: float | None = None,
+            retry: Retries | None = None,
+            isolate: Isolate | None = None,
+            env: Mapping[str, str | Secret] = {},
+            reserve_usd: Decimal | None = None,
+            output_limit: int = OUTPUT_LIMIT,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         set_ = msgspec.structs.force_setattr
