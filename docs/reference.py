@@ -120,13 +120,14 @@ def settings_page() -> str:
         "`home`, `workspace` and `backup_dir` in a file of the project count only once you have allowed them with",
         "`holdfast trust`, and so does every setting of a file that another user owns or can write: the exit code is 9",
         "until then ([decision 0012](decisions/0012-trust.md)). Where nothing is kept, `export HOLDFAST_TRUST=DIR` does the same.",
+        "So does an agent that names a command, a script or an address, when it is used ([guide](guide-agents.md)).",
         "",
         "| key | variable | type | default | |",
         "|---|---|---|---|---|",
     ]
     for one in settings.reference():
         lines.append(
-            f"| `{one.key}` | `{one.variable}` | {one.type} | {_default(one.default)} | {one.description} |"
+            f"| `{one.key}` | {f'`{one.variable}`' if one.variable else ''} | {one.type} | {_default(one.default)} | {one.description} |"
         )
     lines += ["", "Variables that are no settings:", "", "| variable | |", "|---|---|"]
     lines += [f"| `{name}` | {OTHER_VARIABLES[name]} |" for name in settings.OTHER_VARIABLES]
@@ -134,7 +135,7 @@ def settings_page() -> str:
 
 
 def _default(value: object) -> str:
-    return "none" if value is None else f"`{value}`" if value != () and value != [] else "empty"
+    return "none" if value is None else f"`{value}`" if value not in ((), [], {}) else "empty"
 
 
 def cli_page() -> str:

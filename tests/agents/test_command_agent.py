@@ -150,14 +150,18 @@ def spent(hf: Holdfast) -> Decimal | None:
     return state.spent.usd
 
 
-def test_the_result_line_was_not_seen_by_this_process(hf: Holdfast, root: Path) -> None:
-    """A run that was killed between the end of the command and the record of its answer reads the recorded
-    output; answer, session and usage are the same."""
-    run = hf.start(one_job, printing("codex.jsonl"), {"parse": "codex"})
+def test_killed_before_the_answer_was_recorded(hf: Holdfast, root: Path) -> None:
+    """Answer, session and usage are read from the log, also if the session was named 200 KB before the
+    end."""
+    text = (CAPTURED / "codex.jsonl").read_text()
+    first, rest = text.split("\n", 1)
+    code = f"print({first!r}); print('x' * 200000); print({rest!r})"
+    run = hf.start(one_job, python(code), {"parse": "codex"})
     before = run.result()
+    assert (before.text, before.session) == ("All done.", "01a1ec9b-fb96-7c91-a45a-c58a1951da78")
     hf.rewind(run.id, to="implement[1]/claude#1")
     after = hf.resume(run.id).result()
-    assert (after.text, after.session, after.measured) == (before.text, before.session, before.measured)
+    assert after == before
     assert [step.attempt for step in hf.steps(run.id) if step.kind == "command"] == [1]
 
 
@@ -238,10 +242,7 @@ def test_each_attempt_has_its_own_output(hf: Holdfast, root: Path) -> None:
     )
     outcome = hf.run(one_job, python(code), {"retry": Retries(attempts=2, initial=0.01)})
     assert outcome.text == "All done."
-    assert outcome.measured == (
-        Measured("claude-sonnet-4-5", 100, 20, Decimal("0.0006")),
-        Measured("claude-sonnet-4-5", 300, 60, Decimal("0.0018")),
-    )
+    assert outcome.measured == (Measured("claude-sonnet-4-5", 400, 80, Decimal("0.0024")),)
     assert (root / "tried").read_text() == "x"
 
 

@@ -86,6 +86,26 @@ def test_an_agent_is_told_what_was_done(hf: Holdfast) -> None:
 
 
 @workflow
+async def in_between() -> str:
+    await prepare.aio()
+    text = (await work.aio(CommandAgent(["cat"], name="cat"), Job(goal="", prompt="p"))).text
+    await broken.aio()
+    return text
+
+
+def test_every_replay_tells_it_the_same(hf: Holdfast) -> None:
+    """The history is that of the moment when the job began, however far the run is by now."""
+    run = hf.start(in_between)
+    with pytest.raises(ValueError, match="no luck"):
+        run.result()
+    with pytest.raises(ValueError, match="no luck"):  # resumed: the command is asked for with the same prompt
+        hf.resume(run.id).result()
+    assert [one.verdict for one in hf.replay(run.id)] == ["matches"]
+    (log,) = [one.text for one in hf.logs(run.id)]
+    assert log.endswith("- done: prepare\n")
+
+
+@workflow
 def with_two_jobs() -> str:
     agent = ScriptAgent(ECHO)
     work(agent, Job(goal="g", prompt="one", kind="plan"))

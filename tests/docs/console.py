@@ -75,10 +75,11 @@ def _commands(body: str) -> list[Command]:
 
 
 def saved_as(page: str, name: str) -> list[str]:
-    """The blocks of Python or YAML of a page that it says to save as `name`, in the paragraph before them."""
+    """The blocks of Python, YAML or TOML of a page that it says to save as `name`, in the paragraph before
+    them."""
     path = ROOT / page if page == "README.md" else ROOT / "docs" / page
     text = path.read_text()
-    fences = re.finditer(r"^```(?:python|yaml)[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    fences = re.finditer(r"^```(?:python|yaml|toml)[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     before = [(text[: found.start()].rstrip().rpartition("\n\n")[2], found[1]) for found in fences]
     blocks = [code for paragraph, code in before if f"`{name}`" in paragraph]
     assert blocks, f"{page} does not say what to save as {name}"

@@ -340,6 +340,33 @@ def play_own_stages(console: Console) -> None:
     console.next("holdfast deliver", "Keep it\\?", code=5)
 
 
+@plays("guide-agents.md: In plans 1")
+def play_agents(console: Console) -> None:
+    for name in ("holdfast.toml", "rehearsal.yaml", "notes.yaml"):
+        console.saves(name)
+    console.shell("holdfast run notes.yaml", 2)
+    console.next("holdfast trust", "agent.mine", "agent.rehearsal")
+    console.next("holdfast config show", "agent.small +llm: openai:gpt-5-mini +holdfast.toml")
+    console.next("holdfast plan check", "notes: 2 steps")
+    console.next(
+        "holdfast run notes.yaml", "Wrote NOTES.md", then=lambda: "Rock 7" in console.text("NOTES.md")
+    )
+    console.next("holdfast show n1", "write", "session")
+    console.next(
+        "holdfast plan new", "rehearsal writes the plan", then=lambda: "again" in console.text("twice.yaml")
+    )
+    console.next("holdfast plan check", "twice: 2 steps")
+
+
+@plays("guide-agents.md: In workflows 1")
+def play_work(console: Console) -> None:
+    console.saves("fix.py")
+    console.next("holdfast run --id f1", "Fixed it", then=lambda: console.text("fix.txt") == "a leak\n")
+    console.next("holdfast stats f1", "write#1")
+    console.shell("holdfast run --id f2 fix.py:fix_and_ask 'a leak' < /dev/null", 5)
+    assert "Fixed it" in console.shell("holdfast show f2")
+
+
 @plays("guide-steps.md: Tools 1")
 def play_tools(console: Console) -> None:
     console.saves("tidy.py")

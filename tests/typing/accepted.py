@@ -39,6 +39,7 @@ from holdfast import (
     uuid,
     workflow,
 )
+from holdfast.agents import Agent, CommandAgent, Job, Outcome, ScriptAgent, work
 
 
 @step
@@ -130,6 +131,31 @@ async def areport(topics: list[str]) -> bytes:
     assert_type(await aspell("a"), int)
     assert_type(await aspell.aio("a"), int)
     return b"".join([await fetch(topic) for topic in topics])
+
+
+class Echo:
+    name = "echo"
+
+    async def work(self, job: Job) -> Outcome:
+        return Outcome(text=job.prompt)
+
+
+JOB = Job(goal="greet", prompt="write hello")
+
+
+@workflow
+def agents_in_def() -> str:
+    agent: Agent = CommandAgent(["claude", "-p"], parse="claude", env={"MODEL": "small"})
+    assert_type(work(agent, JOB, timeout=600), Outcome)
+    assert_type(work("claude", JOB, role="developer").text, str)
+    return work(ScriptAgent({"other": {"answer": "done"}}), JOB, isolate="copy").session
+
+
+@workflow
+async def agents_in_async() -> tuple[Measured, ...]:
+    outcome = await work.aio(Echo(), JOB, retry=Retry(attempts=2))
+    assert_type(outcome, Outcome)
+    return outcome.measured
 
 
 def main() -> None:

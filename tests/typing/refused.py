@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast import Holdfast, Retry, changes, command, measure, parallel, recorded, snapshot, step, workflow
+from holdfast.agents import CommandAgent, Job, Outcome, work
 
 
 @step
@@ -36,7 +37,11 @@ def report(topics: list[str], depth: int = 1) -> str:
     changes()  # refused
     command(["ls"], on_line=lambda: None)  # refused
     command(["ls"], output_limit="16MB")  # refused
-    print(name)
+    work("claude", "write hello")  # refused
+    work(5, Job(goal="", prompt=""))  # refused
+    CommandAgent("claude", parse="clade")  # refused
+    outcome: Outcome = work.aio("claude", Job(goal="", prompt=""))  # refused
+    print(name, outcome)
     return answer
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.agents import parsers
-from holdfast.agents.parsers import PARSERS, Parse
+from holdfast.agents.parsers import PARSERS, AgentOutput, Parse
 from holdfast.agents.prompting import prompt_of
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.retries import Retries
@@ -29,9 +29,10 @@ from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.values import recorded
 from holdfast.errors import AgentFailed, BadInput
 from holdfast.kernel.amounts import Amounts
-from holdfast.kernel.events import Isolate
+from holdfast.kernel.events import Isolate, OutputCaptured
 from holdfast.kernel.identity import name_of_program
 from holdfast.kernel.measures import Measured
+from holdfast.kernel.state import StepState
 from holdfast.redaction import Secret
 
 __all__ = ["PRESETS", "CommandAgent"]
@@ -93,6 +94,23 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
     reserve_usd: Decimal | None = None
     output_limit: int = OUTPUT_LIMIT
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            argv: Sequence[str],
+            *,
+            name: str = "",
+            parse: Parse = "none",
+            reads: Sequence[str] = (),
+            timeout_s: float | None = None,
+            retry: Retries | None = None,
+            isolate: Isolate | None = None,
+            env: Mapping[str, str | Secret] = {},
+            reserve_usd: Decimal | None = None,
+            output_limit: int = OUTPUT_LIMIT,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         set_ = msgspec.structs.force_setattr
         set_(self, "argv", _words(self.argv, "argv"))
@@ -143,22 +161,43 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
         return [word.replace(_PROMPT, prompt) for word in argv], None
 
     def _outcome(self, job: Job, seen: _Seen, result: CommandResult) -> Outcome:
-        """A run that was killed between the end of the command and this has the recorded output only."""
-        output, measured = seen.output, tuple(seen.measured)
-        if not seen.lines:
-            output = parsers.output_of(self.parse)
-            found = [one for line in result.stdout.splitlines() for one in output.feed(line)]
-            measured = tuple(found)
-        reserved = self._most(job)
+        """The usage is what the log has of the step. If the run was killed before this was recorded, the
+        output is read from the log, too: its end, and as much of its beginning as `output_limit` kept."""
+        scope = current.get()
+        assert type(scope) is Scope
+        step = _step(scope, self.name)
+        output = seen.output if seen.lines else self._recorded_output(scope, step)
+        measured, reserved = step.measured, self._most(job)
         if not measured and reserved is not None:
             measured = (Measured(usd=reserved, units={"estimated": 1}),)
-        return Outcome(
-            text=output.text or _plain(self.parse, result), measured=measured, session=output.session
-        )
+        text = output.text or _plain(self.parse, result)
+        return Outcome(text=text, measured=measured, session=output.session)
+
+    def _recorded_output(self, scope: Scope, step: StepState) -> AgentOutput:
+        run = scope.execution
+        pieces: list[str] = []
+        for entry in run.engine.store.entries(run.id, type="OutputCaptured"):
+            kept = msgspec.json.decode(entry.payload, type=OutputCaptured)
+            if (kept.key, kept.attempt, kept.source) == (step.key, step.attempt, "stdout"):
+                pieces.append(kept.text)
+        output = parsers.output_of(self.parse)
+        for line in "".join(pieces).splitlines():
+            output.feed(line)
+        return output
+
+
+def _step(scope: Scope, name: str) -> StepState:
+    """The last command of this name in the scope, which has just ended."""
+    path = scope.counters.path
+    return next(
+        step
+        for key, step in reversed(scope.execution.state.steps.items())
+        if step.kind == "command" and step.name == name and key.rpartition("/")[0] == path.rstrip("/")
+    )
 
 
 class _Seen:
-    """The output of the last attempt, and the usage of all attempts that this process has seen."""
+    """The output of the last attempt, as far as this process has seen it."""
 
     def __init__(self, agent: str, parse: Parse) -> None:
         self._agent = agent
@@ -166,7 +205,6 @@ class _Seen:
         self._attempt = 0
         self.output = parsers.output_of(parse)
         self.lines = 0
-        self.measured: list[Measured] = []
 
     def line(self, line: str) -> None:
         """Called in the step, with each line."""
@@ -178,7 +216,6 @@ class _Seen:
             measure(
                 model=one.model, input_tokens=one.input_tokens, output_tokens=one.output_tokens, usd=one.usd
             )
-            self.measured.append(one)
         if self.output.failure:
             raise AgentFailed(self._agent, self.output.failure)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -80,6 +80,12 @@ class ScriptAgent(msgspec.Struct, frozen=True, omit_defaults=True):
     script: dict[str, Any]
     name: str = "script"
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, script: Mapping[str, Any] | str | os.PathLike[str], name: str = "script"
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         given: Any = self.script
         if isinstance(given, str | os.PathLike):
@@ -93,7 +99,7 @@ class ScriptAgent(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, name: str = "script") -> ScriptAgent:
         """The script in a YAML or JSON file."""
-        return cls(path, name)  # type: ignore[arg-type]
+        return cls(path, name)
 
     async def work(self, job: Job) -> Outcome:
         """Take the actions of this round, and answer. Raises what a tool raises, and `AgentFailed` if the
