@@ -798,3 +798,16 @@ def play_links(console: Console) -> None:
     console.next("holdfast task archive", "archived: Publish")
     console.next("holdfast task export", then=lambda: (console.directory / "tasks.jsonl").exists())
     console.next("holdfast task import", "0 tasks created, 0 extended, 3 as they were")
+
+
+# Models
+
+
+@plays("guide-llm.md: A run 1")
+def play_model(console: Console) -> None:
+    console.saves("assistant.py")
+    console.next("holdfast run --id ask-1", "waits for a decision: Run remove?", code=5)
+    console.next("holdfast gates", "ask-1", '"topic": "a"', "holdfast approve ask-1")
+    console.next("holdfast approve ask-1", "is approved")
+    console.next("holdfast resume ask-1", "removed the notes on a")
+    console.next("holdfast show ask-1", r"assistant\[1\]$", "✓ model#1 ", "✓ read@1-", "✓ model#2 ")

@@ -3,7 +3,7 @@ none."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pathspec
@@ -12,9 +12,9 @@ from pydantic_ai.tools import Tool as ModelTool
 from holdfast.agents.protocol import Job
 from holdfast.agents.tool_registry import Tool
 from holdfast.agents.tools import TOOLS, text_of
-from holdfast.errors import BadInput, CommandFailed, StepTimeout, ToolFailed
+from holdfast.errors import BadInput, CommandFailed, ProgramNotFound, StepTimeout, ToolFailed
 
-_FAILURES = (ToolFailed, CommandFailed, StepTimeout, BadInput)
+_FAILURES = (ToolFailed, CommandFailed, ProgramNotFound, StepTimeout, BadInput)
 """What a model can do something about: it reads the sentence and calls again."""
 
 
@@ -49,11 +49,7 @@ def _model_tool(tool: Tool, writes: Sequence[str], requires_approval: bool) -> M
         except _FAILURES as error:
             return f"error: {error}"
 
-    made: ModelTool[Any] = ModelTool.from_schema(call, tool.name, tool.does, _schema(tool.schema))
+    made: ModelTool[Any] = ModelTool.from_schema(call, tool.name, tool.does, dict(tool.schema))
     made.requires_approval = requires_approval
     made.metadata = {"holdfast": False}
     return made
-
-
-def _schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(schema)
