@@ -60,6 +60,8 @@ CHANGES = {
 }
 """The commands that change something. All others only look: a new command does, until it is put here."""
 VALUES = {
+    "kind": "draft",
+    "name": "tables",
     "run": "r",
     "plan": "plan.yaml",
     "text": "add login",

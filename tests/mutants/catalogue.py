@@ -46,6 +46,7 @@ IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
 REVERSAL = "tests/engine/test_reversal.py::"
 BUDGETS = "tests/engine/test_budgets.py::"
 EVIDENCE = "tests/agents/test_evidence.py::"
+ROUTER = "tests/engine/test_router.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -1065,5 +1066,86 @@ MUTANTS = (
             "raise run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(_CAUSE, reason)])) ",
             "raise error ",
         ),
+    ),
+    # Learning
+    mutant(
+        "a replayed choice is drawn again",
+        ROUTER + "test_a_replay_repeats_the_choices",
+        (
+            "agents/router.py",
+            '    order = recorded("route", make)\n',
+            '    order = make()\n    recorded("route", lambda: order)\n',
+        ),
+    ),
+    mutant(
+        "that all candidates failed is not recorded",
+        ROUTER + "test_all_failed_pauses_and_resume_tries_again",
+        ("agents/router.py", '    recorded("all_failed", mark)\n', "    mark()\n"),
+    ),
+    mutant(
+        "a wrong call is a failure of the candidate",
+        ROUTER + "test_mistakes_of_the_caller_are_no_outcome",
+        ("agents/router.py", "_MISUSE: Final = (BadInput, WrongColour)", "_MISUSE: Final = ()"),
+    ),
+    mutant(
+        "what the steps of a choice measured is not its cost",
+        ROUTER + "test_the_end_of_the_block_is_the_outcome",
+        ("agents/router.py", "        if usd is None and self._path:\n", "        if False:\n"),
+    ),
+    mutant(
+        "a failing candidate does not rest",
+        ROUTER + "test_a_rest_ends",
+        ("agents/learner.py", "        if beyond < 0:\n", "        if True:\n"),
+    ),
+    mutant(
+        "the router does not look at costs",
+        "tests/agents/test_learner.py::test_at_least_nine_of_ten_late_choices_are_the_best_by_value",
+        (
+            "agents/learner.py",
+            "    cost = (record.usd + typical_usd) / known * ",
+            "    cost = typical_usd * ",
+        ),
+    ),
+    mutant(
+        "old outcomes count for ever",
+        "tests/agents/test_learner.py::test_a_candidate_that_became_bad_is_left",
+        ("agents/learner.py", "WINDOW: Final = 400", "WINDOW: Final = 400_000"),
+    ),
+    mutant(
+        "the copies of outcomes in a fork count",
+        ROUTER + "test_a_rewind_keeps_outcomes_and_a_fork_does_not_repeat_them",
+        (
+            "store/sqlite/learning.sql",
+            "    DELETE FROM main.outcomes WHERE stream = NEW.stream;\n",
+            "    SELECT 1;\n",
+        ),
+    ),
+    mutant(
+        "outcomes of an archived run stay",
+        ROUTER + "test_a_rewind_keeps_outcomes_and_a_fork_does_not_repeat_them",
+        (
+            "store/sqlite/learning.sql",
+            "    DELETE FROM main.outcomes\n    WHERE stream = (SELECT id",
+            "    DELETE FROM main.outcomes\n    WHERE 0 = (SELECT id",
+        ),
+    ),
+    mutant(
+        "a skill that fails is chosen all the same",
+        "tests/engine/test_skills.py::test_a_skill_that_fails_is_hardly_chosen",
+        ("agents/skills.py", "            if rate >= _LEAST:\n", "            if fit:\n"),
+    ),
+    mutant(
+        "a replayed choice of skills reads the files again",
+        "tests/engine/test_skills.py::test_a_replay_has_the_texts_of_then",
+        (
+            "agents/skills.py",
+            'for one in recorded("skills", make)]',
+            'for one in (recorded("skills", make), make())[1]]',
+        ),
+    ),
+    mutant(
+        "handlers that a file of the project names need no trust",
+        "tests/engine/test_handlers.py::test_a_setting_names_one_once_it_is_trusted",
+        ("settings.py", ' or _meta(field, "code")]', "]"),
     ),
 )

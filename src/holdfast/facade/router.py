@@ -54,7 +54,7 @@ class RouterNamespace(Namespace):
                         one.good,
                         one.bad,
                         one.failed,
-                        one.usd * BILLIONTH if one.priced else None,
+                        (one.usd * BILLIONTH).normalize() if one.priced else None,
                         round(learner.expected_value(record, settings.router_failure_usd), 3),
                         shares[one.candidate] / _DRAWS,
                         instant(until) if until > now else None,

@@ -66,7 +66,7 @@ def _lines(found: Sequence[CandidateStats]) -> Iterator[Line]:
         for one in sorted(group, key=lambda one: (-one.share, one.candidate)):
             notes = [f"{one.good} good", f"{one.bad} bad"]
             notes += [f"{one.failed} failed"] if one.failed else []
-            notes += [f"${one.usd.normalize():f}"] if one.usd is not None else []
+            notes += [f"${one.usd:f}"] if one.usd is not None else []
             notes += [f"rests until {moments.utc(one.rests_until)}"] if one.rests_until else []
             yield [
                 f"  {pad(clean(one.candidate), width)}  {one.share:4.0%}",

@@ -530,7 +530,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 -- name: put_stream
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (?, ?, ?, ?, ?, ?, ?);
 
--- name: outcomes
+-- name: last_outcomes
 -- The last ones of a candidate, the newest first.
 SELECT at, ok, usd, error FROM outcomes WHERE family = ?1 AND kind = ?2 AND candidate = ?3
 ORDER BY at DESC, stream DESC, version DESC

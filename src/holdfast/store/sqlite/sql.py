@@ -28,7 +28,8 @@ def _queries() -> dict[str, str]:
     named: dict[str, str] = {}
     for block in "".join(map(script, _QUERIES)).split("-- name: ")[1:]:
         name, _, text = block.partition("\n")
-        named[name.strip()] = text.strip().removesuffix(";")
+        if named.setdefault(name.strip(), text.strip().removesuffix(";")) != text.strip().removesuffix(";"):
+            raise ValueError(f"two queries are called {name.strip()}")
     stray = named.pop("is_stray")  # a condition, and no statement
     return {name: text.replace("(is_stray)", f"({stray})") for name, text in named.items()}
 

@@ -611,7 +611,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return [row[0] for row in self._read("authored_by", (choice.array(run_ids),))]
 
     def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
-        found = self._read("outcomes", (family, kind, candidate, limit))
+        found = self._read("last_outcomes", (family, kind, candidate, limit))
         return [OutcomeRow(at, bool(ok), usd, error) for at, ok, usd, error in found]
 
     def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
