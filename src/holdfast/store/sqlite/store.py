@@ -670,9 +670,10 @@ class SqliteStore(TrackerQueries):
         return [(stream, e.decode(type, payload)) for stream, type, payload in found]
 
     def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+        rows = self._read("evidence_of", (run_id,)) if run_id else self._read("evidence")
         return [
             (stream, Recorded(e.decode(type, payload), version, at))
-            for stream, version, type, at, payload in self._read("evidence", (run_id,))
+            for stream, version, type, at, payload in rows
         ]
 
     def tail(self) -> str:
