@@ -224,7 +224,7 @@ def test_a_secret_is_not_in_a_document(hf: Holdfast, root: Path, home: Path) -> 
     document = hf.evidence.get(run).document
     assert "known" in document and "PASS=[secret db]" in document
     assert TOKEN not in document and "correct horse" not in document
-    (raw,) = [hf._store.blob(event.blob) for _, (event, *_) in hf._store.evidence(run)]  # type: ignore[attr-defined]
+    (raw,) = [hf._store.blob(row.event.blob) for row in hf._store.evidence(run)]  # type: ignore[attr-defined]
     assert TOKEN.encode() not in raw and b"correct horse" not in raw
 
 
@@ -650,6 +650,9 @@ def test_without_a_workspace(home: Path, tmp_path: Path, monkeypatch: pytest.Mon
         assert (found.level, found.snapshot) == ("observed", "")
         assert "Not compared: the run works on no files that holdfast saves." in found.document
         assert hf.evidence.verify(run)[0].outcome == "equal"
+    with Holdfast(home, workspace=tmp_path / "tree", durability="process") as hf:
+        for at in ("now", "milestone"):
+            assert hf.evidence.verify(run, at=at)[0].outcome == "equal"
 
 
 def test_names_that_are_not_there(hf: Holdfast) -> None:

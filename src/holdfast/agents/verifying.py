@@ -165,7 +165,7 @@ class _Verifier:
     def _run_all(self, one: LiveEvidence, todo: Sequence[_Todo]) -> list[CommandCheck]:
         engine = self._engine
         with ExitStack() as held:
-            if self._root is None:
+            if self._root is None or (self._at == "milestone" and not one.event.snapshot):
                 runner = held.enter_context(rerunner(engine))
             else:
                 workspace = engine.files.of_run(self._state)

@@ -359,14 +359,15 @@ WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
 
 -- name: evidence
 -- By an index that has no other events.
-SELECT s.name, e.version, e.type, e.time, e.payload
-FROM events AS e INDEXED BY events_of_evidence JOIN streams AS s ON s.id = e.stream
+SELECT s.name, r.generation, e.type, e.payload, e.version, e.time
+FROM events AS e INDEXED BY events_of_evidence
+     CROSS JOIN streams AS s ON s.id = e.stream CROSS JOIN runs AS r ON r.stream = e.stream
 WHERE e.type IN ('EvidenceWritten', 'EvidenceVerified')
 ORDER BY e.stream, e.version;
 
 -- name: evidence_of
-SELECT ?1, e.version, e.type, e.time, e.payload
-FROM events AS e INDEXED BY events_of_evidence
+SELECT ?1, r.generation, e.type, e.payload, e.version, e.time
+FROM events AS e INDEXED BY events_of_evidence CROSS JOIN runs AS r ON r.stream = e.stream
 WHERE e.type IN ('EvidenceWritten', 'EvidenceVerified') AND e.stream = (SELECT id FROM streams WHERE name = ?1)
 ORDER BY e.version;
 
