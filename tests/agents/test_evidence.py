@@ -16,6 +16,7 @@ from holdfast import (
     Holdfast,
     Secret,
     command,
+    file_lock,
     milestone,
     plans,
     step,
@@ -223,8 +224,24 @@ def test_a_secret_is_not_in_a_document(hf: Holdfast, root: Path, home: Path) -> 
     document = hf.evidence.get(run).document
     assert "known" in document and "PASS=[secret db]" in document
     assert TOKEN not in document and "correct horse" not in document
-    (raw,) = [hf._store.blob(event.blob) for _, (event, *_) in hf._store.evidence(run)]  # type: ignore[attr-defined]
+    (raw,) = [hf._store.blob(row.event.blob) for row in hf._store.evidence(run)]  # type: ignore[attr-defined]
     assert TOKEN.encode() not in raw and b"correct horse" not in raw
+
+
+@workflow
+def half_a_key() -> None:
+    sh("cat key.pem")
+    sh("echo after")
+    milestone("done")
+
+
+def test_a_key_without_its_end_hides_no_other_command(hf: Holdfast, root: Path) -> None:
+    """Each output is redacted by itself: what looks like a secret ends with its command."""
+    (root / "key.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n")
+    run = executed(hf, half_a_key)
+    document = hf.evidence.get(run).document
+    assert "MIIEp" not in document and "```text\nafter\n```" in document
+    assert _outside_fences(document).count("### ") == 2
 
 
 @workflow
@@ -288,6 +305,23 @@ def test_verify_runs_the_commands_again_and_records_it(hf: Holdfast, root: Path)
     ] * 2
     assert list((hf.home / "copies").iterdir()) == []
     assert list(hf._store.verify()) == []  # type: ignore[attr-defined]
+
+
+def test_a_copy_that_a_killed_verification_left_is_removed(hf: Holdfast) -> None:
+    """By the next one. A copy whose verification still runs has a lock that is held, and stays."""
+    run = executed(hf, outside)
+    copies = hf.home / "copies"
+    copies.mkdir(exist_ok=True)
+    for name in ("verify-left", "verify-alive", "0123456789abcdef"):
+        (copies / name).mkdir()
+    (copies / "verify-left.lock").write_text("")
+    with file_lock.held(copies / "verify-alive.lock"):
+        hf.evidence.verify(run)
+        assert sorted(path.name for path in copies.iterdir()) == [
+            "0123456789abcdef",
+            "verify-alive",
+            "verify-alive.lock",
+        ]
 
 
 def test_verify_names_the_command_that_differs(hf: Holdfast, root: Path) -> None:
@@ -542,14 +576,15 @@ class Failing:
         return Written(f"# {reached.name} of {reached.run}")
 
 
+@pytest.mark.parametrize("colour", ["def", "async"])
 def test_a_writer_that_fails_stops_the_run(
-    open_hf: Callable[..., Holdfast], monkeypatch: pytest.MonkeyPatch
+    open_hf: Callable[..., Holdfast], monkeypatch: pytest.MonkeyPatch, colour: str
 ) -> None:
     """Code that catches errors does not continue past a milestone that is not recorded; a resume tries
     again, and repeats no command. A writer that names no commands asserts."""
     hf = open_hf(handlers={"evidence": Failing})
     with pytest.raises(NeedsAttention, match="milestone made was not written: LookupError: no template"):
-        executed(hf, swallowing)
+        executed(hf, swallowing if colour == "def" else swallowing_async)
     assert hf.get("r").status == "needs_attention" and hf.evidence.list() == []
     monkeypatch.setattr(Failing, "fails", False)
     hf.resume("r").result()
@@ -565,6 +600,15 @@ def swallowing() -> None:
         milestone("made")
     except Exception:
         sh("echo swallowed")
+
+
+@workflow
+async def swallowing_async() -> None:
+    await command.aio(["true"])
+    try:
+        await milestone.aio("made")
+    except Exception:
+        await command.aio(["echo", "swallowed"])
 
 
 @workflow
@@ -606,6 +650,9 @@ def test_without_a_workspace(home: Path, tmp_path: Path, monkeypatch: pytest.Mon
         assert (found.level, found.snapshot) == ("observed", "")
         assert "Not compared: the run works on no files that holdfast saves." in found.document
         assert hf.evidence.verify(run)[0].outcome == "equal"
+    with Holdfast(home, workspace=tmp_path / "tree", durability="process") as hf:
+        for at in ("now", "milestone"):
+            assert hf.evidence.verify(run, at=at)[0].outcome == "equal"
 
 
 def test_names_that_are_not_there(hf: Holdfast) -> None:

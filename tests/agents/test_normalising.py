@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,10 +13,11 @@ from holdfast.agents.normalising import Normaliser, normalise
 DIGITS = st.integers(0, 99)
 NAME = st.text("abcxyz019", min_size=1, max_size=8)
 CLOCK = st.builds("{:02}:{:02}:{:02}".format, st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+DATES = st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1))
 MOMENT = st.one_of(
-    st.datetimes().map(lambda at: at.isoformat(timespec="milliseconds") + "Z"),
-    st.datetimes().map(lambda at: at.strftime("%a %b %d %H:%M:%S UTC %Y").replace(" 0", "  ")),
-    st.datetimes().map(lambda at: at.isoformat(" ", timespec="seconds")),
+    DATES.map(lambda at: at.isoformat(timespec="milliseconds") + "Z"),
+    DATES.map(lambda at: at.strftime("%a %b %d %H:%M:%S UTC %Y").replace(" 0", "  ")),
+    DATES.map(lambda at: at.isoformat(" ", timespec="seconds")),
 )
 VARIABLE = {
     "moment": MOMENT,

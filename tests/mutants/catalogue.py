@@ -1021,7 +1021,7 @@ MUTANTS = (
         EVIDENCE + "test_paths_of_the_workspace_lead_into_the_copy",
         (
             "agents/rerunning.py",
-            "argv = [self._moved(word) for word in command.argv]",
+            "argv = [moved(word) for word in command.argv]",
             "argv = [*command.argv]",
         ),
     ),

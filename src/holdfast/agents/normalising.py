@@ -23,9 +23,9 @@ _SPAN = rf"\d{{1,15}}(?:[.,]\d{{1,15}})?[ ]?{_UNIT}"
 _RULES: Final = tuple(
     (re.compile(pattern), mark)
     for pattern, mark in (
-        # A temporary path ends where a name in it does: what is behind the first two names is the program's.
+        # The directory that a program was given, and not what it made in it.
         (r"(?:/private)?/var/folders/[^\s/:'\"]+/[^\s/:'\"]+/T/[^\s/:'\")\]>,;]+", "<tmp>"),
-        (r"(?:/private)?(?:/var)?/tmp/pytest-of-[^\s/:'\"]+/pytest-\d+(?:/[^\s/:'\")\]>,;]+)?", "<tmp>"),
+        (r"(?:/private)?(?:/var)?/tmp/pytest-of-[^\s/:'\"]+/pytest-\d+", "<tmp>"),
         (r"(?:/private)?(?:/var)?/tmp/[^\s/:'\")\]>,;]+", "<tmp>"),
         (r"/dev/shm/[^\s/:'\")\]>,;]+", "<tmp>"),
         (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<uuid>"),
@@ -35,8 +35,8 @@ _RULES: Final = tuple(
         (r"\b\d{4}[-/]\d{2}[-/]\d{2}\b", "<date>"),
         (rf"\b{_CLOCK}\b{_ZONE}", "<time>"),
         (r"\b1[6-9]\d{8}(?:\.\d+)?\b", "<time>"),
-        (rf"\b{_SPAN}(?:,?{_GAP}(?:and{_GAP})?{_SPAN})*\b", "<duration>"),
         (rf"\b(?:\d{{1,15}}{_UNIT}){{1,3}}\d{{1,15}}(?:\.\d{{1,15}})?{_UNIT}\b", "<duration>"),
+        (rf"\b{_SPAN}(?:,?{_GAP}(?:and{_GAP})?{_SPAN})*\b", "<duration>"),
         (r"\b0x[0-9a-fA-F]{4,16}\b", "<address>"),
         (r"(?i:(?<![\w-])(p?pid|process(?: id)?|thread(?: id)?)([ \t:=#]{1,3}))\d{1,10}\b", r"\1\2<pid>"),
         (r"(?<=[\w)])\[\d{3,7}\](?=:)", "[<pid>]"),
@@ -52,7 +52,7 @@ class Normaliser:
     def __init__(self, roots: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
         """`roots` are the paths of the workspace and of its copies, `patterns` are expressions for more."""
         known = sorted({root.rstrip("/") for root in roots} - {""}, key=len, reverse=True)
-        every = "|".join(f"(?:{one})" for one in (*patterns, *map(re.escape, known)))
+        every = "|".join(f"(?:{one})" for one in (*map(re.escape, known), *patterns))
         self._roots = re.compile(rf"(?:{every})(?![\w.-])") if every else None
 
     def __call__(self, text: str) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.agents import rerunning
 from holdfast.agents.normalising import Normaliser
 from holdfast.agents.observed import Keep, ObservedRun, Output, commands_of
+from holdfast.agents.rerunning import rerunner
 from holdfast.engine.outside.attempt import command as record
 from holdfast.engine.primitives.command import identity
 from holdfast.errors import EvidenceNotFound, HoldfastError
@@ -34,7 +34,7 @@ from holdfast.views.evidence import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.agents.rerunning import CopiedFiles, Rerun
+    from holdfast.agents.rerunning import Rerun, Rerunner
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState
 
@@ -164,30 +164,27 @@ class _Verifier:
 
     def _run_all(self, one: LiveEvidence, todo: Sequence[_Todo]) -> list[CommandCheck]:
         engine = self._engine
-        if self._root is None:
-            return [self._checked(work, None) for work in todo]
         with ExitStack() as held:
-            workspace = engine.files.of_run(self._state)
-            held.enter_context(workspace.contents.hold())
-            snapshot = one.event.snapshot if self._at == "milestone" else workspace.snapshot().id
-            files = held.enter_context(rerunning.copied(engine, workspace, snapshot))
-            return [self._checked(work, files) for work in todo]
+            if self._root is None or (self._at == "milestone" and not one.event.snapshot):
+                runner = held.enter_context(rerunner(engine))
+            else:
+                workspace = engine.files.of_run(self._state)
+                held.enter_context(workspace.contents.hold())
+                snapshot = one.event.snapshot if self._at == "milestone" else workspace.snapshot().id
+                runner = held.enter_context(rerunner(engine, workspace, snapshot))
+            return [self._checked(work, runner) for work in todo]
 
-    def _checked(self, work: _Todo, files: CopiedFiles | None) -> CommandCheck:
+    def _checked(self, work: _Todo, runner: Rerunner) -> CommandCheck:
         recorded = work.recorded
         if work.outcome or recorded is None:
             return _not_run(work)
-        cwd = recorded.cwd or self._cwd(recorded.run)
+        if runner.copy is None and recorded.effect != "idempotent":
+            return _not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
         try:
-            if files is not None:
-                rerun = files.run(recorded, cwd, _COMPARED)
-            elif recorded.effect == "idempotent":
-                rerun = rerunning.run_in_place(self._engine, recorded, cwd, _COMPARED)
-            else:
-                return _not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
+            rerun = runner.run(recorded, recorded.cwd or self._cwd(recorded.run), _COMPARED)
         except HoldfastError as error:
             return _not_run(work._replace(outcome="different", why=f"it did not start: {error}"))
-        return self._compared(recorded, rerun, files)
+        return self._compared(recorded, rerun, runner)
 
     def _cwd(self, run_id: str) -> str:
         """The directory of a run, where it is now."""
@@ -197,8 +194,8 @@ class _Verifier:
             self._cwds[run_id] = code.cwd or str(self._root or ".")
         return self._cwds[run_id]
 
-    def _compared(self, recorded: ObservedRun, rerun: Rerun, files: CopiedFiles | None) -> CommandCheck:
-        normalise = self._normaliser(files)
+    def _compared(self, recorded: ObservedRun, rerun: Rerun, runner: Rerunner) -> CommandCheck:
+        normalise = self._normaliser(runner)
         whys, diffs = [], []
         if rerun.late:
             whys.append(f"still ran after {rerun.late:.0f} s, and was ended")
@@ -215,9 +212,9 @@ class _Verifier:
             exit_code=rerun.exit_code, duration_s=round(rerun.duration_s, 3), diff="".join(diffs),
         )  # fmt: skip
 
-    def _normaliser(self, files: CopiedFiles | None) -> Normaliser:
+    def _normaliser(self, runner: Rerunner) -> Normaliser:
         roots = {saved.root for saved in self._state.files} | {str(self._root or "")}
-        roots |= {self._state.code.root, "" if files is None else str(files.path)}
+        roots |= {self._state.code.root, str(runner.copy or "")}
         copies = re.escape(str(self._engine.files.copies))
         return Normaliser(roots, [rf"{copies}/[0-9a-z-]+"])
 

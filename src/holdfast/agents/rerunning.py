@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast import file_lock
 from holdfast.agents.observed import Keep, ObservedRun, OutputParts
 from holdfast.engine.files.copied_links import CopiedLinks
 from holdfast.engine.files.workspace_step import remove_copy
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Workspace
 
+_PREFIX = "verify-"
 _GRACE_S = 60.0
 _TIMES = 10
 
@@ -36,90 +37,108 @@ class Rerun(msgspec.Struct, frozen=True):
     late: float = 0.0
 
 
-class CopiedFiles:
-    """A copy of the workspace `root` at the path `path`."""
+class Rerunner:
+    """Runs commands of the workspace `root` in a copy of it, `copy`. Without a workspace they run where they
+    ran; those must be idempotent."""
 
-    def __init__(self, engine: Engine, root: Path, path: Path) -> None:
+    def __init__(
+        self, engine: Engine, place: Path, root: Path | None = None, copy: Path | None = None
+    ) -> None:
         self._engine = engine
+        self._place = place
         self._root = root
-        self.path = path
+        self.copy = copy
 
     def run(self, command: ObservedRun, cwd: str, keep: Keep) -> Rerun:
         """Run the command and wait for its end; at most ten times as long as it took, and a minute. Raises
         what starting it raises."""
-        return _run(self._engine, command, self._words(command), self._inside(cwd), self.path.parent, keep)
+        argv, env = list(command.argv), command.env
+        if self.copy is not None and self._root is not None:
+            argv, env = self._words(command, self._root, self.copy)
+            path = Path(cwd).resolve()
+            if path.is_relative_to(self._root):
+                cwd = str(self.copy / path.relative_to(self._root))
+        return _run(self._engine, argv, env, cwd, command.duration_s, self._place, keep)
 
-    def _words(self, command: ObservedRun) -> tuple[list[str], dict[str, str]]:
+    @staticmethod
+    def _words(command: ObservedRun, root: Path, copy: Path) -> tuple[list[str], dict[str, str]]:
         """Words that name the workspace name the copy. A program of a tree that is not saved, such as
         `.venv/bin/pytest`, is that of the workspace."""
-        argv = [self._moved(word) for word in command.argv]
-        where = self.path / argv[0]
-        if "/" in argv[0] and where.is_relative_to(self.path) and not where.exists():
-            program = self._root / where.relative_to(self.path)
-            argv[0] = str(program) if program.exists() else argv[0]
-        return argv, {name: self._moved(value) for name, value in command.env.items()}
 
-    def _moved(self, word: str) -> str:
-        root = str(self._root)
-        return word.replace(f"{root}/", f"{self.path}/") if word != root else str(self.path)
+        def moved(word: str) -> str:
+            return str(copy) if word == str(root) else word.replace(f"{root}/", f"{copy}/")
 
-    def _inside(self, cwd: str) -> str:
-        path = Path(cwd).resolve()
-        return str(self.path / path.relative_to(self._root)) if path.is_relative_to(self._root) else cwd
-
-
-def run_in_place(engine: Engine, command: ObservedRun, cwd: str, keep: Keep) -> Rerun:
-    """Run an idempotent command where it ran."""
-    return _run(engine, command, (list(command.argv), command.env), cwd, engine.files.copies, keep)
+        argv = [moved(word) for word in command.argv]
+        program = copy / argv[0]
+        if "/" in argv[0] and program.is_relative_to(copy) and not program.exists():
+            own = root / program.relative_to(copy)
+            argv[0] = str(own) if own.exists() else argv[0]
+        return argv, {name: moved(value) for name, value in command.env.items()}
 
 
 @contextmanager
-def copied(engine: Engine, workspace: Workspace, snapshot: str) -> Iterator[CopiedFiles]:
-    """A copy of the files of a snapshot, which is removed at the end. Raises `SnapshotNotFound`."""
-    from holdfast.workspace import Tree, Workspace
+def rerunner(engine: Engine, workspace: Workspace | None = None, snapshot: str = "") -> Iterator[Rerunner]:
+    """For commands of a workspace, in a copy of the files of a snapshot, which is removed at the end. Raises
+    `SnapshotNotFound`."""
+    with _place(engine) as place:
+        if workspace is None:
+            yield Rerunner(engine, place)
+            return
+        from holdfast.workspace import Tree, Workspace
 
-    path = _new_directory(engine)
-    copy = Workspace(path, engine.files.directory)
-    try:
-        copy.put_into(snapshot)
-        links = CopiedLinks(workspace.root, copy.root)
-        links.lead_in(one for one, entry in Tree(copy.contents, snapshot).walk() if entry.is_link)
-        yield CopiedFiles(engine, workspace.root, copy.root)
-    finally:
-        copy.forget()
-        remove_copy(path)
+        path = place / "files"
+        path.mkdir(mode=0o700)
+        copy = Workspace(path, engine.files.directory)
+        try:
+            copy.put_into(snapshot)
+            links = CopiedLinks(workspace.root, copy.root)
+            links.lead_in(one for one, entry in Tree(copy.contents, snapshot).walk() if entry.is_link)
+            yield Rerunner(engine, place, workspace.root, copy.root)
+        finally:
+            copy.forget()
 
 
-def _new_directory(engine: Engine) -> Path:
+@contextmanager
+def _place(engine: Engine) -> Iterator[Path]:
+    """A directory of one verification, locked as long as that lives. What a killed one left is removed."""
     copies = engine.files.copies
     copies.mkdir(mode=0o700, exist_ok=True)
-    path = copies / f"verify-{os.urandom(8).hex()}"
-    path.mkdir(mode=0o700)
-    return path
+    for lock in copies.glob(f"{_PREFIX}*.lock"):
+        with file_lock.tried(lock) as is_left:
+            if is_left:
+                remove_copy(lock.with_suffix(""))
+                lock.unlink(missing_ok=True)
+    place = copies / f"{_PREFIX}{os.urandom(8).hex()}"
+    lock = place.with_suffix(".lock")
+    with file_lock.held(lock):
+        try:
+            place.mkdir(mode=0o700)
+            yield place
+        finally:
+            remove_copy(place)
+            lock.unlink(missing_ok=True)
 
 
 def _run(
     engine: Engine,
-    command: ObservedRun,
-    words: tuple[list[str], dict[str, str]],
+    argv: list[str],
+    env: dict[str, str],
     cwd: str,
-    beside: Path,
+    took_s: float,
+    place: Path,
     keep: Keep,
 ) -> Rerun:
-    argv, env = words
-    beside.mkdir(mode=0o700, exist_ok=True)
-    locks = beside / f"lock-{os.urandom(8).hex()}"
-    locks.mkdir(mode=0o700)
-    lock = locks / "command.lock"
+    lock = place / "locks" / "command.lock"
+    lock.parent.mkdir(mode=0o700, exist_ok=True)
     outputs = {"stdout": OutputParts(keep), "stderr": OutputParts(keep)}
-    limit = _GRACE_S + _TIMES * command.duration_s
+    limit = _GRACE_S + _TIMES * took_s
     process: Process | None = None
     late = 0.0
     try:
         process = Process.start(
             argv,
             cwd=cwd,
-            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(beside), **env},
+            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(place), **env},
             lock_path=lock,
             on_output=lambda source, text: outputs[source].take(text),
             redactor=engine.redactor,
@@ -135,5 +154,4 @@ def _run(
             process.kill()
             process.join()
         drop_lock(lock)
-        shutil.rmtree(locks, ignore_errors=True)
     return Rerun(end.code, end.duration_s, outputs["stdout"].output(), outputs["stderr"].output(), late)

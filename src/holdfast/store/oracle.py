@@ -40,6 +40,7 @@ from holdfast.store.port import (
     Decision,
     Deleted,
     Entry,
+    EvidenceRow,
     Fate,
     Fault,
     FeedPage,
@@ -626,15 +627,21 @@ class OracleStore(BudgetFolds, TrackerFolds):
             found = [entry for entry in log if entry.type in types]
             return [(entry.stream, e.decode(entry.type, entry.payload)) for entry in found]
 
-    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+    def evidence(self, run_id: str = "") -> list[EvidenceRow]:
         types = ("EvidenceWritten", "EvidenceVerified")
         with self._lock:
             self._open("")
-            return [
-                (entry.stream, Recorded(e.decode(entry.type, entry.payload), entry.version, entry.at))
+            found = [
+                entry
                 for name, stream in self.streams.items()
                 for entry in stream.log
                 if entry.type in types and run_id in ("", name)
+            ]
+            rows = {name: self.run(name) for name in {entry.stream for entry in found}}
+            return [
+                EvidenceRow(row.id, row.generation, e.decode(one.type, one.payload), one.version, one.at)
+                for one in found
+                if (row := rows[one.stream]) is not None
             ]
 
     def tail(self) -> str:

@@ -264,6 +264,16 @@ class OperationRow(msgspec.Struct, frozen=True):
     begun_at: int
 
 
+class EvidenceRow(NamedTuple):
+    """An event of evidence, and the live generation of its run, which may be another one than the event's."""
+
+    run: str
+    live: int
+    event: e.Event
+    version: int
+    at: int
+
+
 class MemoryFilter(msgspec.Struct, frozen=True):
     """Which memories: by the beginning of the id, the run that recorded them, kind and scope; `every` also
     lets through those that are superseded or withdrawn."""
@@ -555,10 +565,10 @@ class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
         of streams whose deletion is not final."""
         ...
 
-    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
-        """(run, event) of every `EvidenceWritten` and `EvidenceVerified`, of whatever generation: the oldest
-        run first, and its events in order. Of one run, if it is named. What it costs does not grow with the
-        rest of the log."""
+    def evidence(self, run_id: str = "") -> list[EvidenceRow]:
+        """Every `EvidenceWritten` and `EvidenceVerified`, of whatever generation: the oldest run first, and
+        its events in order. Of one run, if it is named. What it costs does not grow with the rest of the
+        log."""
         ...
 
     def pulse(self) -> int:

@@ -65,10 +65,10 @@ class ReadingContract:
         reach("r", "made#1", 4)
         perform(store, "r", c.VerifyEvidence("r", "made#1", "digest", "equal"), at=5)
         found = store.evidence()
-        assert [(run, e.type_of(one.event), one.version, one.at) for run, one in found] == [
-            ("r", "EvidenceWritten", 3, 4),
-            ("r", "EvidenceVerified", 5, 5),
-            ("q", "EvidenceWritten", 3, 3),
+        assert [(one.run, one.live, e.type_of(one.event), one.version, one.at) for one in found] == [
+            ("r", 0, "EvidenceWritten", 3, 4),
+            ("r", 0, "EvidenceVerified", 5, 5),
+            ("q", 0, "EvidenceWritten", 3, 3),
         ]
         assert store.evidence("r") == found[:2] and store.evidence("q") == found[2:]
         assert store.evidence("nobody") == []
@@ -76,6 +76,8 @@ class ReadingContract:
         assert store.evidence() == found[2:] and store.evidence("r") == []
         assert store.restore(["r"], "op", 7)
         assert store.evidence() == found
+        perform(store, "r", c.RewindRun("r", "made#1", dead="me"))
+        assert [one.live for one in store.evidence()] == [1, 1, 0]
 
     def test_load_gives_what_was_written(self, store: Store) -> None:
         """Events come back equal, in order, with version and time; captured output only if asked for."""

@@ -17,7 +17,7 @@ from holdfast.operations.lineage import live
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor
-    from holdfast.store.port import Recorded, Store
+    from holdfast.store.port import EvidenceRow, Store
 
 
 class LiveEvidence(NamedTuple):
@@ -38,42 +38,27 @@ class LiveEvidence(NamedTuple):
 def live_evidence(store: Store, run_id: str = "", generation: int | None = None) -> list[LiveEvidence]:
     """The evidence of a run, or of all runs, the oldest run first and each in the order of its log. Evidence
     of a generation that was left does not count."""
-    by_run: dict[str, list[Recorded]] = {}
-    for run, recorded in store.evidence(run_id):
-        by_run.setdefault(run, []).append(recorded)
-    return [one for run, several in by_run.items() for one in _of_run(store, run, several, generation)]
+    by_run: dict[str, list[EvidenceRow]] = {}
+    for row in store.evidence(run_id):
+        by_run.setdefault(row.run, []).append(row)
+    return [one for rows in by_run.values() for one in _of_run(store, rows, generation)]
 
 
-def _of_run(
-    store: Store, run: str, recorded: Sequence[Recorded], generation: int | None
-) -> Iterable[LiveEvidence]:
-    if generation is None:
-        row = store.run(run)
-        if row is None:
-            return
-        generation = row.generation
+def _of_run(store: Store, rows: Sequence[EvidenceRow], generation: int | None) -> Iterable[LiveEvidence]:
+    now = rows[0].live if generation is None else generation
     # The first generation has no other before it. Only for a later one the history is read.
-    alive = None if generation == 0 else {one.version for one in live(store.load(run), generation)}
-    checks = [one for one in recorded if isinstance(one.event, e.EvidenceVerified)]
-    for event, version, at in recorded:
+    alive = None if now == 0 else {one.version for one in live(store.load(rows[0].run), now)}
+    verified = {
+        (row.event.key, row.event.digest): (row.event, row.at)
+        for row in rows
+        if isinstance(row.event, e.EvidenceVerified)
+    }
+    for run, _, event, version, at in rows:
         if not isinstance(event, e.EvidenceWritten):
             continue
         if event.generation != 0 if alive is None else version not in alive:
             continue
-        last = next(
-            (
-                check
-                for check in reversed(checks)
-                if isinstance(check.event, e.EvidenceVerified)
-                and (check.event.key, check.event.digest) == (event.key, event.digest)
-            ),
-            None,
-        )
-        if last is None:
-            yield LiveEvidence(run, event, at)
-        else:
-            assert isinstance(last.event, e.EvidenceVerified)
-            yield LiveEvidence(run, event, at, last.event, last.at)
+        yield LiveEvidence(run, event, at, *verified.get((event.key, event.digest), ()))
 
 
 def find(found: Sequence[LiveEvidence], run_id: str, milestone: str) -> LiveEvidence:

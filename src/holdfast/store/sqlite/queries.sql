@@ -358,12 +358,18 @@ FROM (SELECT position, stream, type, payload FROM events
 WHERE instr(?, ' ' || e.type || ' ') ORDER BY e.position;
 
 -- name: evidence
--- Of a run, or of all: few events of few runs, by an index that has no others.
-SELECT s.name, e.version, e.type, e.time, e.payload
-FROM events AS e INDEXED BY events_of_evidence JOIN streams AS s ON s.id = e.stream
+-- By an index that has no other events.
+SELECT s.name, r.generation, e.type, e.payload, e.version, e.time
+FROM events AS e INDEXED BY events_of_evidence
+     CROSS JOIN streams AS s ON s.id = e.stream CROSS JOIN runs AS r ON r.stream = e.stream
 WHERE e.type IN ('EvidenceWritten', 'EvidenceVerified')
-  AND (?1 = '' OR e.stream = (SELECT id FROM streams WHERE name = ?1))
 ORDER BY e.stream, e.version;
+
+-- name: evidence_of
+SELECT ?1, r.generation, e.type, e.payload, e.version, e.time
+FROM events AS e INDEXED BY events_of_evidence CROSS JOIN runs AS r ON r.stream = e.stream
+WHERE e.type IN ('EvidenceWritten', 'EvidenceVerified') AND e.stream = (SELECT id FROM streams WHERE name = ?1)
+ORDER BY e.version;
 
 -- name: feed
 SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash

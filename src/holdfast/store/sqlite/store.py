@@ -41,6 +41,7 @@ from holdfast.store.port import (
     Decision,
     Deleted,
     Entry,
+    EvidenceRow,
     Fate,
     Fault,
     FeedPage,
@@ -677,10 +678,11 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         found = self._read("events_of_all" if with_deleted else "events_of", (sql.listed(types),))
         return [(stream, e.decode(type, payload)) for stream, type, payload in found]
 
-    def evidence(self, run_id: str = "") -> list[tuple[str, Recorded]]:
+    def evidence(self, run_id: str = "") -> list[EvidenceRow]:
+        rows = self._read("evidence_of", (run_id,)) if run_id else self._read("evidence")
         return [
-            (stream, Recorded(e.decode(type, payload), version, at))
-            for stream, version, type, at, payload in self._read("evidence", (run_id,))
+            EvidenceRow(run, generation, e.decode(type, payload), version, at)
+            for run, generation, type, payload, version, at in rows
         ]
 
     def tail(self) -> str:
