@@ -299,3 +299,28 @@ def test_edited_between_the_approval_and_the_resume(repo):
     again = repo("resume", "d", code=5)
     assert "plan#2" in again.err and "+GREETING = 'theirs'" in again.err
     assert "implement" not in passed(repo)
+
+
+DIES_AFTER_APPROVAL = """
+import os, signal, sys
+from holdfast import Holdfast
+from holdfast.agents import deliver
+async def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+deliver.note = die
+Holdfast().deliver(sys.argv[1], run_id="d", yes=True, checks=["true"]).result()
+"""
+
+
+def test_drift_before_implementing(repo):
+    """Killed after the approval was compared with the files, and edited before it is resumed: the plan is
+    asked for again, of a person, and nothing was implemented."""
+    killed = subprocess.run(
+        [repo.python, "-c", DIES_AFTER_APPROVAL, GOAL], cwd=repo.directory, env=repo.env, check=False,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (repo.directory / "greet.py").write_text("GREETING = 'theirs'\n")
+    again = repo("resume", "d", code=5)
+    assert "plan#2" in again.err and "+GREETING = 'theirs'" in again.err
+    assert "implement" not in passed(repo)

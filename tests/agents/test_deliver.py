@@ -94,13 +94,19 @@ class Desk:
 
     def gate(self) -> Any:
         """The next gate, once the run waits at it."""
-        key = self._opened.get(timeout=PATIENCE_S)
-        while key == "released":
-            key = self._opened.get(timeout=PATIENCE_S)
-        while self._opened.get(timeout=PATIENCE_S) != "released":
-            pass
+        key = self.gate_key()
+        self.released()
         (found,) = [gate for gate in self.hf.get("d").gates if gate.key == key]
         return found
+
+    def gate_key(self) -> str:
+        """The key of the next gate, also of one that a policy decides."""
+        key = self._opened.get(timeout=PATIENCE_S)
+        return self.gate_key() if key == "released" else key
+
+    def released(self) -> None:
+        while self._opened.get(timeout=PATIENCE_S) != "released":
+            pass
 
     def approve(self) -> Any:
         gate = self.gate()
@@ -393,6 +399,16 @@ def test_a_check_that_changes_files_is_asked_about(desk: Callable[..., Desk]) ->
     assert "+formatted" in again.shown
     at.result()
     assert at.stages()[-3:] == ["verifying", "implementation_awaiting_approval", "completed"]
+
+
+def test_what_is_asked_again_is_asked_of_a_person(desk: Callable[..., Desk]) -> None:
+    """A policy that approves everything does not approve files that changed since it did."""
+    at = desk()
+    at.deliver(checks=["sh -c 'echo formatted >> app.py'"], yes=True)
+    gates = [at.gate_key() for _ in range(3)]
+    assert gates == ["plan#1", "implementation#1", "implementation#2"]
+    at.released()
+    assert [gate.outcome for gate in at.hf.get("d").gates] == ["approved", "approved", ""]
 
 
 def test_new_files_of_a_check_are_no_question(desk: Callable[..., Desk]) -> None:
