@@ -90,12 +90,18 @@ def test_nightly(cli, example):
 def test_checklist(cli, example):
     """Item by item, a commit after each that changed something."""
     directory = example("checklist")
+    (directory / ".gitignore").write_text(".holdfast/\n")
     git(directory, "init", "-q")
     git(directory, "add", "-A")
     git(directory, "commit", "-q", "-m", "begin")
-    cli.env |= WHO
+    cli.env |= {**WHO, "HOLDFAST_MIRROR_DIR": str(directory / ".holdfast")}
     cli("run", "checklist.md", "--id", "c", code=5)
+    mirrored = directory / ".holdfast/runs/c.md"
+    boxes = [line[:5] for line in mirrored.read_text().splitlines() if line.startswith("- [")]
+    assert boxes == ["- [x]"] * 4 + ["- [ ]"] * 2
     cli("approve", "c", "--resume")
+    text = (directory / "checklist.md").read_text()
+    assert mirrored.read_text().startswith(text.replace("[ ]", "[x]")) and "[ ]" in text
     assert git(directory, "log", "--format=%s").splitlines() == ["Add the licence", "Add a module", "begin"]
 
 
