@@ -19,7 +19,7 @@ from tests.mirror.schema import misfits
 
 from holdfast import Holdfast, plans, workflow
 from holdfast.errors import BadInput, NotApproved, NotFound
-from holdfast.facade.mirror_thread import MirrorThread
+from holdfast.facade.drain_thread import DrainThread
 from holdfast.mirror import sealed_json, sealed_text
 from holdfast.store.port import GENESIS
 from holdfast.tracker import journal
@@ -585,7 +585,7 @@ def _write_and_drain(directory: Path, number: int) -> None:
 def test_an_open_holdfast_drains_as_it_goes() -> None:
     """The thread drains when the log has changed, and not when it has not."""
     pulse, drained = [1], threading.Semaphore(0)
-    thread = MirrorThread(lambda: pulse[0], drained.release, every_s=0.001)
+    thread = DrainThread("mirror", lambda: pulse[0], drained.release, every_s=0.001)
     assert drained.acquire(timeout=30)
     pulse[0] = 2
     assert drained.acquire(timeout=30)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,21 @@ def test_ready_follows_blockers_reasons_and_priorities(hf: Holdfast) -> None:
     assert claim is not None and claim.task.name == "c"
     hf.tasks.edit(b.id, priority=4)
     assert [task.priority for task in hf.tasks.list()] == [0, 4]
+
+
+def test_a_worker_claims_only_tasks_with_its_label(hf: Holdfast, clock: FakeClock) -> None:
+    """Behind any number of more urgent ones; also one whose claim is dead. In priority order."""
+    for n in range(claiming._LOOKED_AT + 1):
+        hf.tasks.create(f"other {n}", priority=0, labels=["other"])
+    late, first = (hf.tasks.create(f"own {n}", priority=n, labels=["own", "x"]) for n in (3, 1))
+    assert [task.id for task in hf.tasks.ready(label="own")] == [first.id, late.id]
+    assert [task.id for task in hf.tasks.ready(1, "x")] == [first.id]
+    claims = [hf.tasks.claim(label="own", lease=60) for _ in range(3)]
+    assert [claim and claim.task.id for claim in claims] == [first.id, late.id, None]
+    clock.advance(timedelta(seconds=61))
+    assert [task.id for task in hf.tasks.ready(label="own")] == [first.id, late.id]
+    with pytest.raises(BadInput, match="leave it out"):
+        hf.tasks.claim(first.id, label="own")
 
 
 def test_a_claim_is_fenced_by_its_number(hf: Holdfast, clock: FakeClock) -> None:

@@ -25,10 +25,10 @@ from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
 _LOOKED_AT = 16
+"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
 _FRUITLESS = 20
 """So many times in a row the same tasks may be ready and not claimable: others may claim and release them
 between a look and a claim."""
-"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
 
 
 def is_live(tracker: Tracker, claim: ClaimState) -> bool:
@@ -54,10 +54,11 @@ def lives(store: Store, clock: Clock, claim: ClaimState) -> bool:
     return holder.boot == boot_id() and started_ticks(holder.pid) == holder.started
 
 
-def ready(tracker: Tracker, limit: int | None = None) -> list[TaskRow]:
-    """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead."""
-    found = tracker.store.ready_tasks(limit)
-    dead = _dead(tracker)
+def ready(tracker: Tracker, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead. With
+    `label`, those that have it."""
+    found = tracker.store.ready_tasks(limit, label)
+    dead = [row for row in _dead(tracker) if label is None or label in row.fields.labels]
     if dead:
         found = sorted([*dead, *found], key=lambda row: (row.fields.priority, row.created_at))
     return found[:limit]
@@ -79,10 +80,10 @@ def _is_free(tracker: Tracker, row: TaskRow) -> bool:
 
 
 def claim_next(
-    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None
+    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None, label: str | None = None
 ) -> tuple[str, TaskState] | None:
-    """Claim the most urgent task that is ready; None if there is none. A step that runs again after a crash
-    gets the task that it had claimed."""
+    """Claim the most urgent task that is ready, and has the `label` if one is given; None if there is none.
+    A step that runs again after a crash gets the task that it had claimed."""
     lease_of(lease_s)
     author = tracker.author()
     for row in tracker.store.claimed_tasks() if author.run else ():
@@ -93,7 +94,7 @@ def claim_next(
     before: list[str] = []
     rounds = 0
     while True:
-        found = ready(tracker, _LOOKED_AT)
+        found = ready(tracker, _LOOKED_AT, label)
         ids = [row.id for row in found]
         rounds = rounds + 1 if ids == before else 0
         if rounds > _FRUITLESS:

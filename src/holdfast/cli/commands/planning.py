@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.commands.plan_drafting import analyze_command, new_command
 from holdfast.cli.commands.plan_following import follow_plan
 from holdfast.cli.commands.running import plan_inputs, run_plan_file
@@ -18,7 +19,7 @@ from holdfast.cli.target import PLAN_SUFFIXES
 from holdfast.errors import BadInput, NotFound
 
 
-@click.group("plan")
+@click.group("plan", cls=Family)
 def plan_command() -> None:
     """Check, show and run plans: workflows written as data, in YAML or as a Markdown checklist."""
 
