@@ -203,11 +203,19 @@ class AsyncTasks(AsyncNamespace):
         summary: str = "",
         evidence: Any = None,
         unchecked: str | None = None,
+        anyway: str | None = None,
     ) -> Task:
         """Complete a task, after its checks have succeeded. Without `number`, under the caller's own claim,
-        or none. `unchecked` leaves the checks out, and says why."""
+        or none. `unchecked` leaves the checks out, and says why; `anyway` says why it counts as completed
+        although a task that it needs is open."""
         return await self._call(
-            self._namespace.complete, id, number, summary=summary, evidence=evidence, unchecked=unchecked
+            self._namespace.complete,
+            id,
+            number,
+            summary=summary,
+            evidence=evidence,
+            unchecked=unchecked,
+            anyway=anyway,
         )
 
     async def fail(self, id: str, why: str, number: int | None = None) -> Task:

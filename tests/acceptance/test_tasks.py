@@ -67,3 +67,14 @@ def test_a_label_chooses_among_the_tasks_that_are_ready(cli: Any) -> None:
     assert "leave it out" in cli("task", "claim", code, "--label", "rust", code=2).err
     assert cli("task", "ready", "--claim", "--label", "code", "--json").json() is None
     assert cli("task", "ready", "--claim", "--label", "docs", "--json").json()["name"] == "Docs"
+
+
+def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -> None:
+    """The refusal names what is open and how to go on; the reason is in `task show`."""
+    first = cli("task", "create", "Dig").out.strip()
+    task = cli("task", "create", "Reap", "--needs", first).out.strip()
+    refused = cli("task", "complete", task, code=2).err
+    assert f"{first[:8]} (Dig), which is pending" in refused and "--anyway" in refused
+    assert f"holdfast task unlink {task[:8]} {first[:8]}" in refused
+    cli("task", "complete", task, "--anyway", "the guests are here")
+    assert "the guests are here (completed while open: " in cli("task", "show", task).out

@@ -364,16 +364,18 @@ class Tasks(Namespace):
         summary: str = "",
         evidence: Any = None,
         unchecked: str | None = None,
+        anyway: str | None = None,
     ) -> Task:
         """Complete a task, after its checks have succeeded. Without `number`, under the caller's own claim,
-        or none. `unchecked` leaves the checks out, and says why.
+        or none. `unchecked` leaves the checks out, and says why; `anyway` says why it counts as completed
+        although a task that it needs is open.
 
         Raises `CheckFailed` with the output of the check, `ClaimLost` if the task was claimed again since,
-        `TaskHeld` if another has claimed it."""
+        `TaskHeld` if another has claimed it, `Refused` if it needs what is open."""
         from holdfast.tracker.ending import complete
 
         tracker = self._holdfast._open_tracker()
-        complete(tracker, id, number, summary=summary, evidence=evidence, unchecked=unchecked)
+        complete(tracker, id, number, summary=summary, evidence=evidence, unchecked=unchecked, anyway=anyway)
         return self._get(id)
 
     @blocking

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 
 from holdfast.clock import Clock
 from holdfast.errors import BadInput, NotFound, Refused, StoreCorrupt, TaskHeld, TaskNotFound
-from holdfast.kernel import links, task_rules
 from holdfast.kernel import task as tasks
+from holdfast.kernel import task_rules
 from holdfast.kernel.author import Author
 from holdfast.kernel.state import ENDED
 from holdfast.kernel.task import ClaimState, Holder, TaskState
 from holdfast.process_identity import boot_id, started_ticks
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
 from holdfast.store.tracker_port import TaskRow
+from holdfast.tracker.blockers import blockers, open_of, sources
 from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
@@ -134,11 +135,9 @@ def claim(
         state = tracker.load(task)
         held = state.fields.claim
         free = held.number if held is not None and not is_live(tracker, held) else 0
-        version, needed = _blockers(tracker, task)
+        version, needed = blockers(tracker, task)
         made = _Claiming(tracker, author, task, needed, free, lease_us, holder, run, shared)
-        sources = [Source(tasks.stream_of(task)), Source(links.STREAM, version)]
-        sources += [Source(tasks.stream_of(one)) for one in needed]
-        tracker.store.command_all(sources, made.decide)
+        tracker.store.command_all([Source(tasks.stream_of(task)), *sources(version, needed)], made.decide)
         if made.after is not None:
             return made.after
 
@@ -170,7 +169,7 @@ class _Claiming:
         self._shared = shared
 
     def decide(self, recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
-        own, newer, *blockers = recorded
+        own, newer, *others = recorded
         nothing = [NO_EVENTS] * len(recorded)
         if newer:
             return nothing
@@ -198,25 +197,13 @@ class _Claiming:
             holder=self._holder,
             free=self._free,
         )
-        self._refuse_open(blockers)
+        for one in open_of(self._needed, others):
+            raise Refused(
+                f"task {self._task[:8]} needs {one}; complete that first, or "
+                f"`holdfast task unlink {self._task[:8]} {one.id[:8]}`"
+            )
         self.after = tasks.evolve(state, event, state.version + 1, now)
         return [Decision(tasks.KIND, [new_event(event, now)]), *nothing[1:]]
-
-    def _refuse_open(self, blockers: Sequence[Sequence[Recorded]]) -> None:
-        for one, recorded in zip(self._needed, blockers, strict=True):
-            needed = tasks.fold(recorded)
-            if needed is not None and not needed.settled:
-                raise Refused(
-                    f"task {self._task[:8]} needs {one[:8]} ({needed.fields.name}), which is "
-                    f"{needed.fields.status}; complete that first, or "
-                    f"`holdfast task unlink {self._task[:8]} {one[:8]}`"
-                )
-
-
-def _blockers(tracker: Tracker, task: str) -> tuple[int, list[str]]:
-    """The tasks that a task needs, and the version of the links at which it does."""
-    version, found = tracker.store.links_of(task)
-    return version, [link.on for link in found if link.kind == "blocks"]
 
 
 def lease_of(seconds: float) -> int:

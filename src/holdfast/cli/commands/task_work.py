@@ -125,19 +125,29 @@ def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
 @click.option("--summary", default="", metavar="TEXT", help="What was done.")
 @click.option("--evidence", metavar="VALUE", help="What shows it; JSON or text.")
 @click.option("--unchecked", metavar="REASON", help="Leave its checks out, and record why.")
+@click.option("--anyway", metavar="REASON", help="Although a task that it needs is open; record why.")
 @json_option(OBJECT)
 def complete(
-    task: str, number: int | None, summary: str, evidence: str | None, unchecked: str | None, as_json: bool
+    task: str,
+    number: int | None,
+    summary: str,
+    evidence: str | None,
+    unchecked: str | None,
+    anyway: str | None,
+    as_json: bool,
 ) -> None:
     """Complete a task, after its checks have succeeded.
 
-    A check that fails is named with the end of its output, and the task is not completed.
+    A check that fails is named with the end of its output, and the task is not completed. Nor is it while a
+    task that it needs is open.
     """
     from holdfast.cli.parameters import value
 
     with changing(task) as (hf, id):
         shows = None if evidence is None else value(evidence)
-        done = hf.tasks.complete(id, number, summary=summary, evidence=shows, unchecked=unchecked)
+        done = hf.tasks.complete(
+            id, number, summary=summary, evidence=shows, unchecked=unchecked, anyway=anyway
+        )
         needed_by = (
             [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
         )
