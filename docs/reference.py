@@ -313,7 +313,8 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
     (
         "`plan check --json`, `plan show --json`",
         "`check`: `plan`, `ok`, and `faults`, a list. `show`: `plan`, the plan as data, and `status`, the status of each "
-        "step by id, null for a file. `plan run --json` is the run as `show --json` prints it.",
+        "step by id, null for a file. `show --follow`: an object on a line for each change, with `step`, `status` and `at`, null "
+        "if the step did not begin. `plan run --json` is the run as `show --json` prints it.",
         ["Fault", "Plan"],
     ),
     ("`checkpoints --json`", "A list, in order.", ["CheckpointInfo"]),

@@ -90,10 +90,10 @@ class AsyncTasks(AsyncNamespace):
         """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are."""
         return await self._call(self._namespace.list, status, label, assignee, session, limit, archived)
 
-    async def ready(self, limit: int | None = 50) -> builtins.list[Task]:
+    async def ready(self, limit: int | None = 50, label: str | None = None) -> builtins.list[Task]:
         """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
-        that they need; and those whose claim is dead."""
-        return await self._call(self._namespace.ready, limit)
+        that they need; and those whose claim is dead. With `label`, those that have it."""
+        return await self._call(self._namespace.ready, limit, label)
 
     async def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
         """A task with its links and notes; with `at`, as it was at a version or a time (without an offset,
@@ -172,10 +172,16 @@ class AsyncTasks(AsyncNamespace):
         )
 
     async def claim(
-        self, id: str | None = None, *, lease: float = LEASE_S, holder: int | None = None
+        self,
+        id: str | None = None,
+        *,
+        lease: float = LEASE_S,
+        holder: int | None = None,
+        label: str | None = None,
     ) -> Claim | None:
-        """Claim a task, or without an id the most urgent one that is ready; None if none is."""
-        return await self._call(self._namespace.claim, id, lease=lease, holder=holder)
+        """Claim a task, or without an id the most urgent one that is ready, of those with a `label` if one
+        is given; None if none is."""
+        return await self._call(self._namespace.claim, id, lease=lease, holder=holder, label=label)
 
     async def start(self, id: str, *, lease: float = DAY_S) -> TaskDetail:
         """Claim a task for a person, in their open session or a new one; returns it with links and notes."""
@@ -203,11 +209,19 @@ class AsyncTasks(AsyncNamespace):
         summary: str = "",
         evidence: Any = None,
         unchecked: str | None = None,
+        anyway: str | None = None,
     ) -> Task:
         """Complete a task, after its checks have succeeded. Without `number`, under the caller's own claim,
-        or none. `unchecked` leaves the checks out, and says why."""
+        or none. `unchecked` leaves the checks out, and says why; `anyway` says why it counts as completed
+        although a task that it needs is open."""
         return await self._call(
-            self._namespace.complete, id, number, summary=summary, evidence=evidence, unchecked=unchecked
+            self._namespace.complete,
+            id,
+            number,
+            summary=summary,
+            evidence=evidence,
+            unchecked=unchecked,
+            anyway=anyway,
         )
 
     async def fail(self, id: str, why: str, number: int | None = None) -> Task:

@@ -41,6 +41,11 @@ POINTER_DIRECTORY = ".holdfast"
 DATABASE = "holdfast.db"
 """The file in a store's directory by which it is known to be one."""
 CARD_FILE = "project.json"
+FIRST = (
+    f"{quoted(Way('run'))} or {quoted(Way('task create'))} makes one, {quoted(Way('plan new'))} drafts a "
+    f"plan, and {quoted(Way('demo'))} shows how it works"
+)
+"""The advice where there is no project yet."""
 _ATTEMPTS = 100
 State = Literal["good", "absent", "unreadable", "corrupt"]
 
@@ -135,7 +140,7 @@ def open_project(
     *,
     mint: Callable[[], str],
     create: bool = True,
-    advice: str = f"{quoted(Way('run'))} makes one",
+    advice: str = FIRST,
 ) -> Project:
     """The project at `root`; on first use it is made.
 

@@ -66,7 +66,7 @@ class Place(msgspec.Struct, frozen=True):
     """The directory whose files runs work on; None if there is none."""
 
 
-_MAKE_ONE = f"{quoted(Way('run'))} makes one"
+_MAKE_ONE = project.FIRST
 _ELSEWHERE = "change to the directory of the project that has the run, or name its store with --home"
 _ANOTHER_HOME = "name the store that has the run with --home"
 

@@ -339,3 +339,63 @@ def test_diff_stat_counts_lines(cli):
         "added empty",
         "removed long-name  +0 -2",
     ]
+
+
+# Lines that a command leaves open
+
+
+def test_a_line_that_a_command_left_open_is_ended(cli):
+    """What follows begins at the left, at a terminal and where both streams are one; standard output in a
+    pipe is what the command printed, and nothing else."""
+    done = cli("run", "--id", "a", "--", "printf", "kelp")
+    assert done.out == "kelp" and "\n\n" not in done.err
+    code, text = cli.on_a_terminal("run", "--id", "b", "--", "printf", "kelp", NO_COLOR="1")
+    assert code == 0 and "kelp\r\ncompleted b in" in text
+    both = subprocess.run(
+        cli.argv("run", "--id", "c", "--", "printf", "kelp"),
+        cwd=cli.directory, env=cli.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "kelp\n  printf#1 completed in" in both and "\n\n" not in both
+    assert cli("logs", "a").out == "kelp"
+    assert cli.on_a_terminal("logs", "a", NO_COLOR="1") == (0, "kelp\r\n")
+
+
+def test_the_output_of_two_commands_does_not_share_a_line(cli):
+    """The lines about steps between them begin at the left; the log shows each below its own heading."""
+    cli.script("""
+        @workflow
+        def main(): command(["printf", "kelp"]); command(["printf", "wrack"])
+    """)
+    told = cli("run", "--id", "r", "flow.py:main").err
+    assert "kelp\n  printf#1 completed" in told and "wrack\n  printf#2 completed" in told
+    _, text = cli.on_a_terminal("logs", "r", NO_COLOR="1")
+    assert [line.partition(",")[0] for line in text.splitlines()] == [
+        "--- printf#1", "kelp", "--- printf#2", "wrack",
+    ]  # fmt: skip
+
+
+# Help
+
+
+@pytest.mark.parametrize("group", ["task", "plan", "workspace", "mirror", "session", "backup", "op"])
+def test_help_is_not_cut(cli, group):
+    """At 80 columns the first sentence of each command is whole, on several lines where it is long."""
+    commands = cli(group, "--help", COLUMNS="80").out.partition("Commands:")[2]
+    assert commands.strip() and "..." not in commands.replace('"..."', "")
+    assert max(map(len, commands.splitlines())) <= 80
+
+
+# Forks
+
+
+def test_a_fork_names_steps_as_people_do(cli):
+    """Not by keys: a step of a plan by its id, items and calls of one name once with their number."""
+    (cli.directory / "p.yaml").write_text(
+        "name: p\nsteps:\n- {id: list, run: [printf, 'a\\nb\\n']}\n"
+        "- {id: each, foreach: list.stdout.lines, run: [echo, '${item}'], effect: idempotent}\n"
+        "- {id: last, needs: [each], run: 'true'}\n"
+    )
+    cli("run", "p.yaml", "--id", "p")
+    made = cli("fork", "p", "--at", "last").out
+    assert "from p at last\n" in made and "list, each (2)\n" in made and "[1]" not in made

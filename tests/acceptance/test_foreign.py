@@ -71,7 +71,6 @@ VALUES = {
     "task": "beef",
     "session": "beef",
     "query": "evil",
-    "name": "team",
     "milestone": "cp",
 }
 """What the arguments of commands are given."""

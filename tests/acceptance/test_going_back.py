@@ -413,6 +413,43 @@ def test_a_killed_archive_loses_no_run(ran, restored):
         restore()
 
 
+DELETE_CALLS = [
+    *(("pwrite64", n) for n in range(1, 71, 6)),
+    *(("fdatasync", n) for n in range(1, 7)),
+    *((call, n) for call in ("renameat", "unlinkat", "fsync") for n in (1, 2)),
+]
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_delete_is_done_or_not_done(ran, restored):
+    """At any point of it: the run, its task and the links are all there, or all gone with the operation in
+    the journal, and the log holds. Then `undo` brings them back, or the same command deletes them."""
+    first, task = (ran("task", "create", name).out.strip() for name in ("dig", "reap"))
+    ran("task", "link", first, task)
+    ran("run", "--id", "d", "--task", task, "echo kelp")
+    keep, restore = restored
+    keep()
+    words = ("delete", "d", "--with-task", "--yes")
+    outcomes = {True: 0, False: 0}
+    for call, nth in DELETE_CALLS:
+        killed_at(ran, call, nth, *words)
+        with opened(ran) as store:
+            there = [store.run("d") is not None, store.task(task) is not None, bool(store.all_links())]
+            deleted = [one.kind for one in store.operations() if one.kind == "delete"]
+            gone = store.deleted("d")
+            assert list(store.verify()) == [], (call, nth)
+            assert store.run("r") is not None and store.task(first) is not None
+        done = bool(deleted)
+        assert there == [not done] * 3 and (gone is not None) == done, (call, nth)
+        ran("undo") if done else ran(*words)
+        left = {one["id"] for one in ran("list", "--json").json()}
+        assert left == ({"r", "d"} if done else {"r"}), (call, nth)
+        ran("audit", "verify")
+        outcomes[done] += 1
+        restore()
+    assert all(outcomes.values()), outcomes
+
+
 def test_an_operation_of_a_newer_version_is_listed(ran):
     """`op log`, `show` and `audit verify` work; an undo says that holdfast must be upgraded."""
     begun = NewEvent("OperationBegun", 10, '{"kind":"reassign","run":"r","by":"ann","to":"bob"}')

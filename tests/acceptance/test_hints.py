@@ -46,8 +46,10 @@ def test_a_run_is_not_looked_for_where_no_project_is(cli):
     )
     for words in ("approve r", "show r", "resume r", "signal r paid 1", "logs r", "op log r", "undo 01"):
         assert cli(*words.split(), code=3).err.endswith(elsewhere)
-    assert cli("resume", code=3).err.endswith("yet; `holdfast run` makes one\n")
-    assert cli("list").err.endswith("yet; `holdfast run` makes one\n")
+    for words, code in (("resume", 3), ("list", 0), ("prime", 0), ("recall", 0), ("stats", 3)):
+        told = cli(words, code=code).err
+        assert "yet; `holdfast run` or `holdfast task create` makes one" in told, words
+        assert "`holdfast plan new`" in told and "`holdfast demo`" in told
     missing = cli("--home", cli.home, "show", "r", code=3).err
     assert missing.endswith("yet; name the store that has the run with --home\n")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -90,12 +93,18 @@ def test_nightly(cli, example):
 def test_checklist(cli, example):
     """Item by item, a commit after each that changed something."""
     directory = example("checklist")
+    (directory / ".gitignore").write_text(".holdfast/\n")
     git(directory, "init", "-q")
     git(directory, "add", "-A")
     git(directory, "commit", "-q", "-m", "begin")
-    cli.env |= WHO
+    cli.env |= {**WHO, "HOLDFAST_MIRROR_DIR": str(directory / ".holdfast")}
     cli("run", "checklist.md", "--id", "c", code=5)
+    mirrored = directory / ".holdfast/runs/c.md"
+    boxes = [line[:5] for line in mirrored.read_text().splitlines() if line.startswith("- [")]
+    assert boxes == ["- [x]"] * 4 + ["- [ ]"] * 2
     cli("approve", "c", "--resume")
+    text = (directory / "checklist.md").read_text()
+    assert mirrored.read_text().startswith(text.replace("[ ]", "[x]")) and "[ ]" in text
     assert git(directory, "log", "--format=%s").splitlines() == ["Add the licence", "Add a module", "begin"]
 
 
@@ -135,3 +144,85 @@ def test_a_changed_file_is_told_and_a_fork_takes_it(cli):
     assert "step `b` changed: run" in told.err and "with the plan it was started with" in told.err
     forked = cli("resume", "q", "--json").json()
     assert forked["result"]["b"]["stdout"] == "other\n"
+
+
+# plan show --follow
+
+GROW = """
+name: grow
+steps:
+  - {id: dig, run: [sh, -c, "echo > at-dig; read x < go-dig"]}
+  - {id: never, needs: [dig], when: "1 > 2", run: "true"}
+  - {id: sow, needs: [dig], run: [sh, -c, "echo > at-sow; read x < go-sow"]}
+  - {id: ok, needs: [sow], approve: "Reap?"}
+  - {id: reap, needs: [ok], run: "true", milestone: reaped}
+"""
+
+
+@pytest.fixture
+def growing(cli):
+    """A run whose first step is under way."""
+    (cli.directory / "grow.yaml").write_text(GROW)
+    for name in ("at-dig", "go-dig", "at-sow", "go-sow"):
+        os.mkfifo(cli.directory / name)
+    cli.start("plan", "run", "grow.yaml", "--id", "g")
+    (cli.directory / "at-dig").read_text()
+    return cli
+
+
+def rows(text):
+    """The marks of the last graph in what a terminal got, by step."""
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
+    found = [re.match(r"  [ │├╰─]*(\S)[ │├╰╯┴─]*  (dig|never|sow|ok|reap) ", line) for line in lines]
+    return {one[2]: one[1] for one in found if one}
+
+
+def test_the_graph_is_drawn_again_as_the_run_works(growing):
+    """At a terminal: in its place, with a moving mark at the step that runs, until the run waits; then it
+    stays, with the commands that move the run on. A second look finds what was skipped."""
+    terminal = growing.at_a_terminal("plan", "show", "g", "--follow", NO_COLOR="1")
+    terminal.expect("reaped")
+    before = rows(terminal.text)
+    assert before["dig"] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" and before["sow"] == before["reap"] == "○"
+    (growing.directory / "go-dig").write_text("go\n")
+    (growing.directory / "at-sow").read_text()
+    terminal.expect("✓")
+    (growing.directory / "go-sow").write_text("go\n")
+    code, text = terminal.end()
+    assert code == 5 and "\x1b[1A" in text, "it is drawn over"
+    assert rows(text) == {"dig": "✓", "never": "○", "sow": "✓", "ok": "?", "reap": "○"}
+    assert "holdfast approve g" in text and "Traceback" not in text
+    growing("approve", "g", "--resume")
+    code, text = growing.on_a_terminal("plan", "show", "g", "--follow", NO_COLOR="1")
+    assert (code, rows(text)) == (0, {"dig": "✓", "never": "-", "sow": "✓", "ok": "✓", "reap": "✓"})
+
+
+def test_a_line_for_each_change_of_a_step(growing):
+    """In a pipe: first what is known, then each change as it comes, on standard output; `--json` the same."""
+    lines, data = (growing.start("plan", "show", "g", "-f", *words) for words in ((), ("--json",)))
+    assert lines.stdout is not None and data.stdout is not None
+    assert lines.stdout.readline() == "dig running\n"
+    assert '"status":"running"' in data.stdout.readline()
+    (growing.directory / "go-dig").write_text("go\n")
+    assert lines.stdout.readline().startswith("dig completed in ")
+    (growing.directory / "at-sow").read_text()
+    (growing.directory / "go-sow").write_text("go\n")
+    out, err = lines.communicate(timeout=20)
+    words = [line.split(" in ")[0] for line in out.splitlines()]
+    assert (lines.returncode, words) == (5, ["sow running", "sow completed", "ok waiting"])
+    assert "run g waits for a decision: Reap?" in err
+    changes = [json.loads(line) for line in data.communicate(timeout=20)[0].splitlines()]
+    assert [(one["step"], one["status"]) for one in changes] == [
+        ("dig", "completed"), ("sow", "running"), ("sow", "completed"), ("ok", "waiting"),
+    ]  # fmt: skip
+    assert all(one["at"].startswith("20") for one in changes)
+
+
+def test_only_a_run_can_be_followed(growing):
+    """A file has no status; Ctrl-C ends the watching, not the run."""
+    assert "--follow is for a run" in growing("plan", "show", "grow.yaml", "--follow", code=2).err
+    terminal = growing.at_a_terminal("plan", "show", "g", "--follow", NO_COLOR="1")
+    terminal.expect("reaped")
+    terminal.type("\x03")
+    code, text = terminal.end()
+    assert code == 130 and text.endswith("stopped watching; run g continues\r\n")

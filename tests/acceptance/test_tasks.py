@@ -29,6 +29,52 @@ def test_a_person_is_told_what_is_ready(cli: Any) -> None:
 def test_the_log_of_operations_fits_a_terminal(cli: Any) -> None:
     """A task is named by the beginning of its id there, and by the whole id in a pipe."""
     id = cli("task", "create", "Draft").out.strip()
-    assert f"edit of task {id}\n" in cli("op", "log").out
+    assert f"created task {id}\n" in cli("op", "log").out
     _, told = cli.on_a_terminal("op", "log", columns=80, NO_COLOR="1")
-    assert re.search(rf"edit of task {id[:8]}\s", told)
+    assert re.search(rf"created task {id[:8]}\s", told)
+
+
+def test_the_log_of_operations_names_each_change(cli: Any) -> None:
+    """What was done to the task or the memory, in a word; of an edit, which fields. `--json` has the same."""
+    id = cli("task", "create", "Draft").out.strip()
+    for words in (
+        ("edit", id, "--name", "Outline", "--priority", "1"), ("block", id, "no paper"), ("unblock", id),
+        ("fail", id, "no ink"), ("reopen", id), ("complete", id), ("archive", id),
+    ):  # fmt: skip
+        cli("task", *words)
+    memory = cli("remember", "use kelp", "--json").json()["id"]
+    cli("forget", memory)
+    changes = [
+        "forgotten", "remembered", "archived", "completed", "reopened", "failed", "unblocked", "blocked",
+        "edited name, priority", "created",
+    ]  # fmt: skip
+    assert [one["change"] for one in cli("op", "log", "--json").json()] == changes
+    log = cli("op", "log").out
+    assert f"edited name, priority of task {id}\n" in log and f"completed task {id}\n" in log
+    assert f"forgotten memory {memory}\n" in log
+    cli("undo")
+    assert cli("op", "log", "--json").json()[0]["change"] is None
+
+
+def test_a_label_chooses_among_the_tasks_that_are_ready(cli: Any) -> None:
+    """`ready` and `claim` with a label see only tasks that have it, and name it where none is ready."""
+    cli("task", "create", "Docs", "--priority", "0", "--label", "docs")
+    code = cli("task", "create", "Code", "--label", "code", "--label", "rust").out.strip()
+    assert [one["name"] for one in cli("task", "ready", "--label", "code", "--json").json()] == ["Code"]
+    assert "the label c is ready" in cli("task", "ready", "--label", "c").err
+    assert cli("task", "claim", "--label", "rust", "--json").json()["id"] == code
+    assert "with the label rust is ready" in cli("task", "claim", "--label", "rust", code=3).err
+    assert "leave it out" in cli("task", "claim", code, "--label", "rust", code=2).err
+    assert cli("task", "ready", "--claim", "--label", "code", "--json").json() is None
+    assert cli("task", "ready", "--claim", "--label", "docs", "--json").json()["name"] == "Docs"
+
+
+def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -> None:
+    """The refusal names what is open and how to go on; the reason is in `task show`."""
+    first = cli("task", "create", "Dig").out.strip()
+    task = cli("task", "create", "Reap", "--needs", first).out.strip()
+    refused = cli("task", "complete", task, code=2).err
+    assert f"{first[:8]} (Dig), which is pending" in refused and "--anyway" in refused
+    assert f"holdfast task unlink {task[:8]} {first[:8]}" in refused
+    cli("task", "complete", task, "--anyway", "the guests are here")
+    assert "the guests are here (completed while open: " in cli("task", "show", task).out

@@ -73,6 +73,43 @@ KNOWN: dict[str, dict[str, Any]] = {
         "memory": [],
         "runs": ["completed"],
     },
+    "chord": {
+        "result": 21,
+        "tasks": [
+            ["add [1, 2]", "completed", "3", 0, False],
+            ["add [3]", "completed", "3", 0, False],
+            ["add [4, 5, 6]", "completed", "15", 0, False],
+            ["add all", "completed", "21", 0, False],
+        ],
+        "memory": [],
+        "runs": ["completed"],
+    },
+    "edges": {
+        "result": {
+            "topic": "kelp",
+            "round": 3,
+            "next": "end",
+            "draft": "thought about kelp, not as in round 2",
+        },
+        "tasks": [["announce kelp", "pending", "", 1, False]],
+        "memory": [["not as in round 2", "decision", "project"]],
+        "runs": ["completed"],
+    },
+    "stream": {
+        "result": [f"part {n}" for n in range(4)],
+        "tasks": [[f"part {n}", "completed", f"thought about part {n}", 1, False] for n in range(4)],
+        "memory": [["4 parts are done", "pattern", "project"]],
+        "runs": ["completed"],
+    },
+    "release": {
+        "result": [["build-it", "publish-it", "shall-it-be-released"], "published\n"],
+        "tasks": [
+            ["build tools", "completed", "there", 0, False],
+            ["release", "completed", "run r completed", 0, False],
+        ],
+        "memory": [["it is released", "decision", "project"]],
+        "runs": ["completed"],
+    },
 }
 
 
@@ -84,6 +121,7 @@ def test_killed_program_leaves_what_a_whole_one_does(name: str, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["whole"] == KNOWN[name], done.stderr
+    assert len(found["killed"]) == 2, "it was killed twice, each time in a life of its own"
     for at, killed in found["killed"].items():
         assert killed == KNOWN[name], (at, done.stderr)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, approval, checkpoint, parallel, plans, stage, step, workflow
+from holdfast.errors import RunWaiting
 from holdfast.store.sqlite import SqliteStore
 
 KILLS = 2
@@ -272,6 +273,157 @@ def run_careful() -> Any:
     if hf.gates("r"):
         hf.approve("r")
     return run.result()
+
+
+# As with Celery: a group of jobs by label, and a callback when all of them are done
+
+
+@step
+def add(job: str) -> int:
+    claim = hf.tasks.claim(job)
+    if claim is None:
+        raise LookupError(job)
+    total = sum(claim.task.meta["numbers"])
+    claim.complete(str(total), evidence={"total": total})
+    return total
+
+
+@workflow
+def chord(numbers: list[list[int]]) -> int:
+    jobs = [hf.tasks.create(f"add {some}", labels=["add"], meta={"numbers": some}) for some in numbers]
+    total = hf.tasks.create("add all", needs=[job.id for job in jobs], labels=["callback"])
+    assert hf.tasks.claim(label="callback") is None, "its jobs are open"
+    sums = parallel(add, [job.id for job in jobs])
+    callback = hf.tasks.claim(label="callback")
+    assert callback is not None and callback.task.id == total.id
+    with callback:
+        callback.complete(str(sum(sums)))
+    return sum(sums)
+
+
+def run_chord() -> Any:
+    return hf.with_id("r").run(chord, [[1, 2], [3], [4, 5, 6]])
+
+
+# As with LangGraph: nodes and edges over a state, an interrupt for a person, memory that is revised
+
+
+def draft(state: dict[str, Any]) -> dict[str, Any]:
+    known = [one.text for one in hf.memory.recall(kind="decision")]
+    return {**state, "draft": think(f"{state['topic']}, {', '.join(known) or 'freely'}")}
+
+
+def review(state: dict[str, Any]) -> dict[str, Any]:
+    decision = approval(f"publish round {state['round']}?", show=state["draft"])
+    if decision.outcome == "approved":
+        return {**state, "next": "publish"}
+    before = [one.id for one in hf.memory.recall(kind="decision")]
+    hf.memory.remember(decision.comment, kind="decision", supersedes=before[0] if before else None)
+    return {**state, "next": "draft", "round": state["round"] + 1}
+
+
+def publish(state: dict[str, Any]) -> dict[str, Any]:
+    task = hf.tasks.create(f"announce {state['topic']}", body=state["draft"])
+    hf.tasks.note(task.id, state["draft"], "decision")
+    return {**state, "next": "end"}
+
+
+NODES = {"draft": draft, "review": review, "publish": publish}
+EDGES = {"draft": "review"}
+
+
+@workflow
+def edges(topic: str) -> dict[str, Any]:
+    state: dict[str, Any] = {"topic": topic, "round": 1, "next": "draft"}
+    while (node := state["next"]) != "end":
+        stage(node)
+        state = {**state, "next": EDGES.get(node, "end")}
+        state = NODES[node](state)
+        checkpoint(f"{node}-{state['round']}", data=state)
+    return state
+
+
+def run_edges() -> Any:
+    run = hf.with_id("r").start(edges, "kelp")
+    while True:
+        try:
+            return run.result(timeout=0.05)
+        except RunWaiting:
+            for gate in hf.gates("r"):
+                if "round 3" in gate.title:
+                    hf.approve("r", gate.key)
+                else:
+                    hf.reject("r", gate.key, comment=f"not as in round {gate.title.split()[2][:-1]}")
+
+
+# As with asyncio: a producer, a bounded queue and consumers in a task group
+
+
+@workflow
+async def stream(count: int) -> list[str]:
+    queue: asyncio.Queue[str | None] = asyncio.Queue(2)
+    done: list[str] = []
+
+    async def produce() -> None:
+        before: list[str] = []
+        for n in range(count):
+            task = await hf.aio.tasks.create(f"part {n}", needs=before)
+            before = [task.id]
+            await queue.put(task.id)
+        await queue.put(None)
+
+    async def consume() -> None:
+        while (id := await queue.get()) is not None:
+            claim = await hf.aio.tasks.claim(id)
+            assert claim is not None
+            async with claim:
+                thought = await athink(claim.task.name)
+                await hf.aio.tasks.note(id, thought, "log")
+                await claim.aio.complete(thought)
+            done.append(claim.task.name)
+        await hf.aio.memory.remember(f"{len(done)} parts are done", kind="pattern")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(produce())
+        group.create_task(consume())
+    return done
+
+
+def run_stream() -> Any:
+    async def main() -> Any:
+        return await hf.with_id("r").start(stream, 4)
+
+    return asyncio.run(main())
+
+
+# A checklist, run for a task: a person is asked in the middle, the end completes the task
+
+
+RELEASE = """# Release
+
+- [x] Choose a number
+- [ ] Build it: `sh -c 'echo built >> built.txt'`
+- [ ] Shall it be released?
+- [ ] Publish it: `sh -c 'echo published >> published.txt'`
+"""
+
+
+def run_release() -> Any:
+    Path("release.md").write_text(RELEASE)
+    tasks = {one.name: one for one in hf.tasks.list()}
+    build = tasks.get("build tools") or hf.tasks.create("build tools")
+    task = tasks.get("release") or hf.tasks.create("release", needs=[build.id], priority=0)
+    if hf.tasks.get(build.id).status != "completed":
+        hf.tasks.complete(build.id, summary="there")
+    run = hf.with_id("r").with_task(task.id).start(plans.run_plan, plans.read("release.md"), {})
+    if not run.done():
+        assert run.rested.wait(60)
+    for gate in hf.gates("r"):
+        hf.approve("r", gate.key)
+    steps = sorted(run.result())
+    if not hf.memory.recall("released"):
+        hf.memory.remember("it is released", kind="decision")
+    return [steps, Path("published.txt").read_text()]
 
 
 PROGRAMS: dict[str, Callable[[], Any]] = {

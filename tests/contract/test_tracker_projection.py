@@ -84,6 +84,7 @@ def seen(store: Store) -> dict[str, Any]:
         ],
         "each": [store.task(task) for task in TASKS],
         "ready": (store.ready_tasks(), store.count_ready_tasks()),
+        "ready with a label": [store.ready_tasks(label="x"), store.ready_tasks(1, "x")],
         "claimed": store.claimed_tasks(),
         "ids": [store.task_ids("", 100), store.task_ids("1ab", 2)],
         "links": [store.links(TASKS[:2]), store.all_links()],

@@ -301,6 +301,7 @@ def play_plans(console: Console) -> None:
     console.next("holdfast plan run", "dulse: 3 kg from Rock 7", "Ship from Rock 7?", code=5)
     console.next("holdfast plan show h1", "approve Ship from")
     console.next("holdfast approve h1", "shipped 3")
+    console.next("holdfast plan show h1 --follow", "ship completed")
     console.next("holdfast run harvest.yaml", "kelp: 3 kg from Rock 8", "completed")
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from holdfast import approval, step
+from holdfast import Holdfast, approval, step
 from holdfast.errors import BadInput
 from holdfast.project_type import project_type, project_types
 
@@ -45,15 +45,17 @@ def test_a_newcomer_can_answer_from_the_text_alone(open_hf, act):
     text = hf.prime()
     assert section(text, "Tasks in progress") == [
         "Tasks in progress: 1",
-        f'- {claimed.id[:8]} "dry kelp" (priority 0), {hf.tasks.get(claimed.id).claim.actor}: '
-        f"holdfast task show {claimed.id[:8]}",
+        f'- {claimed.id[:8]} "dry kelp" (priority 0), {hf.tasks.get(claimed.id).claim.actor} until '
+        f"{hf.tasks.get(claimed.id).claim.until:%Y-%m-%d %H:%M} UTC: holdfast task resume {claimed.id[:8]}",
     ]
     assert section(text, "Tasks that are ready") == [
         "Tasks that are ready: 1",
         f'- {grow.id[:8]} "grow kelp" (priority 2): holdfast task start {grow.id[:8]}',
     ]
     (_, stopped) = section(text, "Runs that stopped")
-    assert stopped.startswith("- broken ") and stopped.endswith(" is failed: holdfast resume broken")
+    assert stopped.startswith("- broken ") and stopped.endswith(
+        " is failed at fails#1: holdfast resume broken"
+    )
     (_, gate) = section(text, "Runs that wait for someone")
     assert re.fullmatch(
         r'- run asks waits for a person, "Send the letter\?": holdfast approve asks .*', gate
@@ -64,13 +66,77 @@ def test_a_newcomer_can_answer_from_the_text_alone(open_hf, act):
     assert hf.prime() == text and len(text) <= 4000
 
 
+def test_the_state_of_a_project_in_the_middle_of_its_work(open_hf, act, monkeypatch):
+    """Twenty tasks, some blocked, some claimed, a run that was cut off, a run at a gate, decisions: the text
+    has each fact, and the command for each. It fits its limit, and names no task twice in the wrong place."""
+    opened = threading.Event()
+    hf = open_hf(on_event=lambda event: opened.set() if event.type == "GateOpened" else None)
+    tasks = [hf.tasks.create(f"task {n}", priority=n % 5) for n in range(20)]
+    ids = [one.id[:8] for one in tasks]
+    hf.tasks.link(tasks[1].id, tasks[0].id)
+    for n in (0, 3, 4):
+        hf.tasks.link(tasks[2].id, tasks[n].id)
+    hf.tasks.block(tasks[5].id, "no access to the database")
+    hf.tasks.fail(tasks[6].id, "the service is gone")
+    hf.tasks.claim(tasks[7].id)
+    hf.tasks.note(tasks[7].id, "use threads", "decision")
+    hf.tasks.note(tasks[7].id, "use tasks", "decision")
+    monkeypatch.setenv("HOLDFAST_ACTOR", "agent-7")
+    with Holdfast(hf.home, durability="process") as other:
+        other.tasks.claim(tasks[8].id)
+    hf.with_task(tasks[9].id).start(act(lambda: approval("Ship it?")))
+    assert opened.wait(30)
+    hf.tasks.complete(tasks[10].id)
+    hf.memory.remember("one store per project", kind="decision")
+    hf.memory.remember("kelp is the codename", kind="decision")
+
+    @step
+    def fetch():
+        return 1
+
+    @step
+    def send():
+        raise OSError("no network")
+
+    with pytest.raises(OSError):
+        hf.with_id("nightly").run(act(lambda: (fetch(), send())))
+    text = hf.prime()
+    own, others, run = section(text, "Tasks in progress")[1:]
+    assert 'decided last: "use tasks": holdfast task resume ' + ids[7] in others + own + run
+    progress = {line.split()[1]: line for line in (own, others, run)}
+    assert "agent-7 until " in progress[ids[8]] and f"holdfast task show {ids[8]}" in progress[ids[8]]
+    (gate,) = section(text, "Runs that wait for someone")[1:]
+    waits = hf.gates()[0].run_id
+    assert f"run {waits}: holdfast show {waits}" in progress[ids[9]]
+    for command in ("approve", "reject"):
+        assert f"holdfast {command} {waits} " in gate
+    assert section(text, "Runs that stopped")[1].endswith("is failed at send#1: holdfast resume nightly")
+    ready = [line.split()[1] for line in section(text, "Tasks that are ready")[1:]]
+    assert ready == [one.id[:8] for one in hf.tasks.ready()] and len(ready) == 12
+    assert all(f"holdfast task start {id}" in text for id in ready)
+    waiting = {line.split()[1]: line for line in section(text, "Tasks that wait")[1:]}
+    assert list(waiting) == [ids[n] for n in (5, 1, 6, 2)] and "Tasks that wait: 4\n" in text
+    assert f'needs {ids[0]} "task 0": holdfast task show {ids[1]}' in waiting[ids[1]]
+    assert f'needs {ids[0]} "task 0", {ids[3]} "task 3" and 1 more' in waiting[ids[2]]
+    assert f'blocked, "no access to the database": holdfast task unblock {ids[5]}' in waiting[ids[5]]
+    assert f'failed, "the service is gone": holdfast task reopen {ids[6]}' in waiting[ids[6]]
+    decided = section(text, "Latest decisions")[1:]
+    assert [line[2:].partition(" [")[0] for line in decided] == [
+        "kelp is the codename",
+        "one store per project",
+    ]
+    assert ids[10] not in text, "it is completed, and holds nothing up"
+    assert text.splitlines()[-1].startswith("Next: `holdfast task ready --claim`")
+    assert len(text) <= 4000 and hf.prime() == text
+
+
 def test_it_keeps_to_its_limit_and_counts_what_it_leaves_out(hf):
     """At every limit whole lines, all headings with their counts, and the command that lists the rest."""
     for n in range(40):
         hf.memory.remember(f"decision {n} " + "kelp " * (n % 7) * 10, kind="decision")
         hf.tasks.create(f"task {n} " + "x" * 90)
     whole = hf.prime(limit=100_000)
-    for limit in range(600, 9_000, 97):
+    for limit in range(700, 9_000, 97):
         text = hf.prime(limit=limit)
         assert len(text) <= limit and text.endswith("\n")
         for line in text.splitlines():
@@ -79,8 +145,8 @@ def test_it_keeps_to_its_limit_and_counts_what_it_leaves_out(hf):
             )
         shown = len(section(text, "Latest decisions")) - 1
         assert f"Latest decisions: 40 ({40 - shown} not shown" in text
-    with pytest.raises(BadInput, match="at least 600"):
-        hf.prime(limit=599)
+    with pytest.raises(BadInput, match="at least 700"):
+        hf.prime(limit=699)
 
 
 def test_text_from_outside_is_inert(hf):

@@ -150,6 +150,7 @@ FIELDS: dict[str, object] = {
     "checks": ["true"], "changes": {"name": "x"}, "was": {"name": "y"}, "number": 3, "actor": "ann",
     "run": "r", "until": 9, "holder": {"pid": 4, "started": 5, "boot": "b"}, "reason": "later",
     "evidence": {"log": None}, "checked": ["true"], "unchecked": "no", "why": "no", "kind": "blocks",
+    "anyway": "no", "needed": ["t2"],
     "version": 2, "operation": "op", "fields": {"name": "kelp", "claim": {"number": 1}}, "task": "a",
     "id": "m", "scope": "project", "source": "ann", "cites": ["a.py"], "supersedes": "n",
     "meta": {"a": [1]}, "session": "s", "summary": "done", "text": "t", "on": "b",

@@ -1,10 +1,10 @@
 """Kill -9 at every system call by which a drain changes a file, and a full disk from each of them on.
 
 A process that has the shim of the crash suite makes a project whose mirror is behind: new tasks, an ended
-one, a memory, a run, and a month of the history that is due to be compressed. It lists the calls of one
-undisturbed drain. Then each call is struck in a life of its own: before it, after it, in the middle of it
-if it is a write, or the disk is full from there on. Whoever looks next finds each file old or new, and the
-next drain comes to the same files as the undisturbed one.
+one, a memory, runs, two of them of a checklist, and a month of the history that is due to be compressed. It
+lists the calls of one undisturbed drain. Then each call is struck in a life of its own: before it, after it,
+in the middle of it if it is a write, or the disk is full from there on. A look at it finds each file old
+or new, and the next drain comes to the same files as the undisturbed one.
 
     python -m tests.mirror.kills [--sample N]      strikes here, and prints a line of JSON
 """
@@ -31,7 +31,7 @@ from tests.crash import shim
 from tests.crash.shim import Fault, Kind, Mode
 from tests.mirror.project import Project, look, survey
 
-from holdfast.mirror import sealed_json
+from holdfast.mirror import sealed_text
 
 ROOT = Path(__file__).parents[2]
 FILLING = Kind.WRITE | Kind.CREATE
@@ -60,6 +60,7 @@ class Story:
         self.mirror, self.behind = self.project.mirror, directory / "behind"
         with self.project.opened() as hf:
             self.project.work(hf)
+            self.project.check_off(hf, "c1")
         self.project.clock.advance(timedelta(days=70))
         with self.project.opened(drains=False) as hf:
             self.project.note(hf, "t2", "decision", "use kelp")
@@ -68,6 +69,9 @@ class Story:
             self.project.claim(hf, "t3")
             self.project.remember(hf, "m3", "a third decision")
             hf.with_id("r2").run(survey)
+            hf.approve("c1")
+            hf.resume("c1").result()
+            self.project.check_off(hf, "c2")
         shutil.copytree(self.mirror, self.behind)
         self.old = look(self.mirror)
         self._live(shim.RECORDING)
@@ -100,8 +104,8 @@ class Story:
                 assert longest.startswith(content) and content.startswith(self.old.get(name, b"")), name
             elif not Path(name).name.startswith("tmp-"):
                 assert content in versions, f"{name} is neither old nor new"
-        for path in self.mirror.rglob("previous/*.json"):
-            assert sealed_json.state_of(path.read_bytes()) == "own", f"{path} is torn"
+        for path in self.mirror.rglob("previous/*.*"):
+            assert sealed_text.state_of(path.name, path.read_bytes()) == "own", f"{path} is torn"
         assert not set(self.old) - set(left) - (set(self.old) - set(self.new)), "a file is gone"
 
     def _live(self, fault: Fault) -> None:

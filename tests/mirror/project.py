@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, step, workflow
+from holdfast import Holdfast, Run, plans, step, workflow
 from holdfast.kernel import links, memory, session, task
 from holdfast.kernel.author import Author
 from holdfast.kernel.events import Event
@@ -24,6 +24,18 @@ KINDS = {task.PREFIX: "task", session.PREFIX: "session", "@links": "links", "@me
 @step
 def ask(number: int) -> int:
     return number
+
+
+CHECKLIST = """---
+name: package
+---
+# A new package
+
+- [x] Choose a name
+- [ ] Weigh kelp: `true`
+- [ ] Ship it?
+  - [ ] Weigh wrack: `true`
+"""
 
 
 @workflow
@@ -43,6 +55,7 @@ class Project:
         self.home, self.mirror = directory / "store", directory / "mirror"
         self.clock = FakeClock()
         self.author = Author("me", session_id)
+        self._checklist = directory / "package.md"
         self._known: set[str] = set()
 
     def opened(self, *, drains: bool = True) -> Holdfast:
@@ -131,6 +144,14 @@ class Project:
         self.remember(hf, "m1", "one store per project")
         self.remember(hf, "m2", "tests before code", "pattern")
         hf.with_id("r1").run(survey)
+
+    def check_off(self, hf: Holdfast, run_id: str) -> Run[dict[str, Any]]:
+        """A run of the checklist, which waits for a person."""
+        self._checklist.write_text(CHECKLIST)
+        plan = plans.read(self._checklist)
+        run = hf.with_id(run_id).start(plans.run_plan, plan, {})
+        assert run.rested.wait(30)
+        return run
 
     # Files
 

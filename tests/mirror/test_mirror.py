@@ -14,13 +14,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.mirror.project import Project, fails, look, survey
+from tests.mirror.project import CHECKLIST, Project, fails, look, survey
 from tests.mirror.schema import misfits
 
-from holdfast import Holdfast, workflow
-from holdfast.errors import BadInput, NotFound
-from holdfast.facade.mirror_thread import MirrorThread
-from holdfast.mirror import sealed_json
+from holdfast import Holdfast, plans, workflow
+from holdfast.errors import BadInput, NotApproved, NotFound
+from holdfast.facade.drain_thread import DrainThread
+from holdfast.mirror import sealed_json, sealed_text
 from holdfast.store.port import GENESIS
 from holdfast.tracker import journal
 from holdfast.workspace.contents.compression import decompress
@@ -202,6 +202,99 @@ def test_nothing_secret_is_written(project: Project) -> None:
     for path in files:
         for secret in SECRETS:
             assert secret.encode() not in path.read_bytes(), path
+
+
+# Checklists
+
+
+def _boxes(project: Project, run_id: str) -> str:
+    """The box of each item: `x` or a space."""
+    lines = (project.mirror / f"runs/{run_id}.md").read_text().splitlines()
+    return "".join(line.partition("[")[2][0] for line in lines if "- [" in line)
+
+
+def test_a_checklist_is_ticked(project: Project) -> None:
+    """The file has the whole text of the checklist. An item is ticked when its step has ended, also by a
+    drain while the run waits; a gate when it was approved."""
+    with project.opened(drains=False) as hf:
+        project.check_off(hf, "c")
+        project.mirror_of(hf).drain()
+        assert _boxes(project, "c") == "xx  "
+        hf.approve("c")
+        hf.resume("c").result()
+        project.mirror_of(hf).drain()
+    text = CHECKLIST.replace("[ ]", "[x]")
+    written = (project.mirror / "runs/c.md").read_bytes()
+    assert written == sealed_text.seal(text) and written.decode().startswith(text)
+    assert project.json("mirror.json")["checklists"] == []
+    assert project.json("runs/c.json")["status"] == "completed"
+    before = look(project.mirror)
+    shutil.rmtree(project.mirror)
+    project.rebuild()
+    assert look(project.mirror)["runs/c.md"] == before["runs/c.md"]
+
+
+def test_items_are_ticked_while_the_run_works(project: Project, tmp_path: Path) -> None:
+    """A drain ticks what has ended although the run's status is as before; the run's other file stays."""
+    fifos = [tmp_path / name for name in ("first", "go1", "second", "go2")]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    first, go1, second, go2 = fifos
+    plan = tmp_path / "slow.md"
+    items = ((first, go1), (second, go2))
+    plan.write_text("".join(f"- [ ] `sh -c 'echo > {at}; read x < {go}'`\n" for at, go in items))
+    with project.opened(drains=False) as hf:
+        run = hf.with_id("c").start(plans.run_plan, plans.read(plan), {})
+        first.read_text()
+        project.mirror_of(hf).drain()
+        before = project.json("runs/c.json")["version"]
+        go1.write_text("go\n")
+        second.read_text()
+        project.mirror_of(hf).drain()
+        assert _boxes(project, "c") == "x "
+        assert project.json("runs/c.json")["version"] == before
+        go2.write_text("go\n")
+        run.result()
+
+
+def test_a_rejected_item_is_not_ticked(project: Project) -> None:
+    """Nor one that a rewind has undone."""
+    with project.opened() as hf:
+        project.check_off(hf, "c")
+        hf.reject("c")
+        with pytest.raises(NotApproved):
+            hf.resume("c").result()
+    assert _boxes(project, "c") == "xx  "
+    with project.opened() as hf:
+        hf.rewind("c", to="before:weigh-kelp", rerun_once=True)
+    assert _boxes(project, "c") == "x   "
+
+
+def test_an_edited_checklist_is_kept(project: Project) -> None:
+    """A person who ticks an item in the mirror changes no run: the file is named, and kept aside."""
+    with project.opened() as hf:
+        project.check_off(hf, "c")
+    path = project.mirror / "runs/c.md"
+    edited = path.read_text().replace("- [ ] Ship", "- [x] Ship")
+    path.write_text(edited)
+    with project.opened() as hf:
+        assert [str(fault.path) for fault in _status(project, hf)] == ["runs/c.md"]
+        hf.approve("c")
+        hf.resume("c").result()
+    (aside,) = kept(project)
+    assert (project.mirror / "runs" / aside).read_text() == edited
+    assert _boxes(project, "c") == "xxxx"
+
+
+def test_a_deleted_run_has_no_checklist(project: Project) -> None:
+    """Neither the file nor its previous revision stays."""
+    with project.opened() as hf:
+        project.check_off(hf, "c")
+        hf.cancel("c")
+    project.clock.advance(timedelta(days=1))
+    with project.opened() as hf:
+        hf.archive(project.clock.now() - timedelta(hours=1))
+    assert list((project.mirror / "runs").rglob("*.md")) == []
 
 
 # What is never overwritten
@@ -492,7 +585,7 @@ def _write_and_drain(directory: Path, number: int) -> None:
 def test_an_open_holdfast_drains_as_it_goes() -> None:
     """The thread drains when the log has changed, and not when it has not."""
     pulse, drained = [1], threading.Semaphore(0)
-    thread = MirrorThread(lambda: pulse[0], drained.release, every_s=0.001)
+    thread = DrainThread("mirror", lambda: pulse[0], drained.release, every_s=0.001)
     assert drained.acquire(timeout=30)
     pulse[0] = 2
     assert drained.acquire(timeout=30)

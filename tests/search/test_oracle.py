@@ -137,7 +137,7 @@ class Machine:
 
         Index.read_up_to = dies  # type: ignore[method-assign]
         try:
-            self.search.fill()
+            self.search.drain()
         except RuntimeError:
             pass
         finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +19,12 @@ from tests.search.test_oracle import QUERIES, written
 
 from holdfast import Holdfast, SearchHit, approval, emit, step, workflow
 from holdfast.errors import BadInput
+from holdfast.facade import drain_thread
 from holdfast.search import finding, snippet
 from holdfast.search.index import Index
+from holdfast.search.index_file import NAME
 from holdfast.search.query import Query, read_query
+from holdfast.search.searching import Search
 
 
 @step
@@ -407,3 +414,57 @@ def test_a_hit_names_the_command_that_shows_it() -> None:
         "holdfast task show x",
         None,
     ]
+
+
+# Serving
+
+
+def test_serving_keeps_the_index_up_to_date(
+    hf: Holdfast, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a store is served, what any process writes is in the index before anyone searches; the thread
+    ends with the serving."""
+    filled = threading.Semaphore(0)
+    whole = Search.drain
+
+    def drain(search: Search) -> bool:
+        done = whole(search)
+        filled.release()
+        return done
+
+    monkeypatch.setattr(Search, "drain", drain)
+    monkeypatch.setattr(drain_thread, "DrainThread", partial(drain_thread.DrainThread, every_s=0.001))
+    stop = threading.Event()
+    serving = threading.Thread(target=hf.serve, kwargs={"follow": True, "stop": stop})
+    serving.start()
+    try:
+        assert filled.acquire(timeout=30)
+        hf.memory.remember("the forest of kelp")
+        for _ in range(100):
+            assert filled.acquire(timeout=30)
+            with closing(Index(str(home / NAME), hf._open_search()._format)) as index:
+                if index.cursor == hf._store.tail():
+                    break
+        else:
+            pytest.fail("the index is behind")
+    finally:
+        stop.set()
+        serving.join(30)
+    assert not [one for one in threading.enumerate() if one.name == "holdfast-search"]
+
+
+def test_an_index_that_cannot_be_written_is_not_filled_in_vain(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drain makes no temporary index: that would be thrown away."""
+    opened: list[str] = []
+
+    def refused(_: Index, path: str, __: str) -> None:
+        opened.append(path)
+        raise apsw.FullError("database or disk is full")
+
+    hf.memory.remember("kelp")
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "__init__", refused)
+        assert hf._open_search().drain() is False and len(opened) == 1
+    assert hf._open_search().drain() is True

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,15 @@ from holdfast.errors import (
     TaskNotFound,
 )
 from holdfast.facade.sessions import Sessions
+from holdfast.kernel.author import Author
+from holdfast.kernel.task import TaskCompleted, stream_of
+from holdfast.redaction import Redactor
+from holdfast.store.oracle import OracleStore
+from holdfast.store.sqlite import SqliteStore
 from holdfast.testing import FakeClock
-from holdfast.tracker import claiming
+from holdfast.tracker import claiming, creating, ending
 from holdfast.tracker.claiming import ready
+from holdfast.tracker.tracker import Tracker
 
 SECRET = "sk-ant-api03-" + "a" * 40
 
@@ -72,6 +79,21 @@ def test_ready_follows_blockers_reasons_and_priorities(hf: Holdfast) -> None:
     assert claim is not None and claim.task.name == "c"
     hf.tasks.edit(b.id, priority=4)
     assert [task.priority for task in hf.tasks.list()] == [0, 4]
+
+
+def test_a_worker_claims_only_tasks_with_its_label(hf: Holdfast, clock: FakeClock) -> None:
+    """Behind any number of more urgent ones; also one whose claim is dead. In priority order."""
+    for n in range(claiming._LOOKED_AT + 1):
+        hf.tasks.create(f"other {n}", priority=0, labels=["other"])
+    late, first = (hf.tasks.create(f"own {n}", priority=n, labels=["own", "x"]) for n in (3, 1))
+    assert [task.id for task in hf.tasks.ready(label="own")] == [first.id, late.id]
+    assert [task.id for task in hf.tasks.ready(1, "x")] == [first.id]
+    claims = [hf.tasks.claim(label="own", lease=60) for _ in range(3)]
+    assert [claim and claim.task.id for claim in claims] == [first.id, late.id, None]
+    clock.advance(timedelta(seconds=61))
+    assert [task.id for task in hf.tasks.ready(label="own")] == [first.id, late.id]
+    with pytest.raises(BadInput, match="leave it out"):
+        hf.tasks.claim(first.id, label="own")
 
 
 def test_a_claim_is_fenced_by_its_number(hf: Holdfast, clock: FakeClock) -> None:
@@ -164,6 +186,76 @@ def is_dead(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_a_task_that_needs_an_open_one_is_not_completed(hf: Holdfast, clock: FakeClock) -> None:
+    """The open ones are named, and the checks are not run. With a reason it is completed, and shows the
+    reason and what was open; `undo` undoes that. What is completed or archived holds nothing up."""
+    first, second, third = (hf.tasks.create(name) for name in ("dig", "water", "weed"))
+    task = hf.tasks.create("reap", needs=[first.id, second.id, third.id], checks=["touch ran"])
+    hf.tasks.archive(third.id)
+    with pytest.raises(Refused) as refused:
+        hf.tasks.complete(task.id)
+    for one in (first, second):
+        assert f"{one.id[:8]} ({one.name}), which is pending" in str(refused.value)
+    assert third.id[:8] not in str(refused.value) and "--anyway" in str(refused.value)
+    assert not Path("ran").exists() and hf.tasks.get(task.id).status == "pending"
+    with pytest.raises(BadInput, match="anyway needs a reason"):
+        hf.tasks.complete(task.id, anyway=" ")
+    hf.tasks.complete(first.id)
+    done = hf.tasks.complete(task.id, unchecked="no shell", anyway=f"they wait {SECRET}")
+    assert done.status == "completed"
+    (note,) = hf.tasks.show(task.id).notes
+    assert note.kind == "anyway" and "they wait" in note.text and SECRET not in note.text
+    assert f"(completed while open: {second.id[:8]})" in note.text
+    event = hf.tasks.events(task.id)[-1]
+    assert event.data["needed"] == [second.id] and SECRET not in str(event.data)
+    hf.undo(hf.operations()[0].id)
+    assert hf.tasks.get(task.id).status == "pending"
+    hf.tasks.complete(second.id)
+    assert hf.tasks.complete(task.id, unchecked="no shell", anyway="not needed").status == "completed"
+    assert "anyway" not in hf.tasks.events(task.id)[-1].data, "nothing was open"
+
+
+def test_a_blocker_that_came_during_the_checks_counts(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link, or a blocker that was reopened, while the checks ran: the task is not completed."""
+    task, other = hf.tasks.create("reap", checks=["true"]), hf.tasks.create("dig")
+    changes = [lambda: hf.tasks.link(task.id, other.id), lambda: hf.tasks.reopen(other.id)]
+
+    def run_checks(_: Tracker, id: str, __: tuple[str, ...]) -> None:
+        if id == task.id:
+            changes.pop(0)()
+
+    monkeypatch.setattr(ending, "run_checks", run_checks)
+    with pytest.raises(Refused, match="which is pending"):
+        hf.tasks.complete(task.id)
+    hf.tasks.complete(other.id, unchecked="done")
+    with pytest.raises(Refused, match="which is pending"):
+        hf.tasks.complete(task.id)
+    assert hf.tasks.get(task.id).status == "pending" and not changes
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "oracle"])
+def test_completing_asks_either_store(tmp_path: Path, clock: FakeClock, kind: str) -> None:
+    """Both stores refuse a task that needs an open one, and record the same event where a reason is given."""
+    store: Any = OracleStore() if kind == "oracle" else SqliteStore(tmp_path, durability="process")
+    ids = iter(f"{n:08d}-task" for n in range(9))
+    tracker = Tracker(store, clock, lambda: Author("ann"), lambda: Redactor(()), tmp_path, lambda: None)
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(Tracker, "new_id", lambda *_: next(ids))
+    try:
+        first = creating.create(tracker, {"name": "dig"})
+        task = creating.create(tracker, {"name": "reap"}, needs=[first])
+        with pytest.raises(Refused, match="dig"):
+            ending.complete(tracker, task)
+        ending.complete(tracker, task, anyway="they wait")
+        event, _, _ = store.load(stream_of(task))[-1]
+        assert event == TaskCompleted(0, anyway="they wait", needed=(first,), author=Author("ann"))
+        assert store.task(task).fields.status == "completed" and list(store.verify()) == []
+        ending.complete(tracker, first)
+    finally:
+        monkey.undo()
+        store.close()
 
 
 def test_links_close_no_cycle(hf: Holdfast) -> None:
@@ -318,7 +410,7 @@ ATTEMPTS: list[int] = []
 @step
 def change(home: str, done: str, failed: str, reopened: str, memory: str, session: str) -> int:
     with Holdfast(home, durability="process") as hf:
-        hf.tasks.complete(done)
+        hf.tasks.complete(done, anyway="the other one fails")
         hf.tasks.fail(failed, "no")
         hf.tasks.reopen(reopened)
         hf.tasks.unlink(done, failed)

@@ -140,6 +140,23 @@ class NoSuchCommand(click.UsageError):
         super().__init__(f"there is no command {name!r}; {hint}", ctx)
 
 
+class Family(click.Group):
+    """A command with commands of its own; its help has the first sentence of each, whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, command.get_short_help_str(_LONGEST_HELP))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name)) is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+_LONGEST_HELP = 400
+"""Characters. Click would cut a sentence where the line ends."""
+
+
 class Commands(click.Group):
     """A group that imports a command when it is given, and only that one."""
 

@@ -39,9 +39,11 @@ def tell(
     interrupted: bool = False,
     asked: bool = False,
     as_json: bool,
+    result: bool = True,
 ) -> int:
     """Say how the run stands now that no process follows it any more. `error` is what ended the following,
-    `interrupted` that a signal did. `asked` says that the person has seen what the gates show."""
+    `interrupted` that a signal did. `asked` says that the person has seen what the gates show. Without
+    `result`, only the outcome is printed."""
     if isinstance(error, StoreError):
         raise error
     detail = hf.get(run_id)
@@ -50,7 +52,7 @@ def tell(
         out.json(detail.to_json())
     if status == "completed":
         say([("completed", "green"), f" {run_id} in {_took(detail)}"])
-        if not as_json and not detail.is_command:
+        if result and not as_json and not detail.is_command:
             print_result(detail)
         return 0
     if status in _PARKED:  # as it was asked to: that is no error

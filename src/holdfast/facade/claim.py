@@ -39,10 +39,16 @@ class Claim:
         self.task = self._tasks.renew(self.task.id, self.number, lease=lease)
         return self.task
 
-    def complete(self, summary: str = "", evidence: Any = None, unchecked: str | None = None) -> Task:
+    def complete(
+        self,
+        summary: str = "",
+        evidence: Any = None,
+        unchecked: str | None = None,
+        anyway: str | None = None,
+    ) -> Task:
         """Complete the task, as `hf.tasks.complete` does."""
         self.task = self._tasks.complete(
-            self.task.id, self.number, summary=summary, evidence=evidence, unchecked=unchecked
+            self.task.id, self.number, summary=summary, evidence=evidence, unchecked=unchecked, anyway=anyway
         )
         self._ended = True
         return self.task
@@ -103,12 +109,18 @@ class AsyncClaim:
         self._claim.task = task
         return task
 
-    async def complete(self, summary: str = "", evidence: Any = None, unchecked: str | None = None) -> Task:
+    async def complete(
+        self,
+        summary: str = "",
+        evidence: Any = None,
+        unchecked: str | None = None,
+        anyway: str | None = None,
+    ) -> Task:
         """Complete the task, as `hf.tasks.complete` does."""
         number = self._claim.number
         return self._end(
             await self._tasks.complete(
-                self._id, number, summary=summary, evidence=evidence, unchecked=unchecked
+                self._id, number, summary=summary, evidence=evidence, unchecked=unchecked, anyway=anyway
             )
         )
 

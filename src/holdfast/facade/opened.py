@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.engine.engine import Engine
     from holdfast.engine.outside.records import LogEvent
-    from holdfast.facade.mirror_thread import MirrorThread
+    from holdfast.facade.drain_thread import DrainThread
     from holdfast.redaction import Redactor
+    from holdfast.search.searching import Search
     from holdfast.serving.session import Session
     from holdfast.settings import Settings
     from holdfast.store.sqlite import SqliteStore
@@ -71,7 +72,7 @@ class Opened:
         """The calls of `serve` that have not returned."""
         self._handed_over = False
         self._closed = False
-        self._mirror_thread: MirrorThread | None = None
+        self._mirror_thread: DrainThread | None = None
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
         if not read_only and finish:
@@ -106,13 +107,24 @@ class Opened:
                     handlers=self._handlers,
                 )
                 if not self._read_only and wiring.mirror_directory(self._place) is not None:
-                    from holdfast.facade.mirror_thread import MirrorThread
+                    from holdfast.facade.drain_thread import DrainThread
 
-                    self._mirror_thread = MirrorThread(self._store.pulse, self._drain_mirror)
+                    self._mirror_thread = DrainThread("mirror", self._store.pulse, self._drain_mirror)
             return self._opened_engine
 
     def _drain_mirror(self) -> None:
         wiring.drain_mirror(self._place, self._store, self._reader, self._clock)
+
+    def _open_search(self) -> Search:
+        from holdfast.search.searching import Search
+
+        return Search(
+            self.home,
+            self._store,
+            self._reader,
+            history=self._store.incarnation,
+            patterns=self.settings.redact,
+        )
 
     def _to_write(self) -> Engine:
         """The engine, for a method that executes or writes."""

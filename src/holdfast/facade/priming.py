@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.project_type import project_types
 from holdfast.store.port import MemoryFilter
+from holdfast.store.tracker_port import TaskFilter
 from holdfast.views.memory import Memory
 from holdfast.views.prime import Section, compose, line, quoted, short
 from holdfast.ways import Way
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST = 30
 """So many entries of a section can be shown; all are counted."""
+_MOST_NEEDED = 2
 _STOPPED = ("interrupted", "needs_attention", "paused", "failed")
 
 
@@ -29,27 +31,44 @@ def prime(hf: Tracking, limit: int) -> str:
         _gates(hf._reader),
         _stopped(hf._reader),
         _ready(hf),
+        _waiting(hf),
         _memories(hf, "decision", "Latest decisions"),
         _memories(hf, "pattern", "Latest patterns"),
         _sessions(hf),
     ]
-    return compose(head, sections, limit)
+    return compose(head, sections, limit, _NEXT)
+
+
+_NEXT = (
+    "Next: `holdfast task ready --claim` claims the most urgent task; "
+    '`holdfast task note ID "..." --kind decision` and `holdfast remember "..." --kind decision` write '
+    'decisions down; `holdfast task complete ID --summary "..."` completes a task'
+)
 
 
 def _in_progress(hf: Tracking) -> Section:
     found = hf.tasks.list("in_progress")
     return Section(
         "Tasks in progress",
-        tuple(_working(one) for one in found[:_MOST]),
+        tuple(_working(hf, one) for one in found[:_MOST]),
         len(found),
         "holdfast task list --status in_progress",
     )
 
 
-def _working(task: Task) -> str:
-    held = task.claim
-    who = "" if held is None else f", run {held.run}" if held.run else f", {held.actor}"
-    return line(f"{_named(task)}{who}: holdfast task show {task.id[:8]}")
+def _working(hf: Tracking, task: Task) -> str:
+    """Whoever asks continues a task of their own; the last decision about it is what they need first."""
+    state = hf._tracker.load(task.id)
+    decisions = [one.text for one in state.notes if one.kind == "decision"]
+    decided = f", decided last: {quoted(decisions[-1])}" if decisions else ""
+    held, id = task.claim, task.id[:8]
+    if held is None:
+        return line(f"{_named(task)}{decided}: holdfast task start {id}")
+    if held.run:
+        return line(f"{_named(task)}, run {held.run}{decided}: holdfast show {held.run}")
+    until = "" if held.until is None else f" until {held.until:%Y-%m-%d %H:%M} UTC"
+    action = "resume" if held.actor == hf._tracker.author().by else "show"
+    return line(f"{_named(task)}, {held.actor}{until}{decided}: holdfast task {action} {id}")
 
 
 def _ready(hf: Tracking) -> Section:
@@ -58,6 +77,45 @@ def _ready(hf: Tracking) -> Section:
     found = hf.tasks.ready(_MOST)
     lines = tuple(line(f"{_named(one)}: holdfast task start {one.id[:8]}") for one in found)
     return Section("Tasks that are ready", lines, count_ready(hf._tracker), "holdfast task ready")
+
+
+def _waiting(hf: Tracking) -> Section:
+    """Tasks that are not ready, and why: what they need, what blocks them, how they failed."""
+    found = [
+        one
+        for one in hf.tasks.list(("pending", "failed"))
+        if one.status == "failed" or one.blocked or one.open_blockers
+    ]
+    first = found[:_MOST]
+    needed = _needed(hf, [one.id for one in first if one.open_blockers])
+    lines = tuple(line(_why(one, needed.get(one.id, []))) for one in first)
+    return Section(
+        "Tasks that wait", lines, len(found), "holdfast task list --status pending --status failed"
+    )
+
+
+def _why(task: Task, needed: list[str]) -> str:
+    id = task.id[:8]
+    if task.status == "failed":
+        return f"{_named(task)} failed, {quoted(task.error)}: holdfast task reopen {id}"
+    if task.blocked:
+        return f"{_named(task)} is blocked, {quoted(task.blocked)}: holdfast task unblock {id}"
+    more = f" and {len(needed) - _MOST_NEEDED} more" if len(needed) > _MOST_NEEDED else ""
+    return f"{_named(task)} needs {', '.join(needed[:_MOST_NEEDED])}{more}: holdfast task show {id}"
+
+
+def _needed(hf: Tracking, ids: list[str]) -> dict[str, list[str]]:
+    """The open tasks that each of these needs, by id and name."""
+    links = [one for one in hf._store.links(ids) if one.kind == "blocks" and one.task in ids] if ids else []
+    rows = hf._store.tasks(TaskFilter(ids=tuple({one.on for one in links}))) if links else []
+    open_tasks = {
+        row.id: f"{row.id[:8]} {quoted(row.fields.name)}" for row in rows if row.fields.status != "completed"
+    }
+    found: dict[str, list[str]] = {}
+    for one in links:
+        if one.on in open_tasks:
+            found.setdefault(one.task, []).append(open_tasks[one.on])
+    return found
 
 
 def _named(task: Task) -> str:
@@ -69,9 +127,10 @@ def _gates(reader: Reader) -> Section:
     lines = []
     for gate in found[:_MOST]:
         who = "a person" if gate.kind == "approval" else "a signal"
-        lines.append(
-            line(f"run {gate.run_id} waits for {who}, {quoted(gate.title)}: {gate.ways()[0].shell()}")
-        )
+        answers = " or ".join(way.shell() for way in gate.ways())
+        run = reader.run(gate.run_id)
+        then = f", then {Way('resume', gate.run_id).shell()}" if run is None or run.owner_pid is None else ""
+        lines.append(line(f"run {gate.run_id} waits for {who}, {quoted(gate.title)}: {answers}{then}"))
     return Section("Runs that wait for someone", tuple(lines), len(found), "holdfast gates")
 
 
@@ -81,8 +140,19 @@ def _stopped(reader: Reader) -> Section:
     for run in page.runs:
         action = "show" if run.status == "needs_attention" else "resume"
         status = run.shown_status.replace("_", " ")
-        lines.append(line(f"{run.id} {quoted(run.title)} is {status}: {Way(action, run.id).shell()}"))
+        place = _place(reader, run.id)
+        lines.append(line(f"{run.id} {quoted(run.title)} is {status}{place}: {Way(action, run.id).shell()}"))
     return Section("Runs that stopped", tuple(lines), page.total, "holdfast list --resumable")
+
+
+def _place(reader: Reader, run_id: str) -> str:
+    """The step at which a run stopped, or after which."""
+    steps = reader.steps(run_id)
+    last = max(steps, key=lambda one: (one.started_us, one.ended_us), default=None)
+    if last is None:
+        return ""
+    where = "after" if last.status == "completed" else "at"
+    return f" {where} {short(last.key, 60)}"
 
 
 def _memories(hf: Tracking, kind: str, title: str) -> Section:

@@ -47,7 +47,7 @@ class Searching(Opened):
         """
         from holdfast.clock import microseconds
         from holdfast.search.finding import Filter
-        from holdfast.search.searching import HIDDEN, Search
+        from holdfast.search.searching import HIDDEN
         from holdfast.views.search_hit import FAMILIES
 
         families, statuses = several(within), several(status)
@@ -63,13 +63,7 @@ class Searching(Opened):
             None if since is None else microseconds(since),
             withdrawn or not HIDDEN.isdisjoint(statuses),
         )
-        searching = Search(
-            self.home,
-            self._store,
-            self._reader,
-            history=self._store.incarnation,
-            patterns=self.settings.redact,
-        )
+        searching = self._open_search()
         return searching.page(query, which, limit=limit, after=after, progress=self._indexing(on_progress))
 
     def _indexing(self, told: Progress | None) -> Callable[[int], None] | None:

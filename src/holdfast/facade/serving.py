@@ -49,7 +49,8 @@ class Serving(Opened):
 
         The code of workflows is executed by worker processes, each with the modules of one directory; a
         worker is replaced when its files change. Commands are executed here. Any number of processes may
-        serve one store. The callbacks are called from threads of their own.
+        serve one store. The callbacks are called from threads of their own. Meanwhile the index of `search`
+        is kept up to date, every few seconds.
 
         follow      serve until `stop` is set or `hf.stop()` is called, not only what can continue now
         python      the interpreter for all of them (default: the one that each run was started with)
@@ -64,6 +65,7 @@ class Serving(Opened):
 
         Raises `Refused` if the setting `resume` is off.
         """
+        from holdfast.facade.drain_thread import DrainThread
         from holdfast.serving.session import Session
 
         engine = self._to_write()
@@ -83,12 +85,23 @@ class Serving(Opened):
 
         session = Session(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
         self._sessions.append(session)
+        indexing = DrainThread("search", self._store.pulse, self._fill_index)
         try:
             if on_started is not None:
                 on_started(engine.owner_id)
             return session.serve(follow=follow, root=None if root is None else Path(root))
         finally:
+            indexing.close()
             self._sessions.remove(session)
+
+    def _fill_index(self) -> None:
+        """So that a search need not. What keeps it from being filled is reported by the search."""
+        try:
+            self._open_search().drain()
+        except Exception:
+            import logging
+
+            logging.getLogger("holdfast").debug("the search index could not be filled", exc_info=True)
 
     @blocking
     def replay(

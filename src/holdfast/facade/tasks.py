@@ -84,12 +84,12 @@ class Tasks(Namespace):
         return [Task.of(row) for row in self._holdfast._store.tasks(which, limit)]
 
     @blocking
-    def ready(self, limit: int | None = 50) -> builtins.list[Task]:
+    def ready(self, limit: int | None = 50, label: str | None = None) -> builtins.list[Task]:
         """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
-        that they need; and those whose claim is dead."""
+        that they need; and those whose claim is dead. With `label`, those that have it."""
         from holdfast.tracker.claiming import ready
 
-        return [Task.of(row) for row in ready(self._holdfast._tracker, limit)]
+        return [Task.of(row) for row in ready(self._holdfast._tracker, limit, label)]
 
     @blocking
     def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
@@ -257,14 +257,20 @@ class Tasks(Namespace):
 
     @blocking
     def claim(
-        self, id: str | None = None, *, lease: float = LEASE_S, holder: int | None = None
+        self,
+        id: str | None = None,
+        *,
+        lease: float = LEASE_S,
+        holder: int | None = None,
+        label: str | None = None,
     ) -> Claim | None:
-        """Claim a task, or without an id the most urgent one that is ready; None if none is.
+        """Claim a task, or without an id the most urgent one that is ready, of those with a `label` if one
+        is given; None if none is.
 
         The claim ends with its lease (seconds), with the process `holder` (a pid), or by `complete`, `fail`
         and `release`. Raises `TaskHeld` if another has claimed the task, `Refused` if it is done, blocked or
         needs what is open, `TaskNotFound`."""
-        return self._as_claim(self._claim(id, lease=lease, holder=holder))
+        return self._as_claim(self._claim(id, lease=lease, holder=holder, label=label))
 
     def _service(self, name: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
         return (self._claim, self._as_claim) if name == "claim" else super()._service(name)
@@ -273,13 +279,22 @@ class Tasks(Namespace):
         return None if found is None else Claim(self, *found)
 
     def _claim(
-        self, id: str | None = None, *, lease: float = LEASE_S, holder: int | None = None
+        self,
+        id: str | None = None,
+        *,
+        lease: float = LEASE_S,
+        holder: int | None = None,
+        label: str | None = None,
     ) -> tuple[Task, int] | None:
         from holdfast.tracker.claiming import claim, claim_next
 
+        if id is not None and label is not None:
+            raise BadInput(
+                "a label chooses among the tasks that are ready; leave it out to claim one by its id"
+            )
         tracker = self._holdfast._open_tracker()
         if id is None:
-            found = claim_next(tracker, lease_s=lease, pid=holder)
+            found = claim_next(tracker, lease_s=lease, pid=holder, label=label)
         else:
             found = id, claim(tracker, id, lease_s=lease, pid=holder)
         return None if found is None else (self._get(found[0]), found[1].number)
@@ -351,16 +366,18 @@ class Tasks(Namespace):
         summary: str = "",
         evidence: Any = None,
         unchecked: str | None = None,
+        anyway: str | None = None,
     ) -> Task:
         """Complete a task, after its checks have succeeded. Without `number`, under the caller's own claim,
-        or none. `unchecked` leaves the checks out, and says why.
+        or none. `unchecked` leaves the checks out, and says why; `anyway` says why it counts as completed
+        although a task that it needs is open.
 
         Raises `CheckFailed` with the output of the check, `ClaimLost` if the task was claimed again since,
-        `TaskHeld` if another has claimed it."""
+        `TaskHeld` if another has claimed it, `Refused` if it needs what is open."""
         from holdfast.tracker.ending import complete
 
         tracker = self._holdfast._open_tracker()
-        complete(tracker, id, number, summary=summary, evidence=evidence, unchecked=unchecked)
+        complete(tracker, id, number, summary=summary, evidence=evidence, unchecked=unchecked, anyway=anyway)
         return self._get(id)
 
     @blocking

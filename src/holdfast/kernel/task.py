@@ -82,6 +82,10 @@ class TaskFields(msgspec.Struct, frozen=True):
     claim: ClaimState | None = None
 
 
+ANYWAY: Final = "anyway"
+"""The kind of the note by which a task shows that it was completed although it needed what was open."""
+
+
 class Note(msgspec.Struct, frozen=True):
     """Something that was written down on the way."""
 
@@ -145,13 +149,16 @@ class ClaimReleased(Event, frozen=True, gc=False):
 
 class TaskCompleted(Event, frozen=True, gc=False):
     """It is done. `number` is that of the claim, 0 if it was completed without one; `checked` are the
-    commands that succeeded, `unchecked` is why they were left out."""
+    commands that succeeded, `unchecked` is why they were left out. `anyway` is why it counts as done although
+    the tasks `needed` were open."""
 
     number: int = 0
     summary: str = ""
     evidence: Any = None
     checked: tuple[str, ...] = ()
     unchecked: str = ""
+    anyway: str = ""
+    needed: tuple[str, ...] = ()
     author: Author = NOBODY
 
 
@@ -277,6 +284,10 @@ def evolve(state: TaskState | None, event: Event, version: int, at: int) -> Task
     notes = state.notes
     if isinstance(event, TaskNoted):
         notes = (*notes, Note(event.kind, event.text, event.author, at, version))
+    elif isinstance(event, TaskCompleted) and event.anyway:
+        open_then = ", ".join(one[:8] for one in event.needed)
+        text = f"{event.anyway} (completed while open: {open_then})"
+        notes = (*notes, Note(ANYWAY, text, event.author, at, version))
     number, session = state.number, state.session
     if isinstance(event, TaskClaimed):
         number, session = max(number, event.number), event.session or session

@@ -124,13 +124,17 @@ def complete(
     evidence: Any = None,
     checked: tuple[str, ...] = (),
     unchecked: str = "",
+    anyway: str = "",
+    needed: tuple[str, ...] = (),
 ) -> TaskCompleted | None:
-    """Decide that a task is done; None if the same claim or the same step has completed it already."""
+    """Decide that a task is done; None if the same claim or the same step has completed it already. `needed`
+    are the open tasks that it needs, which a reason `anyway` leaves out of account."""
     if state.fields.status == "completed" and _has_ended(state, number, author):
         return None
     held = _ending(task, state, number, author, "completed")
-    check({"summary": summary, "evidence": evidence, "unchecked": unchecked})
-    return TaskCompleted(held.number if held else 0, summary, evidence, checked, unchecked, author)
+    check({"summary": summary, "evidence": evidence, "unchecked": unchecked, "why": anyway})
+    claim = held.number if held else 0
+    return TaskCompleted(claim, summary, evidence, checked, unchecked, anyway, needed, author)
 
 
 def fail(task: str, state: TaskState, number: int | None, why: str, author: Author) -> TaskFailed | None:

@@ -18,7 +18,7 @@ FORMAT: Final = 1
 class Card(msgspec.Struct, frozen=True):
     """`cursor` is that of the store's feed: the files show every event up to it. `lines` has the mark of
     each file that is only added to, by its path in the mirror; `session` is the one that
-    `tasks/current.json` shows."""
+    `tasks/current.json` shows. `checklists` are the runs of checklists that have not ended."""
 
     format: int
     cursor: str
@@ -26,6 +26,7 @@ class Card(msgspec.Struct, frozen=True):
     session: str = ""
     active_at: int = 0
     lines: dict[str, Mark] = {}
+    checklists: tuple[str, ...] = ()
     sha256: str = ""
 
 

@@ -21,7 +21,7 @@ from holdfast.clock import instant
 from holdfast.errors import Resync
 from holdfast.file_lock import open_lock, try_lock
 from holdfast.mirror import card as cards
-from holdfast.mirror import run_file, sealed_json
+from holdfast.mirror import checklist_file, run_file, sealed_json
 from holdfast.mirror.card import Card
 from holdfast.mirror.line_file import NotOurs
 from holdfast.mirror.mirror_directory import MirrorDirectory
@@ -146,36 +146,36 @@ class Mirror:
     def _drain_runs(self, top: MirrorDirectory, card: Card) -> Drained | None:
         """A drain where the tracker was never used: its modules are not loaded. None if it is
         used by now."""
-        runs: dict[str, None] = {}
+        changed = _Changed(card)
         events, cursor = 0, card.cursor
-        types = (*_RUN_TYPES, *_GONE, _BACK, _NEW)
+        types = (*changed.types, _NEW)
         for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
             if any(entry.type == _NEW and belongs(_stream_in(entry)) for entry in entries):
                 return None
             events += len(entries)
-            runs |= dict.fromkeys(_runs_in(entries))
+            changed.add(entries)
         if cursor == card.cursor:
             return Drained(is_current=True)
-        self._write_runs(top, list(runs))
-        return self._finish(top, msgspec.structs.replace(card, cursor=cursor), events)
+        self._write_runs(top, changed)
+        return self._finish(top, msgspec.structs.replace(card, cursor=cursor), changed, events)
 
     def _drain_all(self, top: MirrorDirectory, card: Card) -> Drained:
         from holdfast.mirror import tracker_files
 
-        runs: dict[str, None] = {}
+        changed = _Changed(card)
         events, cursor = 0, card.cursor
         with top.within(tracker_files.DIRECTORY) as directory:
             files = self._tracker_files(directory, card)
-            types = (*_RUN_TYPES, *_GONE, _BACK, *tracker_files.TYPES)
+            types = (*changed.types, *tracker_files.TYPES)
             for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
                 events += len(entries)
-                runs |= dict.fromkeys(_runs_in(entries))
+                changed.add(entries)
                 files.add([entry for entry in entries if belongs(entry.stream)])
             files.finish()
         if cursor == card.cursor and files.is_unchanged:
             return Drained(True, kept=tuple(top.kept))
-        self._write_runs(top, list(runs))
-        return self._finish(top, files.card(cursor), events)
+        self._write_runs(top, changed)
+        return self._finish(top, files.card(cursor), changed, events)
 
     def _pages(self, cursor: str, types: tuple[str, ...]) -> Iterator[tuple[str, list[Entry]]]:
         """(the cursor after them, events of these types), page by page."""
@@ -217,11 +217,12 @@ class Mirror:
                     yield from (entry for entry in page if belongs(entry.stream))
 
             files.write_anew(entries(), forget=forget)
-        rows = self._store.runs(limit=most_runs)
-        self._write_runs(top, [row.id for row in reversed(rows)])
+        changed = _Changed(None)
+        changed.runs = dict.fromkeys(row.id for row in reversed(self._store.runs(limit=most_runs)))
+        self._write_runs(top, changed)
         if forget:
             self._remove_gone(top)
-        return self._finish(top, files.card(cursor), events, rebuilt=True)
+        return self._finish(top, files.card(cursor), changed, events, rebuilt=True)
 
     def _is_behind(self, card: Card) -> bool:
         """Whether the card is of this store's history: what the log does not have any more was removed on
@@ -232,19 +233,29 @@ class Mirror:
             return False
         return True
 
-    def _finish(self, top: MirrorDirectory, card: Card, events: int, *, rebuilt: bool = False) -> Drained:
+    def _finish(
+        self, top: MirrorDirectory, card: Card, changed: _Changed, events: int, *, rebuilt: bool = False
+    ) -> Drained:
         now = instant(self._clock.now_us()).isoformat()
-        cards.write(top, msgspec.structs.replace(card, written_at=now))
+        checklists = tuple(changed.checklists)
+        cards.write(top, msgspec.structs.replace(card, written_at=now, checklists=checklists))
         return Drained(True, events, top.replaced, rebuilt, tuple(top.kept))
 
-    def _write_runs(self, top: MirrorDirectory, run_ids: list[str]) -> None:
+    def _write_runs(self, top: MirrorDirectory, changed: _Changed) -> None:
         with top.within(run_file.DIRECTORY) as directory:
-            for run_id in run_ids:
+            for run_id in changed.runs:
                 body = run_file.render(self._store, self._reader, run_id)
                 if body is not None:
                     directory.replace_sealed(run_file.file_name(run_id), sealed_json.seal(body))
                 else:
                     directory.remove(run_file.file_name(run_id))
+            for run_id in (*changed.runs, *changed.ticked):
+                checklist = checklist_file.render(self._store, self._reader, run_id)
+                if checklist is not None:
+                    directory.replace_sealed(checklist_file.file_name(run_id), checklist.data)
+                elif self._store.run(run_id) is None:
+                    directory.remove(checklist_file.file_name(run_id))
+                changed.keep_open(run_id, checklist is not None and checklist.is_open)
 
     def _remove_gone(self, top: MirrorDirectory) -> None:
         """Remove the files of runs that were archived or deleted."""
@@ -254,6 +265,42 @@ class Mirror:
                 for stream in map(_stream_in, page):
                     if run_file.file_name(stream) in here and self._store.run(stream) is None:
                         directory.remove(run_file.file_name(stream))
+                        directory.remove(checklist_file.file_name(stream))
+
+
+class _Changed:
+    """The runs whose files a drain writes.
+
+    runs        that changed their status, were removed from the log, or are back
+    ticked      of the others, those of a checklist whose steps ended
+    checklists  the runs of checklists that have not ended
+    """
+
+    def __init__(self, card: Card | None) -> None:
+        self.runs: dict[str, None] = {}
+        self.checklists = dict.fromkeys(() if card is None else card.checklists)
+        self._ticked: dict[str, None] = {}
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The events to read: those of steps only if a checklist is under way."""
+        return (*_RUN_TYPES, *_GONE, _BACK, *(checklist_file.TICKS if self.checklists else ()))
+
+    @property
+    def ticked(self) -> list[str]:
+        return [run_id for run_id in self._ticked if run_id not in self.runs]
+
+    def add(self, entries: list[Entry]) -> None:
+        self.runs |= dict.fromkeys(_runs_in(entries))
+        for entry in entries:
+            if entry.type in checklist_file.TICKS and entry.stream in self.checklists:
+                self._ticked[entry.stream] = None
+
+    def keep_open(self, run_id: str, is_open: bool) -> None:
+        if is_open:
+            self.checklists[run_id] = None
+        else:
+            self.checklists.pop(run_id, None)
 
 
 def _runs_in(entries: list[Entry]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import Resync
 from holdfast.mirror import card as cards
-from holdfast.mirror import memory_file, run_file, sealed_json, session_file, tracker_files
+from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import PREVIOUS, MirrorDirectory, is_aside
 from holdfast.tracker import journal
@@ -82,8 +82,8 @@ def _names_in(directory: MirrorDirectory) -> Iterator[str]:
 def _faults(top: MirrorDirectory, card: Card | None, names: list[str]) -> Iterator[MirrorFault]:
     here = set(names)
     for name in names:
-        if name.endswith(".json"):
-            state = sealed_json.state_of(_read(top, name))
+        if name.endswith((".json", sealed_text.SUFFIX)):
+            state = sealed_text.state_of(name, _read(top, name))
             if state != "own":
                 yield MirrorFault(name, state)
     if card is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
-from holdfast.mirror import sealed_json
+from holdfast.mirror import sealed_text
 
 PREVIOUS: Final = "previous"
 """The directory beside a file that keeps its previous revision, under the same name."""
@@ -139,7 +139,7 @@ class MirrorDirectory:
         if here is None:
             if self.has(name):
                 self.keep_aside(name, "is not a file of holdfast's")
-        elif (state := sealed_json.state_of(here)) == "own":
+        elif (state := sealed_text.state_of(name, here)) == "own":
             self._keep_previous(name, here)
         else:
             self.keep_aside(name, _WORDS[state])
@@ -208,8 +208,9 @@ class MirrorDirectory:
     def remove(self, name: str) -> None:
         """Remove a sealed file and its previous revision; one that was edited is kept aside."""
         here = self.read(name)
-        if here is not None and sealed_json.state_of(here) != "own":
-            self.keep_aside(name, _WORDS[sealed_json.state_of(here)])
+        state = "own" if here is None else sealed_text.state_of(name, here)
+        if state != "own":
+            self.keep_aside(name, _WORDS[state])
         elif here is not None:
             self._unlink(name)
         if self.has(PREVIOUS):

@@ -9,11 +9,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
+import msgspec
+
 from holdfast.clock import instant
 from holdfast.errors import NotFound
 from holdfast.json_view import View
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
+from holdfast.kernel.task import stream_of as stream_of_task
 from holdfast.operations.tracked_parts import EditsStanding
 from holdfast.store.port import OperationRow, Store
 
@@ -25,6 +28,8 @@ class OperationInfo(View, frozen=True):
     to       the step that a rewind went back to; of an edit, `task ID` or `memory ID`; of a
              deletion, what was deleted, in words
     undoes   the operation that an undo reversed
+    change   of an edit: `created`, `edited name, labels`, `completed`, `remembered` and the like; empty if
+             what was edited is no longer in the log
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
     stands   what it did still holds, and `undo` can reverse it
     """
@@ -38,6 +43,7 @@ class OperationInfo(View, frozen=True):
     status: str
     stands: bool
     at: datetime
+    change: str = ""
 
     JSON: ClassVar = {
         "id": "of the operation",
@@ -46,13 +52,15 @@ class OperationInfo(View, frozen=True):
         "by": "who did it",
         "to": "the step that a rewind went to, the snapshot of a restore, what was edited or deleted; "
         "else null",
+        "change": "of an edit, what it did: `created`, `edited name, labels`, `completed`, `failed`, "
+        "`blocked`, `unblocked`, `reopened`, `archived`, `remembered`, `forgotten`; else null",
         "undoes": "the operation that an undo reversed; else null",
         "status": "`done`, `dropped` if it was rolled back, or `begun` if it was cut off",
         "stands": "true: what it did still holds, and it can be undone",
         "at": "when it began",
     }
     JSON_FROM: ClassVar = {"run": "run_id"}
-    JSON_NULL: ClassVar = ("run", "to", "undoes")
+    JSON_NULL: ClassVar = ("run", "to", "change", "undoes")
 
 
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
@@ -69,9 +77,29 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
             row.status,
             standing.has(row),
             instant(row.begun_at),
+            _change(store, row),
         )
         for row in store.operations(run=run_id, limit=limit)
     ]
+
+
+def _change(store: Store, row: OperationRow) -> str:
+    """What an edit did, by the event that it recorded."""
+    if row.kind != "edit":
+        return ""
+    did = state_of(store, row.id)
+    if did.memory is not None:
+        return "forgotten" if did.memory.withdrawn else "remembered"
+    move = did.tasks.moves[0] if did.tasks is not None and did.tasks.moves else None
+    entry = None if move is None else next(store.entries(stream_of_task(move.id), after=move.before), None)
+    if entry is None:
+        return ""
+    fields = msgspec.json.decode(entry.payload)
+    if entry.type == "TaskEdited":
+        return f"edited {', '.join(fields['changes'])}"
+    if entry.type == "TaskBlocked":
+        return "blocked" if fields.get("reason") else "unblocked"
+    return entry.type.removeprefix("Task").lower()
 
 
 class Standing:

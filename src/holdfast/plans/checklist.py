@@ -16,10 +16,12 @@ left out. Keys of the plan stand in front matter:
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any
 
 from holdfast.plans import document
 from holdfast.plans.document import Entry, Items, Mapping, Node, Scalar, Unreadable
+from holdfast.plans.model import Checklist
 
 _ITEM = re.compile(r"(\s*)[-*+] \[([ xX])\]\s+(.*\S)\s*")
 _CODE = re.compile(r"(`+)(.+?)\1")
@@ -27,8 +29,8 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 _COMMIT = 'git add -A && { git diff --cached --quiet || git commit -q -m "$1"; }'
 
 
-def as_document(text: str, stem: str) -> Mapping:
-    """The plan as a document, each value at its line. Raises `Unreadable`."""
+def as_document(text: str, stem: str) -> tuple[Mapping, Checklist]:
+    """The plan as a document, each value at its line, and the lines of its items. Raises `Unreadable`."""
     lines = text.splitlines()
     front, begin = _front_matter(lines)
     commit = front.pop("commit", None)
@@ -38,7 +40,7 @@ def as_document(text: str, stem: str) -> Mapping:
     if agent is not None and not (isinstance(agent.node.value, str) and agent.node.value):
         raise Unreadable("`agent` is the name of an agent", agent.line, agent.column)
     steps: list[Node] = []
-    ids: set[str] = set()
+    ids: dict[str, int] = {}
     is_code = False
     for number, line in enumerate(lines[begin:], begin + 1):
         if _FENCE.match(line):
@@ -48,17 +50,20 @@ def as_document(text: str, stem: str) -> Mapping:
             continue
         at = (number, len(found[1]) + 1)
         id = _id(found[3], ids)
+        ids[id] = number
         step = _step(id, found[3], at, steps)
         if agent is not None and "agent" in step.value:
             step.value["by"] = agent
         steps.append(step)
         if commit is not None and commit.node.value and "approve" not in step.value:
             words = ["sh", "-c", _COMMIT, "commit", _plain(found[3]).replace("${", "$${")]
-            steps.append(_node({"id": _id(f"commit {id}", ids), "needs": [id], "run": words}, at))
+            commit_id = _id(f"commit {id}", ids)
+            ids[commit_id] = number
+            steps.append(_node({"id": commit_id, "needs": [id], "run": words}, at))
     if not steps:
         raise Unreadable("there is no open item `- [ ] ...` in the checklist")
     entries = {"name": _entry(stem, (1, 1)), **front, "steps": Entry(Items(steps, 1, 1), 1, 1)}
-    return Mapping(entries, 1, 1)
+    return Mapping(entries, 1, 1), Checklist("\n".join([*lines, ""]), ids)
 
 
 def _front_matter(lines: list[str]) -> tuple[dict[str, Entry], int]:
@@ -92,7 +97,7 @@ def _step(id: str, text: str, at: tuple[int, int], before: list[Node]) -> Mappin
     return made
 
 
-def _id(text: str, taken: set[str]) -> str:
+def _id(text: str, taken: Container[str]) -> str:
     """Made of the item's words, so that it stays when others are added."""
     words = re.findall(r"[a-z0-9]+", _plain(text).lower()) or ["item"]
     base = "-".join(words)[:60].strip("-")
@@ -101,7 +106,6 @@ def _id(text: str, taken: set[str]) -> str:
     while id in taken:
         n += 1
         id = f"{base}-{n}"
-    taken.add(id)
     return id
 
 

@@ -1,7 +1,8 @@
 """A plan: steps as data, as `run_plan` executes them and the log keeps them.
 
 A `Plan` is the argument of its run, so it holds all that the run needs: sub-plans are whole inside it, and no
-file is read again. It has no line numbers: two files that differ only in their layout are the same plan.
+file is read again. It has no line numbers: two files that differ only in their layout are the same plan. Only
+that of a checklist keeps the text, which is shown again with its items ticked.
 """
 
 from __future__ import annotations
@@ -60,6 +61,14 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     milestone: str = ""
 
 
+class Checklist(msgspec.Struct, frozen=True):
+    """The Markdown file that a plan was read from: its lines, and for each step the line of its item, counted
+    from 1. A run keeps it, so that the mirror can tick what is done."""
+
+    text: str
+    items: dict[str, int]
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`input` has the default of each input; one that is None must be given. `source` is the file that it was
     read from, `directory` where the modules of its functions are; both relative to the directory in which it
@@ -74,6 +83,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_every: int = 0
     source: str = ""
     directory: str = ""
+    checklist: Checklist | None = None
 
     JSON: ClassVar = {
         "name": "the plan's name",

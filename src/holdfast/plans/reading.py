@@ -11,6 +11,8 @@ from collections.abc import Mapping as Dict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import BadExpression, NotFound, PlanFaults
 from holdfast.plans import document, keys
 from holdfast.plans.document import Entry, Items, Mapping, Node, Scalar, Unreadable
@@ -180,23 +182,23 @@ class _PlanReader:
             from holdfast.plans.checklist import as_document
 
             try:
-                root: Node = as_document(self._text, Path(self._shown).stem)
-                twice: list[Unreadable] = []
+                root, checklist = as_document(self._text, Path(self._shown).stem)
             except Unreadable as error:
                 self.faults.add(error, error.text)
                 return None
-        else:
-            try:
-                root, twice = document.parse(self._text)
-            except Unreadable as error:
-                self.faults.add(error, error.text)
-                return None
+            found = self._plan(root)
+            return None if found is None else msgspec.structs.replace(found, checklist=checklist)
+        try:
+            node, twice = document.parse(self._text)
+        except Unreadable as error:
+            self.faults.add(error, error.text)
+            return None
         for one in twice:
             self.faults.add(one, one.text)
-        if not isinstance(root, Mapping):
-            self.faults.add(root, f"a plan is a mapping with `name` and `steps`, not {_kind(root)}")
+        if not isinstance(node, Mapping):
+            self.faults.add(node, f"a plan is a mapping with `name` and `steps`, not {_kind(node)}")
             return None
-        return self._plan(root)
+        return self._plan(node)
 
     def _plan(self, root: Mapping) -> Plan | None:
         for name, entry in root.value.items():

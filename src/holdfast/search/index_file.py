@@ -46,6 +46,15 @@ def with_index(home: Path, format: str, use: Callable[[Index], T]) -> T:
             return use(index)
 
 
+def fill_file(home: Path, format: str, use: Callable[[Index], None]) -> bool:
+    """As `with_index`, but only on the file; whether it could be written."""
+    try:
+        _with_file(home, format, use)
+    except (*_UNWRITABLE, OSError):
+        return False
+    return True
+
+
 def _with_file(home: Path, format: str, use: Callable[[Index], T]) -> T:
     path = home / NAME
     with held(home / LOCK, shared=True):

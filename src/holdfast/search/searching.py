@@ -16,7 +16,7 @@ from holdfast.search.event_items import EventItems
 from holdfast.search.filling import fill
 from holdfast.search.finding import Filter, Found, find
 from holdfast.search.index import Index, script
-from holdfast.search.index_file import with_index
+from holdfast.search.index_file import fill_file, with_index
 from holdfast.search.item import MOST_CHARS, Family
 from holdfast.search.memory_items import MemoryItems
 from holdfast.search.query import Query, read_query
@@ -49,9 +49,9 @@ class Search:
         made_by = (script("index.sql"), __version__, MOST_CHARS, tuple(patterns))
         self._format = hashlib.sha256(msgspec.json.encode(made_by)).hexdigest()
 
-    def fill(self, progress: Callable[[int], None] | None = None) -> None:
-        """Bring the index up to the end of the log."""
-        with_index(self._home, self._format, lambda index: self._fill(index, progress))
+    def drain(self) -> bool:
+        """Bring the index up to the end of the log; False if its file cannot be written now."""
+        return fill_file(self._home, self._format, lambda index: self._fill(index, None))
 
     def page(
         self,

@@ -41,8 +41,9 @@ class TrackerFolds:
     def count_session_tasks(self, session: str, status: str) -> int:
         return len(self.session_tasks(session, status, 1 << 62))
 
-    def ready_tasks(self, limit: int | None = None) -> list[TaskRow]:
-        return [row for row in self._workable() if row.fields.status == "pending"][:limit]
+    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+        pending = [row for row in self._workable() if row.fields.status == "pending"]
+        return [row for row in pending if label is None or label in row.fields.labels][:limit]
 
     def count_ready_tasks(self) -> int:
         return len(self.ready_tasks())

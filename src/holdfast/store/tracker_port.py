@@ -75,9 +75,10 @@ class TrackerStore(Protocol):
         """How many there are of them."""
         ...
 
-    def ready_tasks(self, limit: int | None = None) -> list[TaskRow]:
+    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
         """Tasks that are pending, not blocked and not archived, and need nothing that is open, in the order
-        of `tasks`. What it costs does not grow with the tasks that are not ready."""
+        of `tasks`; with `label`, those that have it. What it costs does not grow with the tasks that are not
+        ready."""
         ...
 
     def count_ready_tasks(self) -> int:

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 
 from holdfast.clock import Clock
 from holdfast.errors import BadInput, NotFound, Refused, StoreCorrupt, TaskHeld, TaskNotFound
-from holdfast.kernel import links, task_rules
 from holdfast.kernel import task as tasks
+from holdfast.kernel import task_rules
 from holdfast.kernel.author import Author
 from holdfast.kernel.state import ENDED
 from holdfast.kernel.task import ClaimState, Holder, TaskState
 from holdfast.process_identity import boot_id, started_ticks
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
 from holdfast.store.tracker_port import TaskRow
+from holdfast.tracker.blockers import blockers, open_of, sources
 from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
@@ -55,10 +56,11 @@ def lives(store: Store, clock: Clock, claim: ClaimState) -> bool:
     return holder.boot == boot_id() and started_ticks(holder.pid) == holder.started
 
 
-def ready(tracker: Tracker, limit: int | None = None) -> list[TaskRow]:
-    """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead."""
-    found = tracker.store.ready_tasks(limit)
-    dead = _dead(tracker)
+def ready(tracker: Tracker, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead. With
+    `label`, those that have it."""
+    found = tracker.store.ready_tasks(limit, label)
+    dead = [row for row in _dead(tracker) if label is None or label in row.fields.labels]
     if dead:
         found = sorted([*dead, *found], key=lambda row: (row.fields.priority, row.created_at))
     return found[:limit]
@@ -80,10 +82,10 @@ def _is_free(tracker: Tracker, row: TaskRow) -> bool:
 
 
 def claim_next(
-    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None
+    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None, label: str | None = None
 ) -> tuple[str, TaskState] | None:
-    """Claim the most urgent task that is ready; None if there is none. A step that runs again after a crash
-    gets the task that it had claimed."""
+    """Claim the most urgent task that is ready, and has the `label` if one is given; None if there is none.
+    A step that runs again after a crash gets the task that it had claimed."""
     lease_of(lease_s)
     author = tracker.author()
     for row in tracker.store.claimed_tasks() if author.run else ():
@@ -94,7 +96,7 @@ def claim_next(
     before: list[str] = []
     rounds = 0
     while True:
-        found = ready(tracker, _LOOKED_AT)
+        found = ready(tracker, _LOOKED_AT, label)
         ids = [row.id for row in found]
         rounds = rounds + 1 if ids == before else 0
         if rounds > _FRUITLESS:
@@ -134,11 +136,9 @@ def claim(
         state = tracker.load(task)
         held = state.fields.claim
         free = held.number if held is not None and not is_live(tracker, held) else 0
-        version, needed = _blockers(tracker, task)
+        version, needed = blockers(tracker, task)
         made = _Claiming(tracker, author, task, needed, free, lease_us, holder, run, shared)
-        sources = [Source(tasks.stream_of(task)), Source(links.STREAM, version)]
-        sources += [Source(tasks.stream_of(one)) for one in needed]
-        tracker.store.command_all(sources, made.decide)
+        tracker.store.command_all([Source(tasks.stream_of(task)), *sources(version, needed)], made.decide)
         if made.after is not None:
             return made.after
 
@@ -159,7 +159,7 @@ class _Claiming:
     after: TaskState | None = None
 
     def decide(self, recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
-        own, newer, *blockers = recorded
+        own, newer, *others = recorded
         nothing = [NO_EVENTS] * len(recorded)
         if newer:
             return nothing
@@ -187,25 +187,13 @@ class _Claiming:
             holder=self._holder,
             free=self._free,
         )
-        self._refuse_open(blockers)
+        for one in open_of(self._needed, others):
+            raise Refused(
+                f"task {self._task[:8]} needs {one}; complete that first, or "
+                f"`holdfast task unlink {self._task[:8]} {one.id[:8]}`"
+            )
         self.after = tasks.evolve(state, event, state.version + 1, now)
         return [Decision(tasks.KIND, [new_event(event, now)]), *nothing[1:]]
-
-    def _refuse_open(self, blockers: Sequence[Sequence[Recorded]]) -> None:
-        for one, recorded in zip(self._needed, blockers, strict=True):
-            needed = tasks.fold(recorded)
-            if needed is not None and not needed.settled:
-                raise Refused(
-                    f"task {self._task[:8]} needs {one[:8]} ({needed.fields.name}), which is "
-                    f"{needed.fields.status}; complete that first, or "
-                    f"`holdfast task unlink {self._task[:8]} {one[:8]}`"
-                )
-
-
-def _blockers(tracker: Tracker, task: str) -> tuple[int, list[str]]:
-    """The tasks that a task needs, and the version of the links at which it does."""
-    version, found = tracker.store.links_of(task)
-    return version, [link.on for link in found if link.kind == "blocks"]
 
 
 def lease_of(seconds: float) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import BadInput
 from holdfast.inert import one_line
 
-LEAST: Final = 600
+LEAST: Final = 700
 """The headings of all sections, each with its count, fit in so many characters."""
 
 
@@ -49,12 +49,14 @@ def quoted(text: str) -> str:
     return f'"{short(text, 60)}"'
 
 
-def compose(head: str, sections: Sequence[Section], limit: int) -> str:
-    """The text of the sections in at most `limit` characters. Raises `BadInput` if the headings alone do not
-    fit."""
+def compose(head: str, sections: Sequence[Section], limit: int, last: str = "") -> str:
+    """The text of the sections in at most `limit` characters, and the line `last` if there is room beside the
+    headings. Raises `BadInput` if the headings alone do not fit."""
     if limit < LEAST:
         raise BadInput(f"prime takes a limit of at least {LEAST} characters, and {limit:,} are fewer")
     first = short(head, LEAST // 4)
+    end = f"{last}\n" if last and limit - len(last) > LEAST else ""
+    limit -= len(end)
     shown = [0] * len(sections)
     open_sections = set(range(len(sections)))
     while open_sections:  # a line for each section in turn, the most important section first
@@ -66,7 +68,7 @@ def compose(head: str, sections: Sequence[Section], limit: int) -> str:
             if len(_text(first, sections, shown)) > limit:
                 shown[n] -= 1
                 open_sections.discard(n)
-    return _text(first, sections, shown)
+    return _text(first, sections, shown) + end
 
 
 def _text(head: str, sections: Sequence[Section], shown: Sequence[int]) -> str:

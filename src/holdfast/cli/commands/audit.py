@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import clean, out
 from holdfast.errors import StoreError
 
 
-@click.group("audit")
+@click.group("audit", cls=Family)
 def audit_command() -> None:
     """Check the log against its hashes."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, app
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, say
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast import Backup
 
 
-@click.group("backup", invoke_without_command=True)
+@click.group("backup", cls=Family, invoke_without_command=True)
 @click.pass_context
 def backup_command(ctx: click.Context) -> object:
     """Copy the store, list the copies, restore one. Without a command: `create`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import app
+from holdfast.cli.app import Family
 from holdfast.cli.drawing.terminal import Piece, clean, complain, out
 from holdfast.facade import storeless
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.views.setting import SettingInForce
 
 
-@click.group("config")
+@click.group("config", cls=Family)
 def config_command() -> None:
     """Show the settings and where each came from."""
 

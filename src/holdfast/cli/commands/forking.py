@@ -11,6 +11,7 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.step_names import counted_names, short_key
 from holdfast.cli.drawing.terminal import Line, Piece, clean, out
 from holdfast.ways import Way
 
@@ -71,12 +72,14 @@ def fork_command(
 def _describe(made: Fork) -> Iterator[Line]:
     verb = "was made" if made.made else "would be made"
     name: Piece = (f"run {made.id}", "bold") if made.id else "a run"
-    yield [name, f" {verb} from {made.origin} at ", (clean(made.at), "bold")]
+    yield [name, f" {verb} from {made.origin} at ", (clean(short_key(made.at)), "bold")]
     if made.kept:
-        yield from effects.names("has", made.kept)
+        yield from effects.names("has", counted_names(made.kept))
     else:
         yield from effects.row("has", "nothing: all of it runs", "dim")
-    yield from effects.names("once", made.once, f"done in {made.origin}, and run again", "yellow")
+    yield from effects.names(
+        "once", counted_names(made.once), f"done in {made.origin}, and run again", "yellow"
+    )
     if made.files is not None:
         told = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
         yield from effects.row("files", told)

@@ -64,6 +64,7 @@ def logs_command(run: str, follow: bool, step: str | None, since_version: int, a
         attempts = _Attempts(several=len({(line.step, line.attempt) for line in lines}) > 1)
         for line in lines:
             _print_line(line, attempts, as_json)
+        out.end_line()
         if not lines:
             since = f" after version {since_version}" if since_version else ""
             what = f"{step} of run {info.id}" if step is not None else f"run {info.id}"
@@ -97,16 +98,14 @@ class _Attempts:
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
         self._seen: set[tuple[str, int]] = set()
-        self._at_left = True
 
     def mark(self, line: LogLine) -> None:
         this = line.step, line.attempt
         if this not in self._seen:
             if self._several or self._seen or line.attempt > 1:
                 mark = f"--- {clean(line.step)}, attempt {line.attempt}, {stamp(line.at)}"
-                say([("" if self._at_left or not out.is_terminal else "\n"), (mark, "dim")])
+                say([(mark, "dim")])
             self._seen.add(this)
-        self._at_left = line.text.endswith("\n")
 
 
 def _print_line(line: LogLine, attempts: _Attempts, as_json: bool) -> None:

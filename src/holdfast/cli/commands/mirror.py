@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _MOST = 40
 
 
-@click.group("mirror")
+@click.group("mirror", cls=Family)
 def mirror_command() -> None:
     """Show, rebuild or import the readable files in .holdfast."""
 

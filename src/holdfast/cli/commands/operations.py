@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast import OperationInfo
 
 
-@click.group("op")
+@click.group("op", cls=Family)
 def op_command() -> None:
     """List what was done to runs, tasks and the memory, and can be undone."""
 
@@ -46,7 +47,7 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
     whens = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
     when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
     for one, when in zip(found, whens, strict=True):
-        what = f"undo of {one.undoes}" if one.undoes else f"{clean(one.kind)} {_target(one)}"
+        what = f"undo of {one.undoes}" if one.undoes else _what(one)
         yield [
             (one.id, "bold" if one.stands else "dim"),
             "  ",
@@ -57,8 +58,12 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
         ]
 
 
-def _target(one: OperationInfo) -> str:
+def _what(one: OperationInfo) -> str:
+    kind, to = clean(one.kind), clean(one.to)
     if one.kind == "edit":
-        what, _, id = clean(one.to).partition(" ")
-        return f"of {what} {short(id)}"
-    return f"to {clean(one.to)}" if one.run_id and one.kind != "delete" else f"of {clean(one.to)}"
+        what, _, id = to.partition(" ")
+        target = f"{what} {short(id)}"
+        if one.change.startswith("edited "):
+            return f"{clean(one.change)} of {target}"
+        return f"{clean(one.change)} {target}" if one.change else f"edit of {target}"
+    return f"{kind} to {to}" if one.run_id and one.kind != "delete" else f"{kind} of {to}"

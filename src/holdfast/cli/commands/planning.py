@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.commands.plan_drafting import analyze_command, new_command
+from holdfast.cli.commands.plan_following import follow_plan
 from holdfast.cli.commands.running import Beginning, plan_inputs, run_plan_file
 from holdfast.cli.drawing import plan_faults, plan_graph
 from holdfast.cli.drawing.counts import counted
+from holdfast.cli.drawing.plan_progress import WIDEST, PlanStatuses
 from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.target import PLAN_SUFFIXES
 from holdfast.errors import BadInput, NotFound
 
-if TYPE_CHECKING:
-    from holdfast.views.records import StepInfo
 
-_WIDEST = 160
-_WORST_FIRST = ("failed", "in_doubt", "running", "retrying", "waiting", "sleeping")
-
-
-@click.group("plan")
+@click.group("plan", cls=Family)
 def plan_command() -> None:
     """Check, show and run plans: workflows written as data, in YAML or as a Markdown checklist."""
 
@@ -59,11 +55,20 @@ def check_command(plan: str, inputs: tuple[str, ...], input_file: str | None, as
 
 @plan_command.command("show")
 @click.argument("plan", metavar="FILE|RUN")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def show_command(plan: str, as_json: bool) -> int:
-    """Draw the graph of the plan in FILE, or of the plan that RUN executes, with the status of each step."""
+@click.option("-f", "--follow", is_flag=True, help="Draw it again as RUN works, until it ends or waits.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object; with --follow one for each change."
+)
+def show_command(plan: str, follow: bool, as_json: bool) -> int:
+    """Draw the graph of the plan in FILE, or of the plan that RUN executes, with the status of each step.
+
+    With --follow, in a pipe: a line for each step whose status changes. The exit code is then the one that
+    `holdfast watch` would end with.
+    """
     status: dict[str, str] | None = None
     if plan.endswith(PLAN_SUFFIXES) or Path(plan).is_file():
+        if follow:
+            raise BadInput(f"{plan} is a file; --follow is for a run: `holdfast list` has their ids")
         found = plan_faults.check(plan, (), None, inputs_too=False)
         if not found.is_sound:
             for line in plan_faults.lines(plan, [one for one in found.faults if not one.remark]):
@@ -77,30 +82,16 @@ def show_command(plan: str, as_json: bool) -> int:
             shown = hf.plan(run_id)
             if shown is None:
                 raise NotFound(f"run {run_id} is no run of a plan")
+            if follow:
+                return follow_plan(hf, run_id, shown, as_json=as_json)
             detail = hf.get(run_id)
-            status = _status(detail.steps)
-            if detail.status == "completed":
-                status = {step.id: status.get(step.id, "skipped") for step in shown.steps}
+            status = PlanStatuses(detail.steps).all_of(shown, completed=detail.status == "completed")
     assert shown is not None
     if as_json:
         out.json({"plan": shown.to_json(), "status": status})
     else:
-        out.lines(plan_graph.lines(shown, min(out.width, _WIDEST), status, unicode=out.has_unicode))
+        out.lines(plan_graph.lines(shown, min(out.width, WIDEST), status, unicode=out.has_unicode))
     return 0
-
-
-def _status(steps: list[StepInfo]) -> dict[str, str]:
-    """The status of each plan step: the worst of what is in its scope."""
-    found: dict[str, set[str]] = {}
-    for step in steps:
-        scope, slash, _ = step.key.partition("/")
-        if slash:
-            status = "failed" if step.outcome in ("rejected", "unanswered") else step.status
-            found.setdefault(scope.partition("[")[0], set()).add(status)
-    return {
-        id: next((one for one in _WORST_FIRST if one in statuses), "completed")
-        for id, statuses in found.items()
-    }
 
 
 @plan_command.command("run")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing import tasks as drawing
 from holdfast.cli.drawing.rows import row
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.views.session import WorkSession
 
 
-@click.group("session")
+@click.group("session", cls=Family)
 def session_command() -> None:
     """Start, end and list sessions of work on tasks.
 

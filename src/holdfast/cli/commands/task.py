@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import tasks as drawing
-from holdfast.cli.drawing.terminal import out, say
+from holdfast.cli.drawing.terminal import clean, out, say
 from holdfast.cli.selection import read_at
 from holdfast.errors import NotFound
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 F = Callable[..., Any]
 
 
-@click.group("task")
+@click.group("task", cls=Family)
 def task_command() -> None:
     """Track what is to be done: create tasks, claim them, complete them.
 
@@ -119,35 +120,42 @@ def list_tasks(
 
 @task_command.command("ready")
 @click.option("--claim", is_flag=True, help="Claim the first of them, and show it.")
+@click.option("--label", metavar="LABEL", help="Only tasks with this label.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
 @json_option("a JSON list; with --claim, a JSON object or null")
-def ready_tasks(claim: bool, limit: int, as_json: bool) -> None:
+def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> None:
     """List tasks that can be worked on now, the most urgent first.
 
     A task is ready if it is pending, not blocked, and needs no open task; or if whoever claimed it is dead.
     """
     if claim:
-        _claim_next(as_json)
+        _claim_next(label, as_json)
         return
     try:
         with access.open_to_read() as hf:
-            found = hf.tasks.ready(limit or None)
+            found = hf.tasks.ready(limit or None, label)
     except NotFound as error:
         found = []
         say(f"no tasks yet: {error}")
-    _print(found, as_json, "no task is ready; `holdfast task list` shows what they wait for")
+    _print(found, as_json, none_ready(label))
 
 
-def _claim_next(as_json: bool) -> None:
+def none_ready(label: str | None) -> str:
+    """The sentence where no task is ready."""
+    which = "" if label is None else f" with the label {clean(label)}"
+    return f"no task{which} is ready; `holdfast task list` shows what they wait for"
+
+
+def _claim_next(label: str | None, as_json: bool) -> None:
     with changing(None) as (hf, _):
-        claim = hf.tasks.claim()
+        claim = hf.tasks.claim(label=label)
         found = None if claim is None else hf.tasks.show(claim.task.id)
     if found is not None:
         shown(found, as_json)
     elif as_json:
         out.json(None)
     else:
-        say("no task is ready; `holdfast task list` shows what they wait for")
+        say(none_ready(label))
 
 
 @task_command.command("show")

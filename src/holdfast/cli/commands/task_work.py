@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.commands.task import OBJECT, changing, json_option, shown, task_command, told
+from holdfast.cli.commands.task import OBJECT, changing, json_option, none_ready, shown, task_command, told
 from holdfast.cli.drawing.tasks import ways
 from holdfast.cli.drawing.terminal import clean, err, say
 
@@ -80,17 +80,18 @@ def _say_ways(id: str) -> None:
 @click.option(
     "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
 )
+@click.option("--label", metavar="LABEL", help="Without TASK: only one with this label.")
 @json_option(f"{OBJECT}, or null")
-def claim(task: str | None, lease: float, holder: int | None, as_json: bool) -> int:
+def claim(task: str | None, lease: float, holder: int | None, label: str | None, as_json: bool) -> int:
     """Claim TASK, or the most urgent one that is ready. Exit code 3 if none is."""
     from holdfast.cli.drawing.terminal import out
 
     with changing(task) as (hf, id):
-        made = hf.tasks.claim(id or None, lease=lease, holder=holder)
+        made = hf.tasks.claim(id or None, lease=lease, holder=holder, label=label)
     if made is None:
         if as_json:
             out.json(None)
-        say("no task is ready; `holdfast task list` shows what they wait for")
+        say(none_ready(label))
         return 3
     told(made.task, as_json, f"claim {made.number}")
     return 0
@@ -124,19 +125,29 @@ def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
 @click.option("--summary", default="", metavar="TEXT", help="What was done.")
 @click.option("--evidence", metavar="VALUE", help="What shows it; JSON or text.")
 @click.option("--unchecked", metavar="REASON", help="Leave its checks out, and record why.")
+@click.option("--anyway", metavar="REASON", help="Although a task that it needs is open; record why.")
 @json_option(OBJECT)
 def complete(
-    task: str, number: int | None, summary: str, evidence: str | None, unchecked: str | None, as_json: bool
+    task: str,
+    number: int | None,
+    summary: str,
+    evidence: str | None,
+    unchecked: str | None,
+    anyway: str | None,
+    as_json: bool,
 ) -> None:
     """Complete a task, after its checks have succeeded.
 
-    A check that fails is named with the end of its output, and the task is not completed.
+    A check that fails is named with the end of its output, and the task is not completed. Nor is it while a
+    task that it needs is open.
     """
     from holdfast.cli.parameters import value
 
     with changing(task) as (hf, id):
         shows = None if evidence is None else value(evidence)
-        done = hf.tasks.complete(id, number, summary=summary, evidence=shows, unchecked=unchecked)
+        done = hf.tasks.complete(
+            id, number, summary=summary, evidence=shows, unchecked=unchecked, anyway=anyway
+        )
         needed_by = (
             [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
         )

@@ -35,11 +35,11 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
                 for event in hf.follow(run_id, after=0):
                     out.json_text(msgspec.json.encode(event.to_json()).decode() + "\n")
             except KeyboardInterrupt:
-                return _left(hf, run_id)
+                return left(hf, run_id)
             return exit_code(hf.get(run_id).status)
         detail = hf.get(run_id)
         progress = make_progress(whole=False)
-        progress.begin(run_id, _title(detail), detail.steps)
+        progress.begin(run_id, title(detail), detail.steps)
         interrupted = False
         try:
             for event in hf.follow(run_id, after=detail.version):
@@ -53,17 +53,17 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
         finally:
             progress.close(stopped=hf.get(run_id).owner_pid is None)
         if interrupted:
-            return _left(hf, run_id)
+            return left(hf, run_id)
         return tell(hf, run_id, None, as_json=False)
 
 
-def _left(hf: Holdfast, run_id: str) -> int:
+def left(hf: Holdfast, run_id: str) -> int:
     """Ctrl-C ends the watching, not the run."""
     goes_on = f"; run {run_id} continues" if hf.get(run_id).owner_pid else ""
     say(f"stopped watching{goes_on}")
     return INTERRUPTED
 
 
-def _title(detail: RunDetail) -> str:
+def title(detail: RunDetail) -> str:
     who = f" in process {detail.owner_pid}" if detail.owner_pid else ""
     return f"run {detail.id}: {detail.workflow} is {detail.shown_status.replace('_', ' ')}{who}"

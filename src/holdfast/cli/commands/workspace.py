@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, app
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _MOST = 40
 
 
-@click.group("workspace")
+@click.group("workspace", cls=Family)
 def workspace_command() -> None:
     """Show what is saved of the files, check it, put it back."""
 

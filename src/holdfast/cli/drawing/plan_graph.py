@@ -30,7 +30,7 @@ _JOINTS = {
 _MARKS = {
     "": ("●", "cyan"), "completed": ("✓", "green"), "failed": ("✗", "red"), "running": ("▶", "yellow"),
     "waiting": ("?", "yellow"), "sleeping": ("z", "yellow"), "pending": ("○", "dim"),
-    "skipped": ("-", "dim"),
+    "skipped": ("-", "dim"), "in_doubt": ("!", "red"), "retrying": ("▶", "red"),
 }  # fmt: skip
 
 
@@ -115,20 +115,30 @@ def _reduced(steps: list[PlanStep]) -> dict[str, list[str]]:
 
 
 def lines(
-    plan: Plan, width: int, status: Mapping[str, str] | None = None, *, unicode: bool = True
+    plan: Plan,
+    width: int,
+    status: Mapping[str, str] | None = None,
+    *,
+    unicode: bool = True,
+    spinner: str = "",
+    drawn: list[Row] | None = None,
 ) -> Iterator[Line]:
-    """The plan's heading, its graph, and what each step does. `status` is that of each step of a run."""
+    """The plan's heading, its graph, and what each step does. `status` is that of each step of a run; the
+    mark of one that is executed is the `spinner`, if there is one. `drawn` are the `rows` of the plan, for
+    who draws it again and again."""
     signs: dict[int, int] = {} if unicode else _PLAIN
     flag = "⚑".translate(signs)
     yield [(clean(plan.name), "bold"), *([f"  {clean(plan.description)}"] if plan.description else [])]
     for label, text in _facts(plan):
         yield [(f"  {label} ", "dim"), clean(text)]
     yield ""
-    drawn = list(rows(plan))
+    drawn = list(rows(plan)) if drawn is None else drawn
     graph = max(cells(row.before + row.after) + 1 for row in drawn)
     name = max(cells(row.step.id) for row in drawn)
     for row in drawn:
-        mark, style = _MARKS.get("" if status is None else status.get(row.step.id, "pending"), ("●", "cyan"))
+        now = "" if status is None else status.get(row.step.id, "pending")
+        mark, style = _MARKS.get(now, ("●", "cyan"))
+        mark = spinner if spinner and unicode and now in ("running", "retrying") else mark
         room = max(width - graph - name - 6, 20)
         rest = " " * (graph - cells(row.before + row.after) - 1)
         yield [
@@ -136,6 +146,26 @@ def lines(
             ((row.after + rest).translate(signs), "dim"), "  ",
             (pad(row.step.id, name), "bold"), "  ", *_said(row.step, room, flag),
         ]  # fmt: skip
+
+
+def window(lines: list[Line], drawn: list[Row], status: Mapping[str, str], most: int) -> list[Line]:
+    """At most so many of the `lines` of a plan: its name, and the rows around the first step that has not
+    ended, with how many are above and below."""
+    surplus = len(lines) - most
+    if surplus <= 0:
+        return lines
+    head, body = lines[0], lines[-len(drawn) :]
+    room = max(most - 3, 1)
+    over = ("completed", "skipped")
+    first = next((n for n, row in enumerate(drawn) if status.get(row.step.id) not in over), len(body))
+    begin = min(max(first - room // 3, 0), max(len(body) - room, 0))
+    below = max(len(body) - begin - room, 0)
+    return [
+        head,
+        [(f"  ... {begin} above" if begin else "", "dim")],
+        *body[begin : begin + room],
+        [(f"  ... {below} below" if below else "", "dim")],
+    ]
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:

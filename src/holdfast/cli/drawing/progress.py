@@ -139,6 +139,7 @@ class LiveProgress(Progress):
         super().begin(run_id, title, steps)
         self._unicode = err.has_unicode  # asked now: while the tree is live, rich stands in for stderr
         self._console = _make_console()
+        err.end_line()  # of what was printed before there was a console
         self.go_on()
 
     def go_on(self) -> None:

@@ -52,6 +52,8 @@ class Stream:
     def __init__(self, name: str) -> None:
         self._name = name
         self._closed = False
+        self._is_open = False
+        """Whether a program printed the last line, and did not end it."""
 
     @property
     def file(self) -> TextIO:
@@ -87,10 +89,12 @@ class Stream:
             return 80 if self.is_terminal else 10_000
 
     def line(self, line: Line = "") -> None:
+        self.end_line()
         self._write(self.paint(line) + "\n")
 
     def lines(self, lines: Iterable[Line]) -> None:
         """Write them all at once."""
+        self.end_line()
         self._write("".join(self.paint(line) + "\n" for line in lines))
 
     def text(self, text: str) -> None:
@@ -103,6 +107,25 @@ class Stream:
         if self.is_terminal:
             text = inert.printed(text, colour=self.has_colour, live=live)
         self._offer(text) if live else self._write(text)
+        self._is_open = not text.endswith(("\n", "\r")) if text else self._is_open
+
+    def end_line(self) -> None:
+        """Begin a new line if a program left one open where this is written. What a pipe gets of standard
+        output stays as the program printed it."""
+        for stream in (out, err):
+            if stream._is_open and stream._is_same(self):
+                stream._is_open = False
+                if self is not out or self.is_terminal:
+                    self._offer("\n")
+
+    def _is_same(self, other: Stream) -> bool:
+        """Whether both lead to the same file."""
+        if self is other:
+            return True
+        try:
+            return os.path.sameopenfile(self.file.fileno(), other.file.fileno())
+        except (OSError, ValueError):  # no file at all
+            return False
 
     def draw(self, text: str = "") -> None:
         """Draw a line over the last one; the next drawing is drawn over it. Without text, only clear it."""
@@ -125,6 +148,7 @@ class Stream:
 
     def say(self, line: Line) -> None:
         """As `line`, for what may be lost. A terminal does not break it inside a word."""
+        self.end_line()
         rows = folded(line, self.width) if self.is_terminal else [line]
         self._offer("".join(self.paint(row) + "\n" for row in rows))
 

@@ -42,8 +42,11 @@ class TrackerQueries:
         count: int = self._read("count_session_tasks", (session, status))[0][0]
         return count
 
-    def ready_tasks(self, limit: int | None = None) -> list[TaskRow]:
-        return [_task_row(row) for row in self._read("ready_tasks", (-1 if limit is None else limit,))]
+    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+        most = -1 if limit is None else limit
+        if label is None:
+            return [_task_row(row) for row in self._read("ready_tasks", (most,))]
+        return [_task_row(row) for row in self._read("labelled_ready_tasks", (most, label))]
 
     def count_ready_tasks(self) -> int:
         count: int = self._read("count_ready_tasks")[0][0]

@@ -56,6 +56,17 @@ FROM (
 ) AS q JOIN tasks AS t ON t.stream = q.stream JOIN streams AS s ON s.id = q.stream
 ORDER BY q.priority, q.stream;
 
+-- name: labelled_ready_tasks
+SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
+       t.summary, t.evidence, t.error, t.unchecked, t.archived, t.started_at, t.ended_at, t.claim,
+       t.number, t.session, q.open_blockers, t.created_at, s.time, s.version, s.number
+FROM task_readiness AS q INDEXED BY tasks_ready
+     CROSS JOIN tasks AS t ON t.stream = q.stream JOIN streams AS s ON s.id = q.stream
+WHERE q.open = 1 AND q.open_blockers = 0
+  AND EXISTS (SELECT 1 FROM json_each(t.labels) WHERE value = ?2)
+ORDER BY q.priority, q.stream
+LIMIT ?1;
+
 -- name: count_ready_tasks
 SELECT count(*) FROM task_readiness INDEXED BY tasks_ready WHERE open = 1 AND open_blockers = 0;
 

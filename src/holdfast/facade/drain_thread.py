@@ -1,4 +1,5 @@
-"""Keeps the mirror up to date while a Holdfast stays open: a program that runs for days, or `serve`."""
+"""Keeps what is derived from the log up to date while a Holdfast stays open, for a program that runs for days
+and for `serve`: the mirror, the index of search."""
 
 from __future__ import annotations
 
@@ -9,22 +10,28 @@ from typing import Final
 
 _EVERY_S: Final = 2.0
 _SHARE: Final = 20
-"""A drain that took a second is followed by 20 without one: the mirror takes at most 5 % of the process."""
+"""A drain that took a second is followed by 20 without one: draining takes at most 5 % of the process."""
 
 
-class MirrorThread:
+class DrainThread:
     """Drains when the log has changed, at most every two seconds. A process that lives shorter drains only
     when it closes."""
 
     def __init__(
-        self, pulse: Callable[[], int], drain: Callable[[], object], *, every_s: float = _EVERY_S
+        self,
+        name: str,
+        pulse: Callable[[], int],
+        drain: Callable[[], object],
+        *,
+        every_s: float = _EVERY_S,
     ) -> None:
+        """`pulse` is another number when the log has changed; `drain` raises nothing."""
         self._pulse = pulse
         self._drain = drain
         self._every_s = every_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = threading.Thread(
-            target=self._run, name="holdfast-mirror", daemon=True
+            target=self._run, name=f"holdfast-{name}", daemon=True
         )
         try:
             self._thread.start()
