@@ -87,9 +87,13 @@ def test_killed_in_the_middle_and_resumed(cli, real, wait_until):
     assert outcome["text"] == "All done."
     assert outcome["session"]
     (measured,) = shown["measured"]
-    # OpenCode had reported one step of its model before the kill: that was used, and counts.
-    used = {"claude": (200, 40, "0.0012"), "codex": (200, 40, None), "opencode": (300, 60, "0.0018")}
-    assert (measured["input_tokens"], measured["output_tokens"], measured["usd"]) == used[real.name]
+    priced = {"claude": "0.0012", "codex": None, "opencode": "0.0012"}
+    expected = [(200, 40, priced[real.name])]
+    if (
+        real.name == "opencode"
+    ):  # it may have reported a step of its model before the kill: that was used, and counts
+        expected.append((300, 60, "0.0018"))
+    assert (measured["input_tokens"], measured["output_tokens"], measured["usd"]) in expected
 
 
 def _resumed(cli):

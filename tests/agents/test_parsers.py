@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.agents import parsers
 from holdfast.kernel.measures import Measured, added
@@ -132,37 +132,39 @@ def test_rubbish_is_passed_over(cli: str, line: str) -> None:
     assert isinstance(output.session, str)
 
 
-SCALAR = st.sampled_from((None, True, 0, 7, -1, 2**70, 0.5, -0.25, "", "a", "1"))
 KEYS = (
     "type", "result", "modelUsage", "usage", "session_id", "is_error", "errors", "item", "error", "part",
     "cost", "tokens", "stats", "models", "message", "total_cost_usd", "input_tokens", "thread_id",
-    "sessionID", "text",
+    "sessionID", "text", "costUSD", "inputTokens", "cache", "status", "role", "content", "data", "name",
 )  # fmt: skip
 TYPES = (
-    "result",
-    "item.completed",
-    "turn.completed",
-    "turn.failed",
-    "text",
-    "error",
-    "step_finish",
-    "message",
-)
-
-JSON = SCALAR | st.lists(SCALAR, max_size=2) | st.dictionaries(st.sampled_from(KEYS), SCALAR, max_size=4)
+    "result", "item.completed", "turn.completed", "turn.failed", "thread.started", "text", "error",
+    "step_finish", "message",
+)  # fmt: skip
+SCALARS = (None, True, 0, 7, -1, 2**70, 0.5, -0.25, "", "a", "error", "assistant")
 
 
-@given(
-    cli=st.sampled_from(CLIS),
-    data=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6),
-    kind=st.sampled_from(TYPES),
-)
-def test_any_object_is_read(cli: str, data: dict[str, object], kind: str) -> None:
-    """An object whose values have any shape raises nothing, and its amounts can be measured."""
-    output = parsers.output_of(cli)
-    line = json.dumps({**data, "type": kind})
-    for one in output.feed(line):
-        assert isinstance(one.model, str)
-        assert one.usd is None or (one.usd.is_finite() and one.usd >= 0)
-    assert len(output.text) <= parsers.TEXT_LIMIT
-    assert len(output.failure) <= 1000
+def any_value(random: Random, depth: int) -> Any:
+    kind = random.randrange(4) if depth else 0
+    if kind == 1:
+        return [any_value(random, depth - 1) for _ in range(random.randrange(3))]
+    if kind > 1:
+        return {key: any_value(random, depth - 1) for key in random.sample(KEYS, random.randrange(6))}
+    return random.choice(SCALARS)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_any_object_is_read(cli: str) -> None:
+    """Objects whose values have any shape raise nothing, and their amounts can be measured."""
+    random = Random(7)
+    for _ in range(3000):
+        output = parsers.output_of(cli)
+        for _ in range(2):
+            value = any_value(random, 3)
+            line = json.dumps({**(value if isinstance(value, dict) else {}), "type": random.choice(TYPES)})
+            for one in output.feed(line):
+                assert isinstance(one.model, str)
+                assert min(one.input_tokens, one.output_tokens) >= 0
+                assert one.usd is None or (one.usd.is_finite() and one.usd >= 0)
+        assert len(output.text) <= parsers.TEXT_LIMIT
+        assert len(output.failure) <= 1000
