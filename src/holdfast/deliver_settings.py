@@ -14,7 +14,6 @@ lines = 200
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -63,6 +62,8 @@ def read_deliver(
             found[key] = _policies(value, place, faults)
             continue
         if key not in _TYPES:
+            import difflib  # a fault is rare, and each command reads the settings
+
             near = difflib.get_close_matches(key, [*_TYPES, "policy"], 1, 0.6)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TYPES)} and policy"
             faults.append(f"{place}: deliver.{key} is unknown; {hint}")
