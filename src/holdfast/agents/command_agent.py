@@ -142,6 +142,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             on_line=seen.line,
             output_limit=self.output_limit,
             reserve=Amounts(self._most(job), budget=job.budget),
+            evidence=False,
         )
         return recorded("answer", lambda: self._outcome(job, seen, result))
 

@@ -242,7 +242,7 @@ def altered(into: Path) -> None:
 def fetched(into: Path) -> None:
     """Another version that the registry has."""
     version = importlib.metadata.version("pydantic-ai-slim")
-    wanted = [f"{name}>=2.66,<2.80,!={version}" for name in ("pydantic-ai-slim", "pydantic-graph")]
+    wanted = [f"{name}>=2.63,<2.80,!={version}" for name in ("pydantic-ai-slim", "pydantic-graph")]
     argv = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(into), *wanted]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     if done.returncode:
