@@ -74,7 +74,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
     fallbacks  models that are asked in turn when a request has failed for good; each is a request of its own
     pause      when no model has answered, pause the run; `resume` asks all of them again. False raises the
                error of pydantic-ai
-    stream     read answers as a stream, and emit their text while it comes (`holdfast log -f`) prices
+    stream     read answers as a stream, and emit their text while it comes (`holdfast logs -f`) prices
     USD for a million tokens, (input, output) by model, where genai-prices is wrong or silent reserve_usd
     reserved in the budget before each request; without it, an estimate by the size of the prompt and
                `max_tokens`
