@@ -10,7 +10,7 @@ import pytest
 from holdfast import Holdfast, Measured, Retry, RunPaused, workflow
 from holdfast.agents.llm import LlmAgent
 from holdfast.agents.llm.agent import prompt_of
-from holdfast.agents.prices import Prices
+from holdfast.agents.llm.prices import Prices
 from holdfast.agents.protocol import Agent, Job, Outcome
 from holdfast.errors import BadInput, BudgetReached
 from holdfast.testing import FakeProvider, Fault, ToolCall
