@@ -358,7 +358,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/execution/call.py",
-            '        self.intent_first = intent_first or effect != "idempotent"\n',
+            '        self.intent_first = intent_first or effect != "idempotent" or reserve is not None\n',
             "        self.intent_first = intent_first\n",
         ),
     ),
@@ -367,7 +367,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/execution/perform.py",
-            'yield run.append(events, durable=spec.effect != "idempotent")',
+            'yield run.append(events, durable=spec.effect != "idempotent" or held is not None)',
             "yield run.append(events, durable=False)",
         ),
     ),
@@ -994,7 +994,7 @@ MUTANTS = (
             "[c.Record(written), c.Record(taken)]",
             "[c.Record(taken), c.Record(written)]",
         ),
-        ("kernel/decide.py", '        _new(state, event.key, "milestone")\n', "        pass\n"),
+        ("kernel/decide.py", '    e.EvidenceWritten: "milestone {} is recorded already",\n', ""),
     ),
     mutant(
         "the words of a program that is an agent are evidence",
