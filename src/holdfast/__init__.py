@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.agents.skill_file import SkillFault
+    from holdfast.agents.learning.skill_file import SkillFault
     from holdfast.engine.execution.perform import NOT_DONE
     from holdfast.engine.execution.step_options import Retry
     from holdfast.engine.files.workspace_step import workspace_path
@@ -186,7 +186,7 @@ _HOMES = {
     "holdfast.operations.undoing": ("Undo",),
     "holdfast.redaction": ("Secret",),
     "holdfast.serving.served": ("Served", "Taken"),
-    "holdfast.agents.skill_file": ("SkillFault",),
+    "holdfast.agents.learning.skill_file": ("SkillFault",),
     "holdfast.views.evidence": ("CommandCheck", "Evidence", "EvidenceInfo", "Verification"),
     "holdfast.views.feed": ("FeedEvent", "FeedPage"),
     "holdfast.views.budget": ("Budget",),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import IO, Any
 
-    from holdfast.agents.policies import Policy
-    from holdfast.agents.skill_file import SkillFault
+    from holdfast.agents.deliver.policies import Policy
+    from holdfast.agents.learning.skill_file import SkillFault
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
     from holdfast.facade.claim import Claim

@@ -304,10 +304,10 @@ def test_edited_between_the_approval_and_the_resume(repo):
 DIES_AFTER_APPROVAL = """
 import os, signal, sys
 from holdfast import Holdfast
-from holdfast.agents import deliver
+from holdfast.agents.deliver import delivery
 async def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-deliver.note = die
+delivery.note = die
 Holdfast().deliver(sys.argv[1], run_id="d", yes=True, checks=["true"]).result()
 """
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.workspace.races import following_links
 from tests.workspace.trees import look
 
-from holdfast.agents import file_tools, searching
-from holdfast.agents.confinement import Confinement
+from holdfast.agents.tools import file_tools, searching
+from holdfast.agents.tools.confinement import Confinement
 from holdfast.errors import ToolFailed
 from holdfast.workspace.fs.exchange import exchange
 

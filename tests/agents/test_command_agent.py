@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Holdfast, workflow
 from holdfast.agents import CommandAgent, Job, Outcome, work
-from holdfast.agents.budgets import Budgets
-from holdfast.agents.retries import Retries
+from holdfast.agents.backends.retries import Retries
+from holdfast.agents.governor.budgets import Budgets
 from holdfast.clock import SystemClock
 from holdfast.errors import AgentFailed, BadInput, BudgetReached, CommandFailed, ProgramNotFound, StepTimeout
 from holdfast.kernel.measures import Measured

@@ -10,8 +10,8 @@ import pytest
 from tests.agents.races import escapes_unprotected, races
 from tests.workspace.trees import look
 
-from holdfast.agents import file_tools, searching
-from holdfast.agents.confinement import Confinement
+from holdfast.agents.tools import file_tools, searching
+from holdfast.agents.tools.confinement import Confinement
 from holdfast.errors import ToolFailed
 from holdfast.workspace.fs import beneath
 

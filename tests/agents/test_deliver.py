@@ -12,9 +12,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.agents import tools
-from holdfast.agents.policies import Policy
+from holdfast.agents.deliver.policies import Policy
+from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.agents.stages import CHECKPOINTS, STAGES
 from holdfast.errors import BadInput, GateError, NotDelivered
 
 PATIENCE_S = 60

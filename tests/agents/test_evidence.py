@@ -24,7 +24,7 @@ from holdfast import (
 )
 from holdfast.agents import tools
 from holdfast.agents.evidence import EvidenceWriter, MilestoneRecord, Reached, Written
-from holdfast.agents.evidence_document import DOCUMENT_CHARS
+from holdfast.agents.evidence.document import DOCUMENT_CHARS
 from holdfast.errors import (
     BadInput,
     EvidenceNotFound,
@@ -277,7 +277,7 @@ def many(count: int) -> None:
 
 def test_a_document_of_many_commands_is_bounded(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """The more commands it has, the less of each output: together they keep to one size."""
-    monkeypatch.setattr("holdfast.agents.evidence_document.DOCUMENT_CHARS", 16_000)
+    monkeypatch.setattr("holdfast.agents.evidence.document.DOCUMENT_CHARS", 16_000)
     assert DOCUMENT_CHARS > 16_000
     run = executed(hf, many, 8)
     document = hf.evidence.get(run).document
@@ -676,7 +676,7 @@ def test_commands_of_a_store_from_somewhere_else_are_not_run(
     """Its log names what would be executed: that needs trust, as the code of its runs does."""
     run = executed(open_hf(), outside)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another user"))
-    monkeypatch.setattr("holdfast.agents.rerunning.Process", None)
+    monkeypatch.setattr("holdfast.agents.evidence.rerunning.Process", None)
     hf = open_hf()
     with pytest.raises(NotTrusted, match="was not made by you here"):
         hf.evidence.verify(run)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.agents.normalising import Normaliser
+from holdfast.agents.evidence.normalising import Normaliser
 from holdfast.testing import CrashLab
 from holdfast.testing.crash import after_append, before_append
 

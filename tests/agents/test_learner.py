@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from holdfast.agents import learner
-from holdfast.agents.learner import Record, Rest
+from holdfast.agents.learning import learner
+from holdfast.agents.learning.learner import Record, Rest
 from holdfast.store.learning_port import OutcomeRow
 
 FAILURE_USD = 0.1

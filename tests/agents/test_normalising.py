@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.agents.normalising import Normaliser, normalise
+from holdfast.agents.evidence.normalising import Normaliser, normalise
 
 DIGITS = st.integers(0, 99)
 NAME = st.text("abcxyz019", min_size=1, max_size=8)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.agents import parsers
+from holdfast.agents.backends import parsers
 from holdfast.kernel.measures import Measured, added
 
 CAPTURED = Path(__file__).parent / "captured"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.agents.policies import YES, Policy, decide
+from holdfast.agents.deliver.policies import YES, Policy, decide
 
 DOCS = Policy(name="docs", paths=("docs/**", "*.md"))
 SMALL = Policy(name="small", stages=("implementation",), files=2, lines=10)

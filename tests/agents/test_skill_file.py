@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents import skill_file
+from holdfast.agents.learning import skill_file
 from holdfast.agents.protocol import Job
 from holdfast.agents.skills import relevance
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Holdfast, workflow
-from holdfast.agents import file_tools, searching, tools
-from holdfast.agents.confinement import Confinement
-from holdfast.agents.tools import TOOLS, ToolFailed
+from holdfast.agents import tools
+from holdfast.agents.tools import TOOLS, ToolFailed, file_tools, searching
+from holdfast.agents.tools.confinement import Confinement
 
 LINE = st.text(st.sampled_from("ab .é"), max_size=6)
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Holdfast, Retry, approval, command, step, workflow
 from holdfast.agents import CommandAgent, Job, Outcome, ScriptAgent, work
-from holdfast.agents.history import reason_of
+from holdfast.agents.backends.history import reason_of
 from holdfast.errors import AgentNotFound, BadInput, StepTimeout, WrongColour
 
 ECHO: dict[str, Any] = {"other": {"answer": "did ${prompt}"}}

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast import Holdfast, measure, parallel, sleep, step
 from holdfast.agents import router
-from holdfast.agents.learner import WINDOW
+from holdfast.agents.learning.learner import WINDOW
 from holdfast.errors import AllFailed, BadInput
 from holdfast.kernel import events as e
 from holdfast.operations.replaying import replay

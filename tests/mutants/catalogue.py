@@ -358,7 +358,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/execution/call.py",
-            '        self.intent_first = intent_first or effect != "idempotent"\n',
+            '        self.intent_first = intent_first or effect != "idempotent" or reserve is not None\n',
             "        self.intent_first = intent_first\n",
         ),
     ),
@@ -367,7 +367,7 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/execution/perform.py",
-            'yield run.append(events, durable=spec.effect != "idempotent")',
+            'yield run.append(events, durable=spec.effect != "idempotent" or held is not None)',
             "yield run.append(events, durable=False)",
         ),
     ),
@@ -932,7 +932,7 @@ MUTANTS = (
         "a budget is settled by a commit of its own",
         BUDGETS + "test_reserved_before_the_intent_and_settled_with_the_result",
         (
-            "agents/governor.py",
+            "agents/governor/governor.py",
             "        return self._budgets.settlement(held.budgets, held.id, held.epoch, amounts, "
             "unknown=unknown)\n",
             '        self._budgets.end(held.id, held.epoch, held.id.partition(":")[0], charge=True)\n'
@@ -943,7 +943,7 @@ MUTANTS = (
         "the parents of a budget are not asked",
         BUDGETS + "test_a_parent_refuses_and_nothing_is_reserved",
         (
-            "agents/budgets.py",
+            "agents/governor/budgets.py",
             "        made.append(b.reserve(state, name, asked))\n",
             "        made.append(b.reserve(state, name, asked) if name == paying.name else asked)\n",
         ),
@@ -952,7 +952,7 @@ MUTANTS = (
         "an attempt that was cut off is not charged",
         BUDGETS + "test_an_attempt_that_was_cut_off_is_charged_in_full_once",
         (
-            "agents/governor.py",
+            "agents/governor/governor.py",
             "        charge = begun or gone(store, one.run) is not None\n",
             "        charge = False\n",
         ),
@@ -960,9 +960,9 @@ MUTANTS = (
     mutant(
         "a reservation that was never begun is charged",
         BUDGETS + "test_a_reservation_whose_attempt_never_began_is_taken_over",
-        ("agents/governor.py", " and id != resumed:\n", ":\n"),
+        ("agents/governor/governor.py", " and id != resumed:\n", ":\n"),
         (
-            "agents/governor.py",
+            "agents/governor/governor.py",
             "        charge = begun or gone(store, one.run) is not None\n",
             "        charge = True\n",
         ),
@@ -971,7 +971,7 @@ MUTANTS = (
         "what a live process has reserved is taken from it",
         BUDGETS + "test_what_a_live_process_holds_is_left_alone",
         (
-            "agents/governor.py",
+            "agents/governor/governor.py",
             "        return (row.owner, row.epoch) != (one.owner, one.epoch)\n",
             "        return True\n",
         ),
@@ -994,33 +994,41 @@ MUTANTS = (
             "[c.Record(written), c.Record(taken)]",
             "[c.Record(taken), c.Record(written)]",
         ),
-        ("kernel/decide.py", '        _new(state, event.key, "milestone")\n', "        pass\n"),
+        ("kernel/decide.py", '    e.EvidenceWritten: "milestone {} is recorded already",\n', ""),
     ),
     mutant(
         "the words of a program that is an agent are evidence",
         EVIDENCE + "test_the_words_of_an_agent_program_are_no_evidence",
-        ("agents/observed.py", "return not self.settled and not self.agent", "return not self.settled"),
+        (
+            "agents/evidence/observed.py",
+            "return not self.settled and not self.agent",
+            "return not self.settled",
+        ),
     ),
     mutant(
         "a command prints its way out of its block",
         EVIDENCE + "test_output_cannot_leave_its_block",
-        ("agents/evidence_document.py", '    fence = "`" * max(3, longest + 1)\n', '    fence = "```"\n'),
+        ("agents/evidence/document.py", '    fence = "`" * max(3, longest + 1)\n', '    fence = "```"\n'),
     ),
     mutant(
         "a verification repeats a command that has the effect once",
         EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
-        ("agents/reproducing.py", '    if one.effect == "once":\n', '    if one.effect == "twice":\n'),
+        (
+            "agents/evidence/reproducing.py",
+            '    if one.effect == "once":\n',
+            '    if one.effect == "twice":\n',
+        ),
     ),
     mutant(
         "a verification runs what the log does not have in full",
         EVIDENCE + "test_what_cannot_be_repeated_is_named_and_not_run",
-        ("agents/reproducing.py", "one.digest != identity(", "not identity("),
+        ("agents/evidence/reproducing.py", "one.digest != identity(", "not identity("),
     ),
     mutant(
         "a verification works in the workspace itself",
         EVIDENCE + "test_paths_of_the_workspace_lead_into_the_copy",
         (
-            "agents/rerunning.py",
+            "agents/evidence/rerunning.py",
             "argv = [moved(word) for word in command.argv]",
             "argv = [*command.argv]",
         ),
@@ -1028,7 +1036,7 @@ MUTANTS = (
     mutant(
         "evidence is verified however its commands end",
         EVIDENCE + "test_verify_names_the_command_that_differs",
-        ("agents/reproducing.py", 'outcome="different" if whys else "equal"', 'outcome="equal"'),
+        ("agents/evidence/reproducing.py", 'outcome="different" if whys else "equal"', 'outcome="equal"'),
     ),
     mutant(
         "evidence of a generation that was left counts",
@@ -1095,13 +1103,13 @@ MUTANTS = (
     mutant(
         "a failing candidate does not rest",
         ROUTER + "test_a_rest_ends",
-        ("agents/learner.py", "        if beyond < 0:\n", "        if True:\n"),
+        ("agents/learning/learner.py", "        if beyond < 0:\n", "        if True:\n"),
     ),
     mutant(
         "the router does not look at costs",
         "tests/agents/test_learner.py::test_at_least_nine_of_ten_late_choices_are_the_best_by_value",
         (
-            "agents/learner.py",
+            "agents/learning/learner.py",
             "    cost = (record.usd + typical_usd) / known * ",
             "    cost = typical_usd * ",
         ),
@@ -1109,7 +1117,7 @@ MUTANTS = (
     mutant(
         "old outcomes count for ever",
         "tests/agents/test_learner.py::test_a_candidate_that_became_bad_is_left",
-        ("agents/learner.py", "WINDOW: Final = 400", "WINDOW: Final = 400_000"),
+        ("agents/learning/learner.py", "WINDOW: Final = 400", "WINDOW: Final = 400_000"),
     ),
     mutant(
         "the copies of outcomes in a fork count",

@@ -14,16 +14,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.agents.command_agent import CommandAgent as CommandAgent
+    from holdfast.agents.backends.command_agent import CommandAgent as CommandAgent
+    from holdfast.agents.backends.script_agent import ScriptAgent as ScriptAgent
     from holdfast.agents.protocol import Agent as Agent
     from holdfast.agents.protocol import Job as Job
     from holdfast.agents.protocol import Outcome as Outcome
-    from holdfast.agents.script_agent import ScriptAgent as ScriptAgent
     from holdfast.agents.working import work as work
 
 _HOME = {
-    "Agent": "protocol", "CommandAgent": "command_agent", "Job": "protocol", "Outcome": "protocol",
-    "ScriptAgent": "script_agent", "work": "working",
+    "Agent": "protocol", "CommandAgent": "backends.command_agent", "Job": "protocol", "Outcome": "protocol",
+    "ScriptAgent": "backends.script_agent", "work": "working",
 }  # fmt: skip
 __all__ = ["Agent", "CommandAgent", "Job", "Outcome", "ScriptAgent", "work"]
 

@@ -15,7 +15,7 @@ from holdfast.kernel.naming import listed, nearest
 from holdfast.redaction import Secret
 
 if TYPE_CHECKING:
-    from holdfast.agents.parsers import Parse
+    from holdfast.agents.backends.parsers import Parse
     from holdfast.engine.engine import Engine
     from holdfast.settings import Settings
 
@@ -135,7 +135,7 @@ def unknown_agent(agents: Mapping[str, AgentSettings], name: str) -> str:
 
 
 def _command(found: AgentSettings) -> Agent:
-    from holdfast.agents import command_agent
+    from holdfast.agents.backends import command_agent
 
     preset = command_agent.PRESETS.get(found.preset)
     parse = found.parse or (preset.parse if preset is not None else "none")
@@ -157,7 +157,7 @@ def _hidden(name: str, value: str) -> str | Secret:
 
 
 def _script(found: AgentSettings) -> Agent:
-    from holdfast.agents.script_agent import ScriptAgent
+    from holdfast.agents.backends.script_agent import ScriptAgent
 
     return ScriptAgent.read(Path(found.file).expanduser(), name=found.name)
 

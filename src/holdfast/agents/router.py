@@ -32,7 +32,7 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
-from holdfast.agents import learner
+from holdfast.agents.learning import learner
 from holdfast.engine.execution.control import Control
 from holdfast.engine.primitives.branch import branch
 from holdfast.engine.primitives.outcome import measured_since, report_outcome, scope_of_code

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.agents import learner, skill_file
+from holdfast.agents.learning import learner, skill_file
+from holdfast.agents.learning.skill_file import SkillFile
 from holdfast.agents.protocol import Job
-from holdfast.agents.skill_file import SkillFile
 from holdfast.engine.primitives.outcome import report_outcome, scope_of_code
 from holdfast.engine.primitives.values import recorded
 from holdfast.errors import BadInput, StoreError, WrongColour

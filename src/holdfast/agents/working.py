@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents.history import DONE, history_of, job_line
-from holdfast.agents.job_round import in_round, next_round
+from holdfast.agents.backends.history import DONE, history_of, job_line
+from holdfast.agents.backends.job_round import in_round, next_round
+from holdfast.agents.backends.retries import Retries
 from holdfast.agents.protocol import Agent, Job, Outcome
-from holdfast.agents.retries import Retries
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.step_options import Retry, Seconds, seconds
 from holdfast.engine.primitives.branch import branch

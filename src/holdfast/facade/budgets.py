@@ -12,7 +12,7 @@ from holdfast.kernel.amounts import check_name
 from holdfast.views.budget import Budget
 
 if TYPE_CHECKING:
-    from holdfast.agents.budgets import Budgets
+    from holdfast.agents.governor.budgets import Budgets
     from holdfast.facade.tracking import Tracking
 
 
@@ -81,6 +81,6 @@ class BudgetNamespace(Namespace):
 
     @cached_property
     def _budgets(self) -> Budgets:
-        from holdfast.agents.budgets import Budgets
+        from holdfast.agents.governor.budgets import Budgets
 
         return Budgets(self._holdfast._store, self._holdfast._open_tracker().clock)

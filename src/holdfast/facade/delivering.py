@@ -16,8 +16,8 @@ from holdfast.kernel.amounts import check_name
 from holdfast.kernel.budget import DEFAULT
 
 if TYPE_CHECKING:
-    from holdfast.agents.deliver_options import DeliverOptions
-    from holdfast.agents.policies import Policy
+    from holdfast.agents.deliver.options import DeliverOptions
+    from holdfast.agents.deliver.policies import Policy
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow
     from holdfast.facade.budgets import BudgetNamespace
@@ -70,8 +70,8 @@ class Delivering(Executing):
         if not goal.strip():
             raise BadInput("the goal is empty: describe in a sentence what is to be done")
         from holdfast.agents.deliver import deliver
-        from holdfast.agents.deliver_options import DeliverOptions
-        from holdfast.agents.policies import YES
+        from holdfast.agents.deliver.options import DeliverOptions
+        from holdfast.agents.deliver.policies import YES
 
         wiring.refuse_untrusted_delivery(self._place)
         said = self.settings.deliver

@@ -57,7 +57,7 @@ class EvidenceNamespace(Namespace):
         `EvidenceNotFound`; `NotTrusted` for a store from somewhere else.
         """
         from holdfast import wiring
-        from holdfast.agents.reproducing import verify
+        from holdfast.agents.evidence.reproducing import verify
 
         known = self._holdfast._known(run_id)
         engine = self._holdfast._to_write()
@@ -69,7 +69,7 @@ class EvidenceNamespace(Namespace):
         """Write the documents of a run into a directory, which is made: one Markdown file for each milestone,
         `index.json`, and the images that they name in `images/`. Files of these names are replaced. Returns
         the paths. Raises `EvidenceNotFound`."""
-        from holdfast.agents.exporting import export
+        from holdfast.agents.evidence.exporting import export
 
         holdfast = self._holdfast
         return export(

@@ -13,7 +13,7 @@ from holdfast.facade.namespace import Namespace
 from holdfast.facade.opened import blocking
 
 if TYPE_CHECKING:
-    from holdfast.agents.learner import Record, Rest
+    from holdfast.agents.learning.learner import Record, Rest
     from holdfast.views.learning import CandidateStats
 
 _DRAWS = 400
@@ -28,7 +28,7 @@ class RouterNamespace(Namespace):
     def stats(self, kind: str | None = None) -> builtins.list[CandidateStats]:
         """The outcomes of each candidate, by kind of work and name; of one kind if it is named. `value` and
         `share` are those of our router, also where another is registered."""
-        from holdfast.agents import learner
+        from holdfast.agents.learning import learner
         from holdfast.store.learning_port import BILLIONTH
         from holdfast.views.learning import CandidateStats
 
@@ -66,7 +66,7 @@ class RouterNamespace(Namespace):
 
 def _shares(records: dict[str, Record], now: int, failure_usd: float, rest: Rest) -> Counter[str]:
     """How often each would be chosen, of so many draws; the same each time for the same outcomes."""
-    from holdfast.agents import learner
+    from holdfast.agents.learning import learner
 
     random = Random(0)
     return Counter(learner.rank(records, random, now, failure_usd, rest)[0] for _ in range(_DRAWS))

@@ -14,7 +14,7 @@ from holdfast.facade.opened import blocking
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.agents.skill_file import Found, SkillFault, SkillFile
+    from holdfast.agents.learning.skill_file import Found, SkillFault, SkillFile
     from holdfast.store.learning_port import LearningStore
     from holdfast.views.learning import SkillInfo, SkillStats
 
@@ -68,7 +68,7 @@ class SkillsNamespace(Namespace):
 
 
 def found_in(root: Path, directories: Sequence[str]) -> Found:
-    from holdfast.agents.skill_file import find
+    from holdfast.agents.learning.skill_file import find
 
     return find(root.resolve(), directories)
 

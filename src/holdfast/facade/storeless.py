@@ -20,7 +20,7 @@ from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.agent_settings import AgentSettings
-    from holdfast.agents.skill_file import Found, SkillFault
+    from holdfast.agents.learning.skill_file import Found, SkillFault
     from holdfast.operations.disk_usage import Coverage
     from holdfast.operations.repairing.report import RepairReport
     from holdfast.plans.analyzer import Analysis

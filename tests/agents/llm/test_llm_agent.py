@@ -10,7 +10,7 @@ import pytest
 from holdfast import Holdfast, Measured, Retry, RunPaused, workflow
 from holdfast.agents.llm import LlmAgent
 from holdfast.agents.llm.agent import prompt_of
-from holdfast.agents.prices import Prices
+from holdfast.agents.llm.prices import Prices
 from holdfast.agents.protocol import Agent, Job, Outcome
 from holdfast.errors import BadInput, BudgetReached
 from holdfast.testing import FakeProvider, Fault, ToolCall
@@ -166,7 +166,7 @@ def test_a_job_that_is_limited_in_money(hf: Holdfast):
             "openai-chat:m", base_url=provider.openai_url, prices={"m": ("100", "0")}, reserve_usd="0.015"
         )
         job = Job(goal="g", prompt="p", budget="team", max_usd=Decimal("0.02"))
-        with pytest.raises(BudgetReached, match=r"of 0.02 are 0.01 spent") as reached:
+        with pytest.raises(BudgetReached, match=r"of its 0.02, 0.01 are spent") as reached:
             run(hf, made, job)
         assert len(provider.requests) == 1
         assert hf.budgets.get(reached.value.budget).parent == "team"

@@ -44,9 +44,9 @@ from holdfast.agents.llm import agent_scope
 from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
 from holdfast.agents.llm.estimating import estimated
+from holdfast.agents.llm.prices import Prices
 from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
-from holdfast.agents.prices import Prices
 from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
 from holdfast.engine.execution.call import Call, Spec

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.settings import ModelSettings
 
 from holdfast.agents.llm.conversation_digest import text_size
-from holdfast.agents.prices import Prices
+from holdfast.agents.llm.prices import Prices
 from holdfast.kernel.amounts import Amounts
 
 OUTPUT_TOKENS = 4096

@@ -22,7 +22,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
-from holdfast.agents.prices import Prices
+from holdfast.agents.llm.prices import Prices
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.primitives.checkpoint import emit
 from holdfast.engine.primitives.measure import measure

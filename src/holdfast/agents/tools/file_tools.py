@@ -9,9 +9,9 @@ from itertools import islice
 
 import pathspec
 
-from holdfast.agents import text_file
-from holdfast.agents.confinement import Confinement
-from holdfast.agents.tool_results import Edited, FileEntry, FileList, FileText, Written
+from holdfast.agents.tools import text_file
+from holdfast.agents.tools.confinement import Confinement
+from holdfast.agents.tools.tool_results import Edited, FileEntry, FileList, FileText, Written
 from holdfast.errors import ToolFailed
 from holdfast.sizes import amount
 from holdfast.workspace.fs.beneath import shown

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.agents.history import reason_of
-from holdfast.agents.job_round import current_round, next_round
+from holdfast.agents.backends.history import reason_of
+from holdfast.agents.backends.job_round import current_round, next_round
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.tools import TOOLS
 from holdfast.engine.execution.scope import Scope, current

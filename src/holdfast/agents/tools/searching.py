@@ -16,9 +16,9 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from holdfast.agents import file_tools, regex_child, text_file
-from holdfast.agents.confinement import Confinement
-from holdfast.agents.tool_results import Found, Match
+from holdfast.agents.tools import file_tools, regex_child, text_file
+from holdfast.agents.tools.confinement import Confinement
+from holdfast.agents.tools.tool_results import Found, Match
 from holdfast.errors import ToolFailed
 from holdfast.sizes import amount
 from holdfast.workspace.fs import beneath

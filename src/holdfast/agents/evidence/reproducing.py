@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.agents.normalising import Normaliser
-from holdfast.agents.observed import Keep, ObservedRun, Output, commands_of
-from holdfast.agents.rerunning import rerunner
+from holdfast.agents.evidence.normalising import Normaliser
+from holdfast.agents.evidence.observed import Keep, ObservedRun, Output, commands_of
+from holdfast.agents.evidence.rerunning import rerunner
 from holdfast.engine.outside.attempt import command as record
 from holdfast.engine.primitives.command import identity
 from holdfast.errors import EvidenceNotFound, HoldfastError
@@ -34,7 +34,7 @@ from holdfast.views.evidence import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.agents.rerunning import Rerun, Rerunner
+    from holdfast.agents.evidence.rerunning import Rerun, Rerunner
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState
 

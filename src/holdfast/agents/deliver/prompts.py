@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from holdfast.agents.verifying import CheckResult
+    from holdfast.agents.deliver.verifying import CheckResult
 
 _VERDICT = re.compile(
     r"^[\s*_#>`]*verdict[\s*_`]*:[\s*_`]*(approved|changes)\b", re.IGNORECASE | re.MULTILINE

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.agents import evidence_document
-from holdfast.agents.evidence_document import Image, MilestoneRecord
-from holdfast.agents.observed import Keep, commands_of
+from holdfast.agents.evidence import document
+from holdfast.agents.evidence.document import Image, MilestoneRecord
+from holdfast.agents.evidence.observed import Keep, commands_of
 from holdfast.clock import instant
 from holdfast.engine.primitives.milestone import Reached, Written
 from holdfast.errors import BadWorkspace, NotTrusted, SnapshotNotFound, WorkspaceError
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
     from holdfast.workspace import Workspace
     from holdfast.workspace.snapshots.changes import Change
-
-__all__ = ["EvidenceWriter", "Image", "MilestoneRecord", "Reached", "Written"]
 
 MOST_COMMANDS = 1_000
 MOST_FILES = 500
@@ -76,7 +74,7 @@ class EvidenceWriter:
 
     def render(self, record: MilestoneRecord) -> str:
         """The document, as Markdown. Override it for a document of another form."""
-        return evidence_document.render(record)
+        return document.render(record)
 
     def _last(self, reached: Reached) -> e.EvidenceWritten | None:
         """The evidence before, in the live history."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.agents.budgets import Budgets, asked_amounts
+from holdfast.agents.governor.budgets import Budgets, asked_amounts
 from holdfast.engine.outside.unknown_run import gone
 from holdfast.engine.ownership.owners import is_alive
 from holdfast.errors import BudgetReached

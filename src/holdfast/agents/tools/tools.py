@@ -1,21 +1,4 @@
-"""Tools: read, write, edit, list, search and run, confined to the workspace, each call a recorded step.
-
-    from holdfast.agents import tools
-
-    @workflow
-    def fix() -> str:
-        found = tools.search(r"def total\\(")
-        tools.edit(found.matches[0].path, "return a + b", "return a + b + c")
-        return tools.run(["pytest", "-q"]).stdout
-
-In an async workflow each has `.aio`: `await tools.read.aio("a.py")`. `read`, `list` and `search` change
-nothing and run again after a crash. `write`, `edit` and `run` have the effect `workspace`: what a cut-off
-attempt did to the files is rolled back first. A tool that cannot do what it was asked raises `ToolFailed`,
-whose message is written for a model. Results are bounded; `left_out` says what is missing. `text_of(result)`
-is the text for a model.
-
-`run` starts a program, and holdfast does not confine what that program does.
-"""
+"""The six tools as steps, and the table of them."""
 
 from __future__ import annotations
 
@@ -25,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from holdfast.agents import file_tools, loop_guard, searching
-from holdfast.agents.confinement import Confinement, here
-from holdfast.agents.tool_registry import Tool
-from holdfast.agents.tool_results import Edited, FileEntry, FileList, FileText, Found, Match, Written, text_of
+from holdfast.agents.tools import file_tools, loop_guard, searching
+from holdfast.agents.tools.confinement import Confinement, here
+from holdfast.agents.tools.tool_registry import Tool
+from holdfast.agents.tools.tool_results import Edited, FileList, FileText, Found, Written
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.command import CommandResult, CommandStep
 from holdfast.engine.primitives.step import step
@@ -36,11 +19,6 @@ from holdfast.errors import BadInput, ToolFailed
 
 if TYPE_CHECKING:
     from holdfast.kernel.events import Effect
-
-__all__ = [
-    "TOOLS", "CommandResult", "Edited", "FileEntry", "FileList", "FileText", "Found", "Match", "Tool",
-    "ToolFailed", "Written", "edit", "list", "read", "run", "search", "text_of", "write",
-]  # fmt: skip
 
 READ_LIMIT = 64 << 10
 LIST_LIMIT = 1_000

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast import file_lock
-from holdfast.agents.observed import Keep, ObservedRun, OutputParts
+from holdfast.agents.evidence.observed import Keep, ObservedRun, OutputParts
 from holdfast.engine.files.copied_links import CopiedLinks
 from holdfast.engine.files.workspace_step import remove_copy
 from holdfast.engine.processes.process import Exit, Process
 from holdfast.engine.processes.tree_lock import drop_lock
 
 if TYPE_CHECKING:
-    from holdfast.agents.observed import Output
+    from holdfast.agents.evidence.observed import Output
     from holdfast.engine.engine import Engine
     from holdfast.workspace import Workspace
 

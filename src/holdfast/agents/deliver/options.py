@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.agents.policies import Policy
-from holdfast.agents.verifying import check_lines
+from holdfast.agents.deliver.policies import Policy
+from holdfast.agents.deliver.verifying import check_lines
 from holdfast.errors import BadInput
 
 Role = Literal["planner", "developer", "reviewer", "verifier"]

@@ -1,14 +1,4 @@
-"""`deliver`: the built-in workflow for a coding goal.
-
-    plan ─▶ approval ─▶ implement ─▶ approval ─▶ review ─▶ verify
-      ▲         │            ▲           │          │         │
-      └─────────┘            └───────────┴──────────┴─────────┘
-
-A rejection goes back with its reason; so do objections of the reviewer and the output of commands that
-failed. Each way back is bounded. Both approvals are bound to the files (`bound_approval`). What a role that
-only reads changes in the files is rolled back (`read_only`). The record of a delivery is in its
-checkpoints, whose data `DeliverRecord` reads.
-"""
+"""A delivery on its way: the stages in order, and the ways back."""
 
 from __future__ import annotations
 
@@ -18,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from holdfast.agents import prompts
-from holdfast.agents.bound_approval import Answer, Question, ask, diff_text
-from holdfast.agents.deliver_options import DeliverOptions, Role
-from holdfast.agents.delivery_notes import note, remember_decision, task_id
-from holdfast.agents.policies import decide
+from holdfast.agents.deliver import prompts
+from holdfast.agents.deliver.bound_approval import Answer, Question, ask, diff_text
+from holdfast.agents.deliver.notes import note, remember_decision, task_id
+from holdfast.agents.deliver.options import DeliverOptions, Role
+from holdfast.agents.deliver.policies import decide
+from holdfast.agents.deliver.read_only import undo_writes
+from holdfast.agents.deliver.stages import Progress
+from holdfast.agents.deliver.verifying import CheckResult, find_checks, run_checks
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.agents.read_only import undo_writes
-from holdfast.agents.stages import Progress
-from holdfast.agents.verifying import CheckResult, find_checks, run_checks
 from holdfast.agents.working import work
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import Scope, current
@@ -34,8 +24,7 @@ from holdfast.engine.primitives.branch import branch
 from holdfast.engine.primitives.checkpoint import checkpoint
 from holdfast.engine.primitives.snapshot import changes, snapshot
 from holdfast.engine.primitives.step import step
-from holdfast.engine.runs.workflow import workflow
-from holdfast.errors import BadInput, NotDelivered
+from holdfast.errors import NotDelivered
 from holdfast.plans.analyzer import CACHE, analyze
 from holdfast.plans.task_words import words_of
 
@@ -58,25 +47,9 @@ class _Plan(NamedTuple):
     rolled_back: tuple[str, ...] = ()
 
 
-@workflow
-async def deliver(goal: str, options: DeliverOptions = DeliverOptions()) -> dict[str, Any]:  # noqa: B008
-    """Plan the goal, let a person approve the plan, implement it, let a person approve the difference, review
-    it, and verify it.
-
-    Returns the changed files, whether commands verified them, and how often each stage was repeated. Raises
-    `NotDelivered` when a bound is reached, `BadInput` for an empty goal.
-    """
-    if not goal.strip():
-        raise BadInput("the goal is empty: describe in a sentence what is to be done")
-    return await _Delivery(goal, options.check()).run()
-
-
 def title_of(goal: str, options: DeliverOptions = DeliverOptions()) -> str:  # noqa: B008
     """The title of the run: the goal on one line."""
     return " ".join(goal.split())[:200]
-
-
-deliver.title = title_of
 
 
 @step(name="analyze")
@@ -89,7 +62,7 @@ def _analyze(goal: str) -> list[str]:
     return [one.path for one in analyze(root, goal, limit=_LIKELY, cache=engine.home / CACHE).files]
 
 
-class _Delivery:
+class Delivery:
     """One goal on its way."""
 
     def __init__(self, goal: str, options: DeliverOptions) -> None:

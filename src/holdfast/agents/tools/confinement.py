@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.agents import loop_guard
+from holdfast.agents.tools import loop_guard
 from holdfast.durable_file import TEMPORARY
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import current

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.agents.observed import ObservedRun
+from holdfast.agents.evidence.observed import ObservedRun
 from holdfast.clock import instant
 from holdfast.engine.primitives.milestone import Reached
 from holdfast.sizes import amount
@@ -22,7 +22,7 @@ from holdfast.version import __version__
 from holdfast.workspace.snapshots.file_diff import FileDiff
 
 if TYPE_CHECKING:
-    from holdfast.agents.observed import Output
+    from holdfast.agents.evidence.observed import Output
 
 _EXCERPT = 16 * 1024
 _LEAST = 512

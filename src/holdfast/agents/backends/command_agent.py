@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.agents import parsers
-from holdfast.agents.parsers import PARSERS, AgentOutput, Parse
-from holdfast.agents.prompting import prompt_of
+from holdfast.agents.backends import parsers
+from holdfast.agents.backends.parsers import PARSERS, AgentOutput, Parse
+from holdfast.agents.backends.prompting import prompt_of
+from holdfast.agents.backends.retries import Retries
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.agents.retries import Retries
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.command import CommandResult, command

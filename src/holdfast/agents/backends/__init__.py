@@ -1,0 +1,1 @@
+"""The agents that need no extra: programs of the command line, and scripts."""
