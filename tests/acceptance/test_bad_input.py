@@ -76,7 +76,7 @@ def ready(cli, template):
         (["run", "gitt status"], 3, "no program 'gitt'"),
         (["run", "./missing"], 3, "no program './missing'"),
         (["run", "Add auth"], 3, "no program 'Add'"),
-        (["run", "Add auth"], 3, "it reads like a sentence: `holdfast run -- PROGRAM ARGS` runs a program"),
+        (["run", "Add auth"], 3, "did you mean `holdfast deliver 'Add auth'`?"),
         (["run", "--", "no-such-program-here"], 3, "no program"),
         (["run", "flow.py:man"], 3, "there is no man in it; there is flow.py:main, flow.py:unstorable, "),
         (["run", "flow.py"], 2, "name the workflow in it: flow.py:main, flow.py:unstorable, flow.py:raises"),

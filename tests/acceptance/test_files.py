@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.acceptance.conftest import wait_until
 
+from holdfast.engine.processes.tree_lock import tree_is_dead
+
 SLOW = """
 trap '' TERM
 (setsid sh -c 'trap "" TERM; i=0; while [ $i -lt 1000 ]; do echo $i > trail; i=$((i+1)); sleep 0.01; done' &)
@@ -36,11 +38,15 @@ def tree(directory: Path) -> dict[str, bytes]:
 
 
 def kill_half_way(cli, *words):
-    """Start a run and kill its owner when its command says that it is half-way."""
+    """Start a run and kill its owner when its command says that it is half-way. Whatever comes next comes
+    after the last process of the command."""
     owner = cli.start(*words)
     wait_until((cli.directory.parent / "half").exists, "half-way")
     owner.kill()
     owner.communicate()
+    locks = [path for path in (cli.home / "commands").rglob("*") if path.is_file()]
+    assert locks
+    wait_until(lambda: all(tree_is_dead(lock) for lock in locks), "the death of the command")
 
 
 def test_a_command_killed_half_way_is_as_if_it_had_run_once(cli):

@@ -41,8 +41,8 @@ def test_list_json_has_stable_fields(cli):
 
 
 def test_show_json_has_stable_fields(cli):
-    """`show --json` has the fields of the list and result, error, steps, gates, measured; `--events` adds
-    events."""
+    """`show --json` has the fields of the list and result, error, steps, gates, measured, what it spent and
+    the record of a delivery; `--events` adds events."""
     cli.script("""
         @step
         def double(n): return n * 2
@@ -51,7 +51,8 @@ def test_show_json_has_stable_fields(cli):
     """)
     assert json.loads(cli("run", "--id", "one", "flow.py:main", "4", "--arg", "add=1").out) == {"n": 9}
     shown = cli("show", "one", "--json").json()
-    assert set(shown) == RUN_FIELDS | {"result", "error", "steps", "gates", "measured"}
+    more = {"result", "error", "steps", "gates", "measured", "budget", "spent", "deliver"}
+    assert set(shown) == RUN_FIELDS | more
     assert (shown["result"], shown["error"], shown["gates"]) == ({"n": 9}, None, [])
     (only,) = shown["steps"]
     assert (only["key"], only["status"], only["attempt"]) == ("double#1", "completed", 1)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.acceptance.test_foreign import CHANGES, COMMANDS
 
-from holdfast import Holdfast, approval, checkpoint, command, emit, inert, step, workflow
+from holdfast import Holdfast, approval, checkpoint, command, emit, inert, milestone, step, workflow
+from holdfast.agents import router
 from holdfast.cli import app
 from holdfast.cli.drawing.progress import Progress
 from holdfast.errors import HoldfastError
@@ -177,6 +178,8 @@ def hostile() -> None:
     writes()
     code = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
     command([sys.executable, "-c", code, TEXT[0].replace("\0", "")], stdin=TEXT[0], name="prints")
+    milestone("done", statement=TEXT[0])
+    router.choose("draft", ["small"]).report(False, error=TEXT[0])
     decision = approval(f"t{TEXT[0]}", show=[TEXT[0], {"k": TEXT[0]}])
     if decision.outcome == "approved":
         fails()
@@ -248,6 +251,15 @@ LOOKS = [
         ["plan", "analyze", "@"],
         ["plan", "new", "@"],
     ),
+    *(["budget", "list"], ["budget", "show", "default"], ["evidence", "list"], ["evidence", "show", "r"]),
+    *(
+        ["evidence", "list", "--json"],
+        ["router", "list"],
+        ["router", "show", "@"],
+        ["router", "show", "draft"],
+    ),
+    *(["skills", "list"], ["skills", "check"], ["skills", "show", "evil"], ["skills", "show", "@"]),
+    ["skills", "stats"],
 ]
 """The words of each command; `@` stands for a hostile text, or the session."""
 
@@ -290,6 +302,9 @@ def test_no_command_lets_a_run_speak_to_the_terminal(
     Path("p.yaml").write_text(
         json.dumps({"name": "p", "steps": [{"id": "a", "run": ["echo", text], "x": text}]})
     )
+    Path("skills/evil").mkdir(parents=True)
+    front = f"---\nname: evil\ndescription: {json.dumps('d' + text)}\n---\n{text}\n"
+    Path("skills/evil/SKILL.md").write_text(front, "utf-8", "replace")
     for words in LOOKS:
         hostile_word = session.id if words[0] == "session" else f"a{text}".replace("\0", "")
         words = [hostile_word if word == "@" else word for word in words]

@@ -726,7 +726,9 @@ def test_bash_completes_with_the_script(library, tmp_path):
 
 def test_commands_options_and_statuses_are_completed(library):
     """Without a look at the store."""
-    assert complete(library, "holdfast s") == ["show", "search", "stats", "signal", "settle", "session"]
+    assert complete(library, "holdfast s") == [
+        *("show", "search", "stats", "signal", "settle", "session", "skills")
+    ]
     assert "--resumable" in complete(library, "holdfast list --res")
     assert complete(library, "holdfast list --status f") == ["failed"]
     assert complete(library, "holdfast list --status failed,ru") == ["failed,running"]

@@ -10,10 +10,12 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, Retry, command, now, sleep, stage, step, uuid, workflow
+from holdfast import Amounts, Holdfast, Retry, command, measure, now, sleep, stage, step, uuid, workflow
+from holdfast.agents import router
 from holdfast.errors import NeedsAttention
 from holdfast.kernel.events import encode
 from holdfast.store.sqlite import SqliteStore
@@ -22,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 DATABASE, LOG = "holdfast.db", "holdfast.db-wal"
 COVERED = (
     "events", "streams", "blobs", "runs", "step_rows", "operations", "generations", "stages", "tasks",
-    "task_readiness", "links", "sessions", "memories", "authored", "deleted_events",
+    "task_readiness", "links", "sessions", "memories", "authored", "deleted_events", "budgets",
+    "reservations", "run_spending", "outcomes",
 )  # fmt: skip
 """Tables that the log's hashes speak of, or that are made of the log."""
 UNCOVERED = ("owners", "meta")
@@ -68,7 +71,13 @@ def give_up() -> None:
     raise ValueError("it cannot be done")
 
 
-@step
+@step(reserve=Amounts(usd="0.2", tokens=20, seconds=9, budget="team"))
+def ask(model: str) -> str:
+    measure(model=model, input_tokens=7, usd=Decimal("0.0123"))
+    return model
+
+
+@step(reserve=Amounts(usd="0.1", budget="team"))
 def vanish() -> None:
     time.sleep(0.1)
     os._exit(0)
@@ -124,6 +133,14 @@ def resting() -> None:
 
 
 @workflow
+def costly() -> str:
+    with router.route("draft", ["small", "large"]) as choice:
+        ask(choice.candidate)
+        choice.report(False, usd=Decimal("0.0123"), error="TimeoutError")
+    return ask("large")
+
+
+@workflow
 def cut_off() -> None:
     vanish()
 
@@ -173,6 +190,9 @@ def write_history(home: Path) -> None:
     hf.with_id("retried").run(retried, str(home / "knocks"))
     hf.with_id("parent").run(parent)
     hf.with_id("printing").run(printing)
+    hf.budgets.set("house", usd="9")
+    hf.budgets.set("team", usd="2", tokens=900, parent="house")
+    hf.with_id("costly").run(costly)
     for run_id in ("doubtful", "settled", "left"):
         try:
             hf.with_id(run_id).run(doubtful, 3)

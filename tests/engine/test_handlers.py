@@ -141,6 +141,7 @@ def project(tmp_path, monkeypatch):
     shutil.copy(EXAMPLE, root / "routing.py")
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOLDFAST_DURABILITY", "process")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # what it trusts is of this test alone
     return root
 
 

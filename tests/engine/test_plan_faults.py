@@ -99,7 +99,7 @@ BROKEN = {
     ),
     "no plan at all": ("- a\n- b\n", [(1, "a plan is a mapping")]),
     "nothing": ("\n", [(1, "the plan is empty")]),
-    "objects": ("a: !!python/object/apply:os.system [x]\nb: 1\n", [(1, "makes objects; a plan is")]),
+    "objects": ("a: !!python/object/apply:os.system [x]\nb: 1\n", [(1, "makes objects; only plain data")]),
     "no YAML": ("name: p\nsteps: [\n", [(3, "this is no YAML")]),
 }  # fmt: skip
 

@@ -188,18 +188,20 @@ def is_dead(pid: int) -> bool:
         return True
 
 
-def test_a_task_that_needs_an_open_one_is_not_completed(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_task_that_needs_an_open_one_is_not_completed(
+    hf: Holdfast, clock: FakeClock, tmp_path: Path
+) -> None:
     """The open ones are named, and the checks are not run. With a reason it is completed, and shows the
     reason and what was open; `undo` undoes that. What is completed or archived holds nothing up."""
     first, second, third = (hf.tasks.create(name) for name in ("dig", "water", "weed"))
-    task = hf.tasks.create("reap", needs=[first.id, second.id, third.id], checks=["touch ran"])
+    task = hf.tasks.create("reap", needs=[first.id, second.id, third.id], checks=[f"touch {tmp_path}/ran"])
     hf.tasks.archive(third.id)
     with pytest.raises(Refused) as refused:
         hf.tasks.complete(task.id)
     for one in (first, second):
         assert f"{one.id[:8]} ({one.name}), which is pending" in str(refused.value)
     assert third.id[:8] not in str(refused.value) and "--anyway" in str(refused.value)
-    assert not Path("ran").exists() and hf.tasks.get(task.id).status == "pending"
+    assert not (tmp_path / "ran").exists() and hf.tasks.get(task.id).status == "pending"
     with pytest.raises(BadInput, match="anyway needs a reason"):
         hf.tasks.complete(task.id, anyway=" ")
     hf.tasks.complete(first.id)
