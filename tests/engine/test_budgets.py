@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from holdfast import (
     timeout,
 )
 from holdfast.agents.governor import Governor
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import BadInput, DetachedStep, NotFound
 from holdfast.serving.protocol import error_fields, error_of
 from holdfast.testing import FakeClock
 from holdfast.testing.crash import at_mark, before_append
@@ -427,6 +429,66 @@ def test_what_no_step_can_reserve_is_refused(wrong: dict[str, Any]) -> None:
         step(**wrong)(lambda: None)
 
 
+def test_an_attempt_that_took_too_long_is_charged_at_least_as_reserved(hf: Any, act: Any) -> None:
+    """It had measured one request; what became of the other, which was in flight, is not known."""
+    ended = threading.Event()
+
+    @step(reserve=Amounts(usd="0.50", tokens=100), timeout=0.05)
+    def two(cents: int) -> None:
+        spend(cents)
+        ended.wait(30)
+
+    def plot() -> None:
+        for cents in (2, 60):
+            with pytest.raises(StepTimeout):
+                two(cents)
+
+    hf.run(act(plot))
+    ended.set()
+    assert spent(hf) == (110 * CENT, 200, 2)
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_a_step_that_reserves_is_not_called_in_a_body(hf: Any, act: Any, colour: str) -> None:
+    """It would spend without a budget there."""
+
+    @step
+    def body() -> None:
+        ask()
+
+    @step
+    async def abody() -> None:
+        await aask()
+
+    async def aplot() -> None:
+        await abody()
+
+    hf.budgets.set("default", usd=0)
+    with pytest.raises(BadInput, match="reserves what it costs"):
+        hf.run(act(body if colour == "def" else aplot))
+
+
+def test_a_step_that_reserves_is_not_called_on_a_bare_thread(hf: Any, act: Any) -> None:
+    """While a run is executed, it would spend beside every budget."""
+    found: list[Any] = []
+
+    def call() -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append(ask())
+        except DetachedStep as error:
+            found.append(type(error))
+
+    def plot() -> None:
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    hf.run(act(plot))
+    assert found == [DetachedStep]
+
+
 # Crashes
 
 KILLED = """
@@ -482,6 +544,22 @@ def test_what_a_dead_process_holds_is_charged_when_others_need_it(lab: Any, open
     with pytest.raises(BudgetReached, match=r"of its 0.10, 0.07 are spent and 0 reserved"):
         hf.run(act(lambda: ask()))
     assert spent(hf) == (7 * CENT, 115, 2)
+
+
+def test_what_the_log_has_of_a_cut_off_attempt_is_charged_if_it_is_more(hf: Any, act: Any) -> None:
+    """The attempt had measured more than it reserved when it was interrupted."""
+
+    @step(reserve=Amounts(usd="0.05", tokens=100))
+    def long() -> None:
+        spend(9)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.run(act(long))
+    hf.budgets.set("default", usd="0.08")
+    with pytest.raises(BudgetReached):
+        hf.run(act(lambda: ask()))
+    assert spent(hf) == (9 * CENT, 100, 1)
 
 
 def test_what_a_deleted_run_holds_is_charged_in_full(lab: Any, open_hf: Any, act: Any) -> None:
