@@ -742,6 +742,17 @@ def test_the_budget_of_a_plan_limits_its_run(hf: Any) -> None:
     assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (3, 3)
 
 
+def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_path: Path) -> None:
+    """`deliver` with `max_usd` makes the budget `run:ID`; the plan's is below it, and both count."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.replace("name: p", "name: p\ninput: {goal: }"))
+    run = hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="x")
+    with pytest.raises(BudgetReached, match=r"budget plan:x is reached: c\[1\]/c#1 needs 1 steps; of its 2"):
+        run.result()
+    assert hf.budgets.get("plan:x").parent == "run:x"
+    assert (spent(hf, "plan:x")[2], spent(hf, "run:x")[2]) == (2, 2)
+
+
 def test_a_sub_plan_is_paid_by_the_plan_around_it(hf: Any) -> None:
     """Its steps count there, too."""
     outer = plans.read(PLAN.replace("steps: 2", "steps: 9"))
