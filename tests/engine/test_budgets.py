@@ -522,7 +522,7 @@ def test_an_attempt_that_was_cut_off_is_charged_in_full_once(lab: Any, home: Any
     assert spent(open_hf()) == (12 * CENT, 210, 3)
 
 
-def test_a_reservation_whose_attempt_never_began_is_taken_over(lab: Any, open_hf: Any) -> None:
+def test_a_reservation_whose_attempt_never_began_is_released(lab: Any, open_hf: Any) -> None:
     """Killed between the reservation and the intent: nothing was requested, and nothing is charged for it."""
     job = lab(KILLED)
     assert job.run(kill=before_append(1)).killed
@@ -532,6 +532,25 @@ def test_a_reservation_whose_attempt_never_began_is_taken_over(lab: Any, open_hf
     hf.close()
     assert job.run().exit_code == 0
     assert spent(open_hf()) == (2 * CENT, 10, 1)
+
+
+def test_a_reservation_that_was_never_begun_does_not_stay_in_another_parent(lab: Any, open_hf: Any) -> None:
+    """The budget has another parent when the attempt is resumed: the old one holds nothing for it."""
+    hf = open_hf()
+    hf.budgets.set("old")
+    hf.budgets.set("new")
+    hf.budgets.set("default", parent="old")
+    hf.close()
+    job = lab(KILLED)
+    assert job.run(kill=before_append(1)).killed
+    hf = open_hf()
+    assert hf.budgets.get("old").reserved.usd == 5 * CENT
+    hf.budgets.set("default", parent="new")
+    hf.close()
+    assert job.run().exit_code == 0
+    hf = open_hf()
+    assert spent(hf, "new") == (2 * CENT, 10, 1)
+    assert spent(hf, "old") == (0, 0, 0)
 
 
 def test_what_a_dead_process_holds_is_charged_when_others_need_it(lab: Any, open_hf: Any, act: Any) -> None:

@@ -1,9 +1,9 @@
 """The governor: no step that costs begins before its budget and all parents of that have room for it.
 
 A reservation is named after the attempt (run, generation, step, attempt). If a process dies between the
-reservation and the intent, the resumed attempt has the same name and takes the reservation over. If it dies
-later, the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by
-whoever else needs what it holds.
+reservation and the intent, nothing was begun, and the resumed attempt reserves anew. If it dies later,
+the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by whoever
+else needs what it holds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Governor:
         )  # fmt: skip
         with self._lock:
             if run not in self._seen:
-                self._end_earlier(run, asked.id)
+                self._end_earlier(run)
                 self._seen.add(run)
         try:
             budgets = self._budgets.reserve(asked, paying)
@@ -89,13 +89,13 @@ class Governor:
             held.budgets, held.id, held.epoch, amounts, unknown=unknown, cut_off=cut_off
         )
 
-    def _end_earlier(self, run: Execution, resumed: str) -> None:
-        """End what earlier executions of the run left open, but for the reservation of the attempt that is
-        `resumed` now."""
+    def _end_earlier(self, run: Execution) -> None:
+        """End what earlier executions of the run left open. That of an attempt which was never begun is
+        released and reserved anew: another budget may pay by now."""
         if run.epoch <= 1:
             return
         for id, one in self._budgets.open_in(self._engine.store.budgets_holding(run.id)):
-            if one.run == run.id and one.epoch < run.epoch and id != resumed:
+            if one.run == run.id and one.epoch < run.epoch:
                 self._end(id, one)
 
     def _end_cut_off(self, names: Sequence[str]) -> bool:
