@@ -166,7 +166,7 @@ def test_a_job_that_is_limited_in_money(hf: Holdfast):
             "openai-chat:m", base_url=provider.openai_url, prices={"m": ("100", "0")}, reserve_usd="0.015"
         )
         job = Job(goal="g", prompt="p", budget="team", max_usd=Decimal("0.02"))
-        with pytest.raises(BudgetReached, match=r"of 0.02 are 0.01 spent") as reached:
+        with pytest.raises(BudgetReached, match=r"of its 0.02, 0.01 are spent") as reached:
             run(hf, made, job)
         assert len(provider.requests) == 1
         assert hf.budgets.get(reached.value.budget).parent == "team"
