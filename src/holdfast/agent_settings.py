@@ -88,9 +88,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def needs_trust(self) -> bool:
-        """Whether it starts a program, reads a script, or sends a key to an address, that the file names. A
-        known CLI by its preset, or a model by its name, is the user's own affair."""
-        named = (self.argv, self.reads, self.env, self.file, self.base_url, self.key_variable)
+        """Whether it starts a program, reads a script, sends a key to an address, or tells a model that may
+        run commands what to do, as the file says. A known CLI by its preset, or a model by its name, is
+        the user's own affair."""
+        named = (
+            self.argv, self.reads, self.env, self.file, self.base_url, self.key_variable, self.instructions,
+        )  # fmt: skip
         return any(named)
 
     @property

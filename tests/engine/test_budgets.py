@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from holdfast import (
     timeout,
 )
 from holdfast.agents.governor import Governor
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import BadInput, DetachedStep, NotFound
 from holdfast.serving.protocol import error_fields, error_of
 from holdfast.testing import FakeClock
 from holdfast.testing.crash import at_mark, before_append
@@ -427,6 +429,66 @@ def test_what_no_step_can_reserve_is_refused(wrong: dict[str, Any]) -> None:
         step(**wrong)(lambda: None)
 
 
+def test_an_attempt_that_took_too_long_is_charged_at_least_as_reserved(hf: Any, act: Any) -> None:
+    """It had measured one request; what became of the other, which was in flight, is not known."""
+    ended = threading.Event()
+
+    @step(reserve=Amounts(usd="0.50", tokens=100), timeout=0.05)
+    def two(cents: int) -> None:
+        spend(cents)
+        ended.wait(30)
+
+    def plot() -> None:
+        for cents in (2, 60):
+            with pytest.raises(StepTimeout):
+                two(cents)
+
+    hf.run(act(plot))
+    ended.set()
+    assert spent(hf) == (110 * CENT, 200, 2)
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_a_step_that_reserves_is_not_called_in_a_body(hf: Any, act: Any, colour: str) -> None:
+    """It would spend without a budget there."""
+
+    @step
+    def body() -> None:
+        ask()
+
+    @step
+    async def abody() -> None:
+        await aask()
+
+    async def aplot() -> None:
+        await abody()
+
+    hf.budgets.set("default", usd=0)
+    with pytest.raises(BadInput, match="reserves what it costs"):
+        hf.run(act(body if colour == "def" else aplot))
+
+
+def test_a_step_that_reserves_is_not_called_on_a_bare_thread(hf: Any, act: Any) -> None:
+    """While a run is executed, it would spend beside every budget."""
+    found: list[Any] = []
+
+    def call() -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append(ask())
+        except DetachedStep as error:
+            found.append(type(error))
+
+    def plot() -> None:
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    hf.run(act(plot))
+    assert found == [DetachedStep]
+
+
 # Crashes
 
 KILLED = """
@@ -460,7 +522,7 @@ def test_an_attempt_that_was_cut_off_is_charged_in_full_once(lab: Any, home: Any
     assert spent(open_hf()) == (12 * CENT, 210, 3)
 
 
-def test_a_reservation_whose_attempt_never_began_is_taken_over(lab: Any, open_hf: Any) -> None:
+def test_a_reservation_whose_attempt_never_began_is_released(lab: Any, open_hf: Any) -> None:
     """Killed between the reservation and the intent: nothing was requested, and nothing is charged for it."""
     job = lab(KILLED)
     assert job.run(kill=before_append(1)).killed
@@ -470,6 +532,25 @@ def test_a_reservation_whose_attempt_never_began_is_taken_over(lab: Any, open_hf
     hf.close()
     assert job.run().exit_code == 0
     assert spent(open_hf()) == (2 * CENT, 10, 1)
+
+
+def test_a_reservation_that_was_never_begun_does_not_stay_in_another_parent(lab: Any, open_hf: Any) -> None:
+    """The budget has another parent when the attempt is resumed: the old one holds nothing for it."""
+    hf = open_hf()
+    hf.budgets.set("old")
+    hf.budgets.set("new")
+    hf.budgets.set("default", parent="old")
+    hf.close()
+    job = lab(KILLED)
+    assert job.run(kill=before_append(1)).killed
+    hf = open_hf()
+    assert hf.budgets.get("old").reserved.usd == 5 * CENT
+    hf.budgets.set("default", parent="new")
+    hf.close()
+    assert job.run().exit_code == 0
+    hf = open_hf()
+    assert spent(hf, "new") == (2 * CENT, 10, 1)
+    assert spent(hf, "old") == (0, 0, 0)
 
 
 def test_what_a_dead_process_holds_is_charged_when_others_need_it(lab: Any, open_hf: Any, act: Any) -> None:
@@ -482,6 +563,22 @@ def test_what_a_dead_process_holds_is_charged_when_others_need_it(lab: Any, open
     with pytest.raises(BudgetReached, match=r"of its 0.10, 0.07 are spent and 0 reserved"):
         hf.run(act(lambda: ask()))
     assert spent(hf) == (7 * CENT, 115, 2)
+
+
+def test_what_the_log_has_of_a_cut_off_attempt_is_charged_if_it_is_more(hf: Any, act: Any) -> None:
+    """The attempt had measured more than it reserved when it was interrupted."""
+
+    @step(reserve=Amounts(usd="0.05", tokens=100))
+    def long() -> None:
+        spend(9)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.run(act(long))
+    hf.budgets.set("default", usd="0.08")
+    with pytest.raises(BudgetReached):
+        hf.run(act(lambda: ask()))
+    assert spent(hf) == (9 * CENT, 100, 1)
 
 
 def test_what_a_deleted_run_holds_is_charged_in_full(lab: Any, open_hf: Any, act: Any) -> None:
@@ -662,6 +759,17 @@ def test_the_budget_of_a_plan_limits_its_run(hf: Any) -> None:
     hf.budgets.raise_("run:x", steps=1)
     assert list(hf.resume("x").result()) == ["a", "b", "c"]
     assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (3, 3)
+
+
+def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_path: Path) -> None:
+    """`deliver` with `max_usd` makes the budget `run:ID`; the plan's is below it, and both count."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.replace("name: p", "name: p\ninput: {goal: }"))
+    run = hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="x")
+    with pytest.raises(BudgetReached, match=r"budget plan:x is reached: c\[1\]/c#1 needs 1 steps; of its 2"):
+        run.result()
+    assert hf.budgets.get("plan:x").parent == "run:x"
+    assert (spent(hf, "plan:x")[2], spent(hf, "run:x")[2]) == (2, 2)
 
 
 def test_a_sub_plan_is_paid_by_the_plan_around_it(hf: Any) -> None:

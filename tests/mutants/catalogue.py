@@ -933,9 +933,10 @@ MUTANTS = (
         BUDGETS + "test_reserved_before_the_intent_and_settled_with_the_result",
         (
             "agents/governor/governor.py",
-            "        return self._budgets.settlement(held.budgets, held.id, held.epoch, amounts, "
-            "unknown=unknown)\n",
-            '        self._budgets.end(held.id, held.epoch, held.id.partition(":")[0], charge=True)\n'
+            "        return self._budgets.settlement(\n"
+            "            held.budgets, held.id, held.epoch, amounts, unknown=unknown, cut_off=cut_off\n"
+            "        )\n",
+            '        self._budgets.end(held.id, held.epoch, held.id.partition(":")[0], (amounts, unknown))\n'
             "        return ()\n",
         ),
     ),
@@ -953,19 +954,23 @@ MUTANTS = (
         BUDGETS + "test_an_attempt_that_was_cut_off_is_charged_in_full_once",
         (
             "agents/governor/governor.py",
-            "        charge = begun or gone(store, one.run) is not None\n",
-            "        charge = False\n",
+            "        if not of_it and gone(store, one.run) is None:\n",
+            "        if True:\n",
         ),
     ),
     mutant(
         "a reservation that was never begun is charged",
-        BUDGETS + "test_a_reservation_whose_attempt_never_began_is_taken_over",
-        ("agents/governor/governor.py", " and id != resumed:\n", ":\n"),
+        BUDGETS + "test_a_reservation_whose_attempt_never_began_is_released",
         (
             "agents/governor/governor.py",
-            "        charge = begun or gone(store, one.run) is not None\n",
-            "        charge = True\n",
+            "        if not of_it and gone(store, one.run) is None:\n",
+            "        if False:\n",
         ),
+    ),
+    mutant(
+        "what was in flight when the time of an attempt was over is not charged",
+        BUDGETS + "test_an_attempt_that_took_too_long_is_charged_at_least_as_reserved",
+        ("engine/execution/perform.py", "begun=ran, cut_off=late)", "begun=ran)"),
     ),
     mutant(
         "what a live process has reserved is taken from it",

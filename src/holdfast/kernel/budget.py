@@ -225,21 +225,30 @@ def _over(
 
 
 def settle(
-    state: BudgetState, id: str, epoch: int, measured: Amounts = NOTHING, *, unknown: bool = False
+    state: BudgetState,
+    id: str,
+    epoch: int,
+    measured: Amounts = NOTHING,
+    *,
+    unknown: bool = False,
+    cut_off: bool = False,
 ) -> BudgetSettled | None:
     """Decide to settle the reservation of this execution; None if it is not open (any more).
 
     Each unit is charged as measured. What was not measured is charged as reserved: the attempt failed or was
     cut off, and its request may have been billed. Money that is unknown in part is charged as reserved, or as
-    far as it is known if that is more."""
+    far as it is known if that is more; so are money and tokens of an attempt that was `cut_off`, which had
+    measured what it had done, and not what was in flight."""
     found = state.open.get(id)
     if found is None or found.epoch != epoch:
         return None
     asked = found.amounts
     unknown = unknown or (measured.usd is None and asked.usd is None and bool(asked.tokens))
     charged = {unit: asked.of(unit) if used is None else used for unit, used in measured.items()}
-    if unknown and measured.usd is not None and asked.usd is not None:
+    if (unknown or cut_off) and measured.usd is not None and asked.usd is not None:
         charged["usd"] = max(measured.usd, asked.usd)
+    if cut_off and measured.tokens is not None and asked.tokens is not None:
+        charged["tokens"] = max(measured.tokens, asked.tokens)
     return BudgetSettled(id, Amounts(**charged), measured, unknown)  # type: ignore[arg-type]
 
 

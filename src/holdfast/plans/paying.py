@@ -14,14 +14,16 @@ from holdfast.plans.model import Plan
 
 
 def plan_budget(plan: Plan) -> AbstractContextManager[None]:
-    """The budget `run:ID` of the run that executes the plan, if the plan has limits. It is a part of the
-    budget that the run was started with. It is set when something is first reserved in it, so that limits
+    """The budget `run:ID` of the run that executes the plan, if the plan has limits; `plan:ID` if the run was
+    started with limits of its own, so that both count. It is a part of the budget that the run was started
+    with. It is set when something is first reserved in it, so that limits
     which a person has raised since stay raised."""
     scope = current.get()
     if not plan.budget or type(scope) is not Scope:
         return nullcontext()
     run = scope.execution
-    return budget(f"run:{run.id}", limits=limits_of(plan.budget), parent=run.state.budget or DEFAULT)
+    above, name = run.state.budget or DEFAULT, f"run:{run.id}"
+    return budget(f"plan:{run.id}" if above == name else name, limits=limits_of(plan.budget), parent=above)
 
 
 def limits_of(given: Mapping[str, float]) -> Amounts:

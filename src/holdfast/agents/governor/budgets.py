@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import BadInput, RunPaused, StoreError
 from holdfast.kernel import budget as b
-from holdfast.kernel.amounts import NONE, NOTHING, Amounts, check_name
+from holdfast.kernel.amounts import NONE, Amounts, check_name
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Companion, Decision, Recorded, Store, new_event
 
@@ -135,13 +135,13 @@ class Budgets:
         return made
 
     def settlement(
-        self, names: Sequence[str], id: str, epoch: int, measured: Amounts, *, unknown: bool
+        self, names: Sequence[str], id: str, epoch: int, measured: Amounts, *, unknown: bool, cut_off: bool
     ) -> list[Companion]:
         """Companions that settle a reservation in these budgets."""
         at = self._clock.now_us()
 
         def settle(state: b.BudgetState) -> Sequence[Event]:
-            made = b.settle(state, id, epoch, measured, unknown=unknown)
+            made = b.settle(state, id, epoch, measured, unknown=unknown, cut_off=cut_off)
             return () if made is None else (made,)
 
         return self._companions(names, settle, at)
@@ -158,11 +158,16 @@ class Budgets:
     def _companions(self, names: Sequence[str], decide: Decide, at: int) -> list[Companion]:
         return [self._folded(name).companion(partial(_decision, decide, at))[0] for name in names]
 
-    def end(self, id: str, epoch: int, run: str, *, charge: bool) -> None:
-        """Settle a reservation that was cut off in full, or release it, wherever it is open."""
+    def end(self, id: str, epoch: int, run: str, charged: tuple[Amounts, bool] | None) -> None:
+        """Settle a reservation that was cut off, wherever it is open: in full, or more if `charged`, what was
+        measured and whether a price is unknown, is more. Release it if that is None."""
 
         def decide(state: b.BudgetState) -> Sequence[Event]:
-            made = b.settle(state, id, epoch, NOTHING) if charge else b.release(state, id, epoch)
+            if charged is None:
+                made: Event | None = b.release(state, id, epoch)
+            else:
+                measured, unknown = charged
+                made = b.settle(state, id, epoch, measured, unknown=unknown, cut_off=True)
             return () if made is None else (made,)
 
         self._write([(name, decide) for name in self._store.budgets_holding(run)])

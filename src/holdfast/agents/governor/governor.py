@@ -1,9 +1,9 @@
 """The governor: no step that costs begins before its budget and all parents of that have room for it.
 
 A reservation is named after the attempt (run, generation, step, attempt). If a process dies between the
-reservation and the intent, the resumed attempt has the same name and takes the reservation over. If it dies
-later, the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by
-whoever else needs what it holds.
+reservation and the intent, nothing was begun, and the resumed attempt reserves anew. If it dies later,
+the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by whoever
+else needs what it holds.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from holdfast.agents.governor.budgets import Budgets, asked_amounts
 from holdfast.engine.outside.unknown_run import gone
 from holdfast.engine.ownership.owners import is_alive
 from holdfast.errors import BudgetReached
+from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.budget import BudgetReserved, Reservation, used
-from holdfast.kernel.events import StepStarted
+from holdfast.kernel.events import StepMeasured, StepStarted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.execution.call import Call
     from holdfast.engine.execution.execution import Execution
     from holdfast.engine.execution.reserving import Paying
-    from holdfast.kernel.amounts import Amounts
     from holdfast.kernel.measures import Measured
     from holdfast.settings import Settings
     from holdfast.store.port import Companion
@@ -62,7 +62,7 @@ class Governor:
         )  # fmt: skip
         with self._lock:
             if run not in self._seen:
-                self._end_earlier(run, asked.id)
+                self._end_earlier(run)
                 self._seen.add(run)
         try:
             budgets = self._budgets.reserve(asked, paying)
@@ -77,22 +77,25 @@ class Governor:
         self._budgets.open(paying)
 
     def settle(
-        self, held: Reserved, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
+        self, held: Reserved, measured: Sequence[Measured], seconds: Decimal, *, begun: bool, cut_off: bool
     ) -> Sequence[Companion]:
         """Charge what was measured. What was not is charged as reserved, also to an attempt that failed: its
-        request may have been billed, and only the body could know."""
+        request may have been billed, and only the body could know. One that was cut off is charged as
+        reserved, or more."""
         if not begun:
             return self._budgets.releasing(held.budgets, held.id, held.epoch)
         amounts, unknown = used(measured, seconds)
-        return self._budgets.settlement(held.budgets, held.id, held.epoch, amounts, unknown=unknown)
+        return self._budgets.settlement(
+            held.budgets, held.id, held.epoch, amounts, unknown=unknown, cut_off=cut_off
+        )
 
-    def _end_earlier(self, run: Execution, resumed: str) -> None:
-        """End what earlier executions of the run left open, but for the reservation of the attempt that is
-        `resumed` now."""
+    def _end_earlier(self, run: Execution) -> None:
+        """End what earlier executions of the run left open. That of an attempt which was never begun is
+        released and reserved anew: another budget may pay by now."""
         if run.epoch <= 1:
             return
         for id, one in self._budgets.open_in(self._engine.store.budgets_holding(run.id)):
-            if one.run == run.id and one.epoch < run.epoch and id != resumed:
+            if one.run == run.id and one.epoch < run.epoch:
                 self._end(id, one)
 
     def _end_cut_off(self, names: Sequence[str]) -> bool:
@@ -113,12 +116,19 @@ class Governor:
         return (row.owner, row.epoch) != (one.owner, one.epoch)
 
     def _end(self, id: str, one: Reservation) -> None:
-        """Charge it in full if its attempt was begun, or if that cannot be known any more."""
+        """Charge it in full if its attempt was begun, or if that cannot be known any more; and more if the
+        log has more of it."""
         store = self._engine.store
-        begun = any(
-            isinstance(event, StepStarted)
-            and (event.key, event.attempt, event.generation) == (one.step, one.attempt, one.generation)
+        of_it = [
+            event
             for event, *_ in store.history(one.run)
-        )
-        charge = begun or gone(store, one.run) is not None
-        self._budgets.end(id, one.epoch, one.run, charge=charge)
+            if isinstance(event, StepStarted | StepMeasured)
+            and (event.key, event.attempt, event.generation) == (one.step, one.attempt, one.generation)
+        ]
+        if not of_it and gone(store, one.run) is None:
+            self._budgets.end(id, one.epoch, one.run, None)
+            return
+        measures = [item for event in of_it if isinstance(event, StepMeasured) for item in event.measures]
+        known, unknown = used(measures, Decimal(0))
+        charged = Amounts(usd=known.usd, tokens=known.tokens)  # it was cut off: how long it took is not known
+        self._budgets.end(id, one.epoch, one.run, (charged, unknown))

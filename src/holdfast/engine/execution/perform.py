@@ -105,7 +105,8 @@ def _perform(
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
                 entry = run.entry([*call.measured(), failure], before=began, ends=ends)
-                yield entry if held is None else settled(call, held, entry, begun=ran)
+                late = isinstance(outcome.error, StepTimeout)
+                yield entry if held is None else settled(call, held, entry, begun=ran, cut_off=late)
                 if not retry_at:
                     return outcome
         finally:

@@ -53,10 +53,11 @@ class Governor(Protocol):
         ...
 
     def settle(
-        self, held: Any, measured: Sequence[Measured], seconds: Decimal, *, begun: bool
+        self, held: Any, measured: Sequence[Measured], seconds: Decimal, *, begun: bool, cut_off: bool
     ) -> Sequence[Companion]:
         """What is committed with the end of the attempt, which took so long and measured this. If it was not
-        `begun`, its body did not run. Must not refuse, and must not wait."""
+        `begun`, its body did not run. If it was `cut_off`, its time was over, and what it had in flight is
+        not measured. Must not refuse, and must not wait."""
         ...
 
 
@@ -90,12 +91,12 @@ def reserve(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome | No
     return Outcome(None, error), None
 
 
-def settled(call: Call, held: Held, append: Append, *, begun: bool = True) -> Append:
+def settled(call: Call, held: Held, append: Append, *, begun: bool = True, cut_off: bool = False) -> Append:
     """The same append, with the settlement of the attempt that it ends."""
     clock = call.execution.engine.clock
     seconds = Decimal(f"{max(0.0, clock.monotonic() - call.since):.6f}") if begun else Decimal(0)
     measured = () if call.meter is None else call.meter.used(held.attempt)
-    more = held.governor.settle(held.reservation, measured, seconds, begun=begun)
+    more = held.governor.settle(held.reservation, measured, seconds, begun=begun, cut_off=cut_off)
     append.also = (*append.also, *more)
     return append
 

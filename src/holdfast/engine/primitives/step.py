@@ -127,9 +127,10 @@ class StepBase(Generic[P, R]):
                     "use parallel(), gather() or step.aio() instead of a bare thread"
                 )
             return scope
-        if self.spec.effect == "once" and scope is not None:
+        if scope is not None and (self.spec.effect == "once" or self.spec.reserve is not None):
+            what = "has effect once" if self.spec.effect == "once" else "reserves what it costs"
             raise BadInput(
-                f"step {self.name} has effect once, and its promise holds only if the workflow calls it; "
+                f"step {self.name} {what}, and its promise holds only if the workflow calls it; "
                 "move the call out of the other step's body"
             )
         if scope is None and live_runs:
@@ -141,7 +142,7 @@ class StepBase(Generic[P, R]):
             f"step {self.name} was called outside every run while this process executes one: nothing is "
             "recorded; call it from the workflow, or through parallel() or gather()"
         )
-        if self.spec.effect == "once":
+        if self.spec.effect == "once" or self.spec.reserve is not None:
             raise DetachedStep(message)
         warnings.warn(DetachedStep(message), stacklevel=4)
 

@@ -5,9 +5,11 @@ CREATE TEMP VIEW projected_authored AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 CREATE TEMP TRIGGER append_for_authored INSTEAD OF INSERT ON appended
-WHEN NEW.type IN ('TaskCreated', 'TaskEdited', 'TaskClaimed', 'ClaimRenewed', 'ClaimReleased', 'TaskCompleted',
-                  'TaskFailed', 'TaskBlocked', 'TaskReopened', 'TaskNoted', 'TaskArchived', 'LinkAdded', 'LinkRemoved',
-                  'StreamArchived') BEGIN
+WHEN NEW.type = 'TaskCreated' OR NEW.type = 'TaskEdited' OR NEW.type = 'TaskClaimed'
+    OR NEW.type = 'ClaimRenewed' OR NEW.type = 'ClaimReleased' OR NEW.type = 'TaskCompleted'
+    OR NEW.type = 'TaskFailed' OR NEW.type = 'TaskBlocked' OR NEW.type = 'TaskReopened'
+    OR NEW.type = 'TaskNoted' OR NEW.type = 'TaskArchived' OR NEW.type = 'LinkAdded' OR NEW.type = 'LinkRemoved'
+    OR NEW.type = 'StreamArchived' BEGIN
     INSERT INTO projected_authored VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 

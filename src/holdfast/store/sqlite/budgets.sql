@@ -5,7 +5,8 @@ CREATE TEMP VIEW projected_budgets AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 CREATE TEMP TRIGGER append_for_budgets INSTEAD OF INSERT ON appended
-WHEN NEW.type IN ('BudgetSet', 'BudgetReserved', 'BudgetSettled', 'BudgetReleased', 'StreamArchived') BEGIN
+WHEN NEW.type = 'BudgetSet' OR NEW.type = 'BudgetReserved' OR NEW.type = 'BudgetSettled'
+    OR NEW.type = 'BudgetReleased' OR NEW.type = 'StreamArchived' BEGIN
     INSERT INTO projected_budgets VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 

@@ -5,7 +5,7 @@ CREATE TEMP VIEW projected_learning AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 CREATE TEMP TRIGGER append_for_learning INSTEAD OF INSERT ON appended
-WHEN NEW.type IN ('OutcomeReported', 'RunForked', 'StreamArchived') BEGIN
+WHEN NEW.type = 'OutcomeReported' OR NEW.type = 'RunForked' OR NEW.type = 'StreamArchived' BEGIN
     INSERT INTO projected_learning VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 

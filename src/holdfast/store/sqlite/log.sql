@@ -1,7 +1,8 @@
 -- How events are written to the log. Temporary, so that the triggers are always those of the code that writes.
 --
 -- An INSERT into `appended` is one event written to the log and seen by the projections: each group of them
--- (`runs.sql`, see `projections.py`) has a trigger of its own on this view. The last event of a submission
+-- (`runs.sql`, see `projections.py`) has a trigger of its own on this view, whose condition compares: for each event
+-- SQLite would make an index of a longer list behind IN. The last event of a submission
 -- carries `base` (the version before it) and `epoch`: the head is compared and swapped there, and a stale one
 -- aborts the whole statement. `fence` is the epoch from there on, if it changes. A StreamCreated carries in
 -- `begins` the id of the stream that begins.
@@ -10,8 +11,8 @@ CREATE TEMP VIEW appended AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload, x'' AS hash, 0 AS synced,
        0 AS base, 0 AS epoch, 0 AS fence, 0 AS begins;
 
-CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended 
-WHEN NEW.type NOT IN ('StreamArchived', 'StreamDeleted', 'StreamRestored') BEGIN
+CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON appended
+WHEN NEW.type <> 'StreamArchived' AND NEW.type <> 'StreamDeleted' AND NEW.type <> 'StreamRestored' BEGIN
     INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
     VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
 END;

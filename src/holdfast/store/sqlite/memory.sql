@@ -5,7 +5,8 @@ CREATE TEMP VIEW projected_memory AS
 SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 CREATE TEMP TRIGGER append_for_memory INSTEAD OF INSERT ON appended
-WHEN NEW.type IN ('Remembered', 'MemoryWithdrawn', 'MemoryRestored', 'StreamArchived') BEGIN
+WHEN NEW.type = 'Remembered' OR NEW.type = 'MemoryWithdrawn' OR NEW.type = 'MemoryRestored'
+    OR NEW.type = 'StreamArchived' BEGIN
     INSERT INTO projected_memory VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 

@@ -9,7 +9,8 @@ SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
 
 -- Not for events that none of these projections looks at: twenty triggers would each find that out by itself.
 CREATE TEMP TRIGGER append_for_runs INSTEAD OF INSERT ON appended
-WHEN NEW.type NOT IN ('StreamCreated', 'StepRan', 'ValueRecorded', 'Emitted', 'PatchSeen', 'OutputCaptured') BEGIN
+WHEN NEW.type <> 'StreamCreated' AND NEW.type <> 'StepRan' AND NEW.type <> 'ValueRecorded'
+    AND NEW.type <> 'Emitted' AND NEW.type <> 'PatchSeen' AND NEW.type <> 'OutputCaptured' BEGIN
     INSERT INTO projected_runs VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 
