@@ -9,8 +9,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST_FLAGS ?=
 # For instance CRASH_FLAGS="--minutes 60"
 CRASH_FLAGS ?=
+# For instance EVAL_FLAGS=--short
+EVAL_FLAGS ?=
 
-.PHONY: demo test check format bench crash mutants clean
+.PHONY: demo test check format bench crash mutants eval clean
 
 demo: $(INSTALLED)
 	$(BIN)/holdfast demo
@@ -30,6 +32,9 @@ format: $(READY)
 
 crash: $(READY)
 	$(BIN)/python -m tests.crash $(CRASH_FLAGS)
+
+eval: $(READY)
+	$(BIN)/python -m evals $(EVAL_FLAGS)
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants

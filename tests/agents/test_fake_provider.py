@@ -238,3 +238,21 @@ def test_from_a_shell(tmp_path):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["number"] for line in lines] == [1, 2]
     assert "hidden" not in log.read_text()
+
+
+def test_a_conversation_chooses_its_answers_by_a_text_in_it():
+    """The first text that the conversation has in it counts; a conversation without one gets the turns."""
+    with FakeProvider(["plain"], conversations={"review": ["looks right"], "plan": ["one step"]}) as provider:
+        client = openai.OpenAI(base_url=provider.openai_url, api_key="any", max_retries=0)
+
+        def said(text: str) -> str | None:
+            messages = [{"role": "user", "content": text}]
+            done = client.chat.completions.create(model="m", messages=messages)  # type: ignore[arg-type]
+            return done.choices[0].message.content
+
+        assert [said("plan it"), said("review the plan"), said("hello")] == [
+            "one step",
+            "looks right",
+            "plain",
+        ]
+        assert [one.conversation for one in provider.requests] == ["plan", "review", ""]

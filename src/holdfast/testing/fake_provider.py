@@ -77,7 +77,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 class ProviderRequest(msgspec.Struct, kw_only=True):
     """A request as it came. `turn` is the answer of the script that it asks for, None if it asks for none;
-    `status` is what was answered, 0 until then; `whole` says that the answer was written to its end."""
+    `conversation` is the text by which that script was chosen; `status` is what was answered, 0 until then;
+    `whole` says that the answer was written to its end."""
 
     number: int
     protocol: str
@@ -88,6 +89,7 @@ class ProviderRequest(msgspec.Struct, kw_only=True):
     idempotency_key: str
     body: dict[str, Any]
     headers: dict[str, str]
+    conversation: str = ""
     status: int = 0
     whole: bool = False
 
@@ -101,6 +103,7 @@ class FakeProvider:
     turns       the answers in order. Which one a request gets is read from the conversation in it, so a
                 request that is sent again gets the same answer, and conversations do not disturb each other.
                 A text at the end is repeated; after tool calls at the end, requests fail with 400
+    conversations  other answers for a conversation that has this text in it; the first that fits counts
     faults      a fault for the request with this number (the first is 1), or for every request of this model
     key         requests with another key are answered with 401; empty accepts every key
     models      requests for other models are answered with 404; None accepts every model
@@ -117,6 +120,7 @@ class FakeProvider:
         self,
         turns: Sequence[Turn] = ("done",),
         *,
+        conversations: Mapping[str, Sequence[Turn]] | None = None,
         faults: Mapping[int | str, Fault] | None = None,
         key: str = "",
         models: Sequence[str] | None = None,
@@ -127,7 +131,8 @@ class FakeProvider:
         log: str | Path | None = None,
         port: int = 0,
     ) -> None:
-        self.turns = [_answer(turn, number) for number, turn in enumerate(turns)]
+        self.turns = _answers(turns)
+        self.conversations = {text: _answers(own) for text, own in (conversations or {}).items()}
         self.faults = dict(faults or {})
         self.key = key
         self.models = models
@@ -188,7 +193,10 @@ class FakeProvider:
     ) -> _Reply:
         """Number and record a request, and decide what becomes of it."""
         seen = protocol.seen(body)
-        turn = None if self.side_text is not None and not seen.has_tools else _turn(self.turns, seen)
+        said = json.dumps(body, ensure_ascii=False)
+        conversation = next((text for text in self.conversations if text in said), "")
+        turns = self._turns(conversation)
+        turn = None if self.side_text is not None and not seen.has_tools else _turn(turns, seen)
         model = str(body.get("model", ""))
         with self._lock:
             request = ProviderRequest(
@@ -201,6 +209,7 @@ class FakeProvider:
                 idempotency_key=headers.get("idempotency-key", ""),
                 body=body,
                 headers=headers,
+                conversation=conversation,
             )
             self.requests.append(request)
             self._write(request)
@@ -209,6 +218,9 @@ class FakeProvider:
         if fault is None:
             fault = self._refusal(request)
         return _Reply(request, self._wire(request), fault)
+
+    def _turns(self, conversation: str) -> list[Answer]:
+        return self.conversations.get(conversation, self.turns)
 
     def _refusal(self, request: ProviderRequest) -> Fault | None:
         """What the request itself is refused for."""
@@ -219,13 +231,15 @@ class FakeProvider:
             return Fault(status=401)
         if self.models is not None and request.model not in self.models:
             return Fault(status=404)
-        return Fault(status=400) if request.turn is not None and request.turn >= len(self.turns) else None
+        turns = self._turns(request.conversation)
+        return Fault(status=400) if request.turn is not None and request.turn >= len(turns) else None
 
     def _wire(self, request: ProviderRequest) -> tuple[WireAnswer, float]:
+        turns = self._turns(request.conversation)
         if request.turn is None:
             said = Answer(text=self.side_text or "")
-        elif request.turn < len(self.turns):
-            said = self.turns[request.turn]
+        elif request.turn < len(turns):
+            said = turns[request.turn]
         else:
             said = Answer()
         calls = [
@@ -270,6 +284,10 @@ class _Reply(msgspec.Struct):
     request: ProviderRequest
     wire: tuple[WireAnswer, float]
     fault: Fault | None
+
+
+def _answers(turns: Sequence[Turn]) -> list[Answer]:
+    return [_answer(turn, number) for number, turn in enumerate(turns)]
 
 
 def _answer(turn: Turn, number: int) -> Answer:
