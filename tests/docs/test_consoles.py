@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.docs.console import ROOT, Block, Console, blocks, saved_as
 
+from holdfast.testing import FakeProvider, ToolCall
+
 BLOCKS = {block.name: block for block in blocks()}
 PLAYS: dict[str, Callable[[Console], None]] = {}
 
@@ -814,3 +816,57 @@ def play_model(console: Console) -> None:
     console.next("holdfast approve ask-1", "is approved")
     console.next("holdfast resume ask-1", "removed the notes on a")
     console.next("holdfast show ask-1", r"assistant\[1\]$", "✓ model#1 ", "✓ read@1-", "✓ model#2 ")
+
+
+# In a project that is there
+
+
+@plays("guide-integration.md: A plain loop 1")
+def play_loop(console: Console) -> None:
+    """Against a provider whose answers are scripted. What it was asked shows that nothing is sent again."""
+    console.saves("loop.py")
+    write = ToolCall("write", {"path": "NOTES.md", "text": "kelp\n"})
+    with FakeProvider([write, ToolCall("read", {"path": "no"}), "done"]) as provider:
+        console.env |= {"OPENAI_API_KEY": "any", "OPENAI_BASE_URL": provider.openai_url}
+        for _ in range(2):
+            console.next("python loop.py", "^done$", then=lambda: console.text("NOTES.md") == "kelp\n")
+        assert [request.turn for request in provider.requests] == [0, 1, 2]
+        console.next(
+            "holdfast show", "✓ write#1", "✗ read#1 .* there is no 'no'", "✓ ask#3", 'result +"done"'
+        )
+        console.next("holdfast stats", "gpt-5-mini, 300 tokens in, 60 out")
+        console.next("holdfast rewind", "again +ask#2, read#1, ask#3")
+        console.shell("holdfast resume notes-1")
+        assert [request.turn for request in provider.requests] == [0, 1, 2, 1, 2]
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        del console.env[name]
+
+
+@plays("guide-integration.md: A node of LangGraph 1")
+def play_node(console: Console) -> None:
+    console.saves("graph.py")
+    assert "fetching page 2" in console.next("python graph.py", "kelp, page 2")
+    assert "fetching" not in console.next("python graph.py", "kelp, page 2")
+    console.next("holdfast show t1-research", "✓ fetch#3")
+
+
+@plays("guide-integration.md: A CLI agent 1")
+def play_cli_agent(console: Console) -> None:
+    console.saves("my_agent.py")
+    console.next("holdfast run --id greet-1", "^done: Write a greeting$")
+    console.next("holdfast diff greet-1 start", r"^\+hello$")
+    console.next("holdfast rewind greet-1 --to start", then=lambda: not console.there("greeting.txt"))
+
+
+@plays("guide-integration.md: A CLI agent 2")
+def play_cli_agent_delivers(console: Console) -> None:
+    console.next("printf", then=lambda: "my_agent.py" in console.text("holdfast.toml"))
+    console.next("holdfast trust", "agent.mine")
+    console.next("holdfast deliver", "holdfast approve greet-2", code=5)
+
+
+@plays("guide-integration.md: A CI job 1")
+def play_ci_job(console: Console) -> None:
+    assert "checked" in console.next("holdfast run --id check-3f2a", "^checked$")
+    assert "checked\n" not in console.next("holdfast resume check-3f2a", "nothing to resume")
+    console.next("holdfast list --json", '"id": "check-3f2a"')

@@ -21,6 +21,7 @@ from holdfast import errors
 from holdfast.cli import app, ending
 from holdfast.cli.commands import resuming, steering
 from holdfast.facade.budgets import BudgetNamespace
+from holdfast.facade.evidence import EvidenceNamespace
 from holdfast.facade.memory import MemoryNamespace
 from holdfast.facade.router import RouterNamespace
 from holdfast.facade.sessions import Sessions
@@ -136,7 +137,15 @@ METHODS = {
     },
     **{
         f"{space.NAMESPACE}.{name}": method
-        for space in (Tasks, Sessions, MemoryNamespace, BudgetNamespace, RouterNamespace, SkillsNamespace)
+        for space in (
+            Tasks,
+            Sessions,
+            MemoryNamespace,
+            BudgetNamespace,
+            RouterNamespace,
+            SkillsNamespace,
+            EvidenceNamespace,
+        )
         for name, method in inspect.getmembers(space, inspect.isfunction)
         if not name.startswith("_")
     },

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import CommandResult, Decision, FileDiff
+from holdfast.agents.tools import Edited
 from holdfast.kernel import codec
 
 RECORDED = {
+    "holdfast.agents.tool_results:Edited": Edited("reef.txt", 1, (3,)),
     "holdfast.engine.command:CommandResult": CommandResult(("true",), 0, "", "", 0.5),
     "holdfast.engine.gates:Decision": Decision("approved", "ann", "", datetime(2026, 1, 2, tzinfo=UTC)),
     "holdfast.operations.diffing:FileDiff": FileDiff("reef.txt", "added", "added reef.txt\n"),

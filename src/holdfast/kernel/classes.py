@@ -23,6 +23,7 @@ import msgspec
 from holdfast.errors import CodeNotFound, NotStorable
 
 _recorded: dict[str, str] = {
+    "holdfast.agents.tools.tool_results": "holdfast.agents.tool_results",
     "holdfast.engine.outside.records": "holdfast.engine.records",
     "holdfast.views.records": "holdfast.engine.records",
     "holdfast.engine.primitives.command": "holdfast.engine.command",
