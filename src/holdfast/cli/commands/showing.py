@@ -264,7 +264,7 @@ def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
     data = event.data
     if event.type == "RunCreated":
         return str(data["code"].get("name", ""))
-    error = data.get("error") or {}
+    error = data.get("error") or ""  # that of an outcome is a text
     told = (
         data.get("place") if event.type == "FilesSaved" else "",
         _generation(event, events),
@@ -273,7 +273,9 @@ def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
         f"attempt {data['attempt']}" if data.get("attempt", 1) > 1 else "",
         data.get("outcome"),
         data.get("why") or data.get("reason"),
-        f"{error.get('type', '').partition(':')[2]}: {error.get('message', '')}" if error else "",
+        f"{error.get('type', '').partition(':')[2]}: {error.get('message', '')}"
+        if isinstance(error, dict)
+        else error,
         data.get("text", "").rstrip() if event.type == "OutputCaptured" else "",
         f"owner {data['owner']}" if data.get("owner") else "",
         "by force" if data.get("forced") else "",
