@@ -84,6 +84,22 @@ def test_a_job_is_one_recorded_command(hf: Holdfast, root: Path, code: Any) -> N
     assert (root / "hello.txt").read_text() == "mine"
 
 
+def test_a_person_sees_the_words_of_the_agent_and_the_log_has_its_lines(home: Path, root: Path) -> None:
+    """Output that is JSON is shown as the text in it; errors and output without a form as they are."""
+    shown: list[tuple[str, str]] = []
+    with Holdfast(
+        home, workspace=root, durability="process", on_output=lambda _, __, *one: shown.append(one)
+    ) as hf:
+        run = hf.start(one_job, printing("claude.jsonl", "print('slow', file=sys.stderr)"), {})
+        run.result()
+        logged = "".join(line.text for line in hf.logs(run.id) if line.source == "stdout")
+        assert sorted(shown) == [("stderr", "slow\n"), ("stdout", "All done.\n")]
+        assert logged.startswith((CAPTURED / "claude.jsonl").read_text())
+        shown.clear()
+        hf.run(one_job, python("print('{\"a\": 1}')"), {"parse": "none"})
+        assert shown == [("stdout", '{"a": 1}\n')]
+
+
 def test_the_prompt_as_an_argument(hf: Holdfast, root: Path) -> None:
     """`{prompt}` in a word is replaced by the prompt, whatever is in it, and nothing goes to standard
     input."""

@@ -24,6 +24,17 @@ def read(parse: str, name: str) -> tuple[parsers.AgentOutput, tuple[Measured, ..
     return output, added((), (one for line in lines for one in output.feed(line)))
 
 
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_person_sees_what_the_agent_says(cli: str) -> None:
+    """The texts of the agent once, and lines that are no JSON; neither tools nor accounts."""
+    output = parsers.output_of(cli)
+    said = []
+    for line in ["Loading", *(CAPTURED / f"{cli}.jsonl").read_text().splitlines()]:
+        output.feed(line)
+        said.append(output.said)
+    assert [one for one in said if one] == ["Loading", "All done."]
+
+
 @pytest.mark.parametrize(
     ("cli", "session", "measured"),
     [

@@ -133,7 +133,7 @@ def test_a_wrong_limit_is_refused(hf, act):
 
 def test_lines_come_whole_and_by_source():
     found = []
-    lines = Lines(found.append)
+    lines = Lines(lambda _, line: found.append(line))
     lines.take("stdout", "a")
     lines.take("stderr", "X\r\n")
     lines.take("stdout", "b\n\nc")

@@ -1,10 +1,12 @@
 """The public fake clock."""
 
+import asyncio
 import threading
 from datetime import timedelta
 
 import pytest
 
+from holdfast import Holdfast, step, workflow, workspace_path
 from holdfast.testing import FakeClock
 from holdfast.testing.clock import START
 
@@ -60,3 +62,26 @@ def test_monotonic_goes_on_and_jumps_along():
     before = clock.monotonic()
     clock.advance(100)
     assert clock.monotonic() >= before + 100
+
+
+@step(effect="workspace")
+async def write_file(name: str) -> str:
+    for _ in range(20):
+        await asyncio.sleep(0)
+    (workspace_path() / name).write_text(name)
+    return name
+
+
+@workflow
+async def write_two() -> list[str]:
+    return list(await asyncio.gather(write_file("one"), write_file("two")))
+
+
+def test_two_steps_that_take_turns_at_the_files_end_with_a_clock_that_jumps(tmp_path):
+    """A step that waits for the files waits by real time: it lets the other one work, and moves no clock."""
+    (tmp_path / "files").mkdir()
+    clock = FakeClock()
+    with Holdfast(tmp_path / "store", workspace=tmp_path / "files", clock=clock) as hf:
+        run = hf.start(write_two)
+        assert run.result(timeout=20) == ["one", "two"]
+    assert clock.now_us() == int(START.timestamp() * 1e6)

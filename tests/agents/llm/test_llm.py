@@ -212,6 +212,32 @@ def test_a_tool_that_calls_steps_is_a_branch_of_its_call(hf: Holdfast):
     }
 
 
+def test_an_agent_in_a_tool_of_another_one_has_a_scope_of_its_own(hf: Holdfast):
+    """Its requests are in the branch of the tool call, and do not count for the agent around it."""
+    global agent
+    asks = [
+        ToolCall("ask_expert", {"question": "kelp?"}),
+        ToolCall("ask_expert", {"question": "eel?"}),
+        "done",
+    ]
+    with FakeProvider(asks) as outer, FakeProvider(["an answer"]) as inner:
+        agent = coder(outer)
+        expert: Agent[None, str] = Agent(model_of(inner), name="expert", capabilities=[HoldfastDurability()])
+
+        @agent.tool_plain(metadata={"holdfast": False})
+        async def ask_expert(question: str) -> str:
+            return (await expert.run(question)).output
+
+        assert hf.with_id("r").run(ask, "x") == "done"
+    assert [one.key for one in hf.get("r").steps] == [
+        "coder[1]/model#1",
+        "coder[1]/ask_expert[1-call_0_0]/expert[1]/model#1",
+        "coder[1]/model#2",
+        "coder[1]/ask_expert[2-call_1_0]/expert[1]/model#1",
+        "coder[1]/model#3",
+    ]
+
+
 def test_the_options_of_a_tool(hf: Holdfast):
     """Metadata give a tool's step its effect and its retries; an option that is not known is refused."""
     tries = []

@@ -22,7 +22,7 @@ from holdfast.agents.backends.parsers import PARSERS, AgentOutput, Parse
 from holdfast.agents.backends.prompting import prompt_of
 from holdfast.agents.backends.retries import Retries
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.engine.execution.command_output import OUTPUT_LIMIT
+from holdfast.engine.execution.command_output import OUTPUT_LIMIT, OutputReader
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.command import CommandResult, command
 from holdfast.engine.primitives.measure import measure
@@ -139,7 +139,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             retry=None if self.retry is None else self.retry.as_retry(),
             writes=job.writes,
             isolate=self.isolate,
-            on_line=seen.line,
+            on_line=seen,
             output_limit=self.output_limit,
             reserve=Amounts(self._most(job), budget=job.budget),
             evidence=False,
@@ -197,7 +197,7 @@ def _step(scope: Scope, name: str) -> StepState:
     )
 
 
-class _Seen:
+class _Seen(OutputReader):
     """The output of the last attempt, as far as this process has seen it."""
 
     def __init__(self, agent: str, parse: Parse) -> None:
@@ -207,8 +207,8 @@ class _Seen:
         self.output = parsers.output_of(parse)
         self.lines = 0
 
-    def line(self, line: str) -> None:
-        """Called in the step, with each line."""
+    def __call__(self, line: str) -> str:
+        """Called in the step, with each line. Returns what the agent says to a person in it."""
         attempt = getattr(current.get(), "attempt", 1)
         if attempt != self._attempt:
             self._attempt, self.output = attempt, parsers.output_of(self._parse)
@@ -219,6 +219,7 @@ class _Seen:
             )
         if self.output.failure:
             raise AgentFailed(self._agent, self.output.failure)
+        return self.output.said
 
 
 def _plain(parse: str, result: CommandResult) -> str:

@@ -31,12 +31,14 @@ class AgentOutput:
 
     session  the agent's own id of the conversation
     text     its answer, the last 64 KB of it
+    said     what the last line says to a person: a text of the agent, or a line that is no JSON object
     failure  why it says that it has failed; empty if it has not
     """
 
     def __init__(self) -> None:
         self.session = ""
         self.text = ""
+        self.said = ""
         self.failure = ""
         self._pieces: list[str] = []
         self._size = 0
@@ -44,13 +46,17 @@ class AgentOutput:
     def feed(self, line: str) -> tuple[Measured, ...]:
         """Take a line, or a piece of a long one. Returns the usage that it adds, one for each model."""
         whole = self._joined(line)
+        self.said = whole
         if not whole.lstrip().startswith("{"):
             return ()
         try:
             data = _DECODER.decode(whole)
         except (msgspec.DecodeError, RecursionError, ValueError):
             return ()
-        return tuple(self._take(data)) if isinstance(data, dict) else ()
+        if not isinstance(data, dict):
+            return ()
+        self.said = ""
+        return tuple(self._take(data))
 
     def _joined(self, line: str) -> str:
         """The line, once it is whole; empty until then. One that is too long is dropped."""
@@ -82,6 +88,14 @@ class AgentOutput:
         self.failure = (lines[0] if lines else otherwise)[:1000]
 
 
+class _Plain(AgentOutput):
+    """Output without a form: a person sees it as it is."""
+
+    def feed(self, line: str) -> tuple[Measured, ...]:
+        self.said = line
+        return ()
+
+
 class _Claude(AgentOutput):
     """`claude -p --output-format stream-json --verbose`. Its `result` has sums over the whole session."""
 
@@ -91,6 +105,10 @@ class _Claude(AgentOutput):
 
     def _take(self, data: dict[str, Any]) -> Iterator[Measured]:
         self.session = _text(data.get("session_id")) or self.session
+        if data.get("type") == "assistant":
+            content = _mapping(data.get("message")).get("content")
+            parts = map(_mapping, content if isinstance(content, list) else ())
+            self.said = "\n".join(filter(None, (_text(part.get("text")) for part in parts)))
         if data.get("type") != "result":
             return
         self._answer(data.get("result"))
@@ -129,6 +147,7 @@ class _Codex(AgentOutput):
             item = _mapping(data.get("item"))
             if item.get("type") == "agent_message":
                 self._answer(item.get("text"))
+                self.said = _text(item.get("text"))
         elif kind == "turn.failed":
             self._fail(data.get("error"), "its turn failed")
         elif kind == "turn.completed":
@@ -152,6 +171,7 @@ class _OpenCode(AgentOutput):
             before = f"{self.text}\n" if self.text and message == self._message else ""
             self._message = message
             self._answer(before + _text(part.get("text")))
+            self.said = _text(part.get("text"))
         elif kind == "error":
             self._fail(data.get("error"), "it reported an error")
         elif kind == "step_finish":
@@ -175,7 +195,10 @@ class _Gemini(AgentOutput):
         if kind == "message" and data.get("role") == "assistant":
             self._answer((self.text if self._speaks else "") + _text(data.get("content")))
             self._speaks = True
-        elif kind == "result":
+            return
+        if self._speaks:  # a message comes in pieces, which end anywhere
+            self._speaks, self.said = False, self.text
+        if kind == "result":
             if data.get("status") == "error":
                 self._fail(data.get("error"), "it reported an error")
             for model, usage in _mapping(_mapping(data.get("stats")).get("models")).items():
@@ -183,12 +206,10 @@ class _Gemini(AgentOutput):
                 given, made = _tokens(used.get("input_tokens")), _tokens(used.get("output_tokens"))
                 if given or made:
                     yield Measured(str(model), given, made)
-        else:
-            self._speaks = False
 
 
 _CLASSES: Final[dict[str, type[AgentOutput]]] = {
-    "claude": _Claude, "codex": _Codex, "opencode": _OpenCode, "gemini": _Gemini, "none": AgentOutput,
+    "claude": _Claude, "codex": _Codex, "opencode": _OpenCode, "gemini": _Gemini, "none": _Plain,
 }  # fmt: skip
 
 

@@ -73,10 +73,11 @@ class AgentScope:
     def tool(self, name: str, call_id: str | None) -> Iterator[None]:
         """Inside, calls belong to a branch of this tool call: `coder[1]/run[2-CALLID]/`."""
         inner = self.scope.keyed_child(clean(name), self.tool_key(call_id))
-        token = current.set(inner)
+        token, opened = current.set(inner), _opened.set(None)
         try:
             yield
         finally:
+            _opened.reset(opened)
             current.reset(token)
         inner.execution.check_all_visited(inner.counters)
 
@@ -109,8 +110,10 @@ def opened(name: str) -> AgentScope:
 
 
 def running() -> AgentScope:
-    """The agent's run that the code here belongs to."""
-    here = _running.get() or _opened.get()
+    """The agent's run that the code here belongs to. One that has been opened and begins now comes before the
+    one around it: the tools of an agent may run other agents."""
+    opened, around = _opened.get(), _running.get()
+    here = around if opened is None or opened.begun else opened
     assert here is not None, "an operation of an agent outside of its run"
     return here
 

@@ -74,10 +74,10 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
     fallbacks  models that are asked in turn when a request has failed for good; each is a request of its own
     pause      when no model has answered, pause the run; `resume` asks all of them again. False raises the
                error of pydantic-ai
-    stream     read answers as a stream, and emit their text while it comes (`holdfast logs -f`) prices
-    USD for a million tokens, (input, output) by model, where genai-prices is wrong or silent reserve_usd
-    reserved in the budget before each request; without it, an estimate by the size of the prompt and
-               `max_tokens`
+    stream     read answers as a stream, and emit their text while it comes (`holdfast watch`, `on_event`)
+    prices     USD for a million tokens, (input, output) by model, where genai-prices is wrong or silent
+    reserve_usd  reserved in the budget before each request; without it, an estimate by the size of the
+               prompt and `max_tokens`
     models     as in pydantic-ai: models that `agent.run(model=...)` may name
     name       the name of the agent's scope; the agent's by default
 

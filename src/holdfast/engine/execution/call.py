@@ -269,9 +269,10 @@ class Outcome(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile."""
+    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile. None: so
+    long, by real time."""
 
-    until_us: int
+    until_us: int | None
     most_s: float
 
 

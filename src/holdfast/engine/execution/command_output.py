@@ -23,6 +23,13 @@ _LINE_MAX = 64 * 1024
 OnLine = Callable[[str], object]
 
 
+class OutputReader:
+    """An `on_line` that returns what a person sees of a line while the command runs; the log has the line."""
+
+    def __call__(self, line: str) -> str:
+        raise NotImplementedError
+
+
 class CommandOutput:
     """The output of one attempt of a command: redacted text from one thread."""
 
@@ -30,17 +37,30 @@ class CommandOutput:
         self._call = call
         self._buffer = OutputBuffer(call, _append)
         self._limit = OutputLimit(limit, self._buffer.take)
-        self._lines = None if on_line is None else Lines(_in_context(call, on_line))
+        self._is_read = isinstance(on_line, OutputReader)
+        self._lines = None if on_line is None else Lines(self._passed_to(_in_context(call, on_line)))
 
     def take(self, source: str, text: str) -> None:
         """Raises what `on_line` raises."""
-        run = self._call.execution
         self._limit.take(source, text)
-        if run.engine.on_output is not None:
-            run.engine.on_output(run.id, self._call.key, source, text)
+        if not self._is_read:
+            self._show(source, text)
         self._buffer.tick()
         if self._lines is not None:
             self._lines.take(source, text)
+
+    def _passed_to(self, on_line: OnLine) -> Callable[[str, str], None]:
+        def pass_on(source: str, line: str) -> None:
+            seen = on_line(line)
+            if self._is_read and seen:
+                self._show(source, f"{seen}\n")
+
+        return pass_on
+
+    def _show(self, source: str, text: str) -> None:
+        run = self._call.execution
+        if run.engine.on_output is not None:
+            run.engine.on_output(run.id, self._call.key, source, text)
 
     def flush(self) -> None:
         """Write to the log what waits there for more to come."""
@@ -133,9 +153,10 @@ def _continues(byte: int) -> bool:
 
 
 class Lines:
-    """Passes on lines without their line breaks. A line of more than 64 KB comes in pieces."""
+    """Passes on lines without their line breaks, with their source. One of more than 64 KB comes in
+    pieces."""
 
-    def __init__(self, on_line: OnLine) -> None:
+    def __init__(self, on_line: Callable[[str, str], None]) -> None:
         self._on_line = on_line
         self._held: dict[str, str] = {}
 
@@ -143,33 +164,33 @@ class Lines:
         *lines, held = (self._held.get(source, "") + text).split("\n")
         self._held[source] = ""
         for line in lines:
-            self._pass_on(line.removesuffix("\r"))
+            self._pass_on(source, line.removesuffix("\r"))
         while len(held) > _LINE_MAX:
-            self._on_line(held[:_LINE_MAX])
+            self._on_line(source, held[:_LINE_MAX])
             held = held[_LINE_MAX:]
         self._held[source] = held
 
     def close(self) -> None:
         """Pass on last lines that have no line break."""
         held, self._held = self._held, {}
-        for line in held.values():
+        for source, line in held.items():
             if line:
-                self._on_line(line)
+                self._on_line(source, line)
 
-    def _pass_on(self, line: str) -> None:
+    def _pass_on(self, source: str, line: str) -> None:
         while len(line) > _LINE_MAX:
-            self._on_line(line[:_LINE_MAX])
+            self._on_line(source, line[:_LINE_MAX])
             line = line[_LINE_MAX:]
-        self._on_line(line)
+        self._on_line(source, line)
 
 
 def _in_context(call: Call, on_line: OnLine) -> OnLine:
     """In the context of the body: `emit` and `measure` know the step. An error says where it comes from."""
     context = copy_context()
 
-    def pass_on(line: str) -> None:
+    def pass_on(line: str) -> object:
         try:
-            context.run(on_line, line)
+            return context.run(on_line, line)
         except Exception as error:
             error.add_note(f"raised by on_line of the command {call.key}, which was ended because of it")
             raise

@@ -348,15 +348,14 @@ async def settle_down(run: Execution) -> None:
         await run.all_ended.wait()
 
 
-async def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
-    """As `drive.pause`, without blocking the loop."""
-    clock = run.engine.clock
-    ends = clock.monotonic() + most_s
+async def pause(run: Execution, until_us: int | None, most_s: float = math.inf) -> None:
+    """As `thread_driver.pause`, without blocking the loop."""
+    left_of = sync_driver.time_left(run.engine.clock, until_us, most_s)
     bell = Bell(asyncio.get_running_loop())
     run.on_stop.append(bell.ring)
     waited = False
     try:
-        while run.control is None and (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
+        while run.control is None and (left := left_of()) > 0:
             waited = True
             await bell.wait(min(left, 60.0))
     finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from holdfast.clock import Clock
 from holdfast.engine.execution.call import Body, Call, InStore, Outcome, Pause, Request
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.perform import completion, perform
@@ -182,13 +184,12 @@ def commit(run: Execution, append: Append) -> None:
         run.threads_delivery.receive(append.turn)
 
 
-def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
+def pause(run: Execution, until_us: int | None, most_s: float = math.inf) -> None:
     """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
     is asked again. Meanwhile another process may have taken the run: nothing of it may begin here then."""
-    clock = run.engine.clock
-    ends = clock.monotonic() + most_s
+    left_of = time_left(run.engine.clock, until_us, most_s)
     waited = False
-    while (left := min(clock.wait(until_us), ends - clock.monotonic())) > 0:
+    while (left := left_of()) > 0:
         waited = True
         if run.stopping.wait(min(left, 60.0)):
             break
@@ -196,6 +197,15 @@ def pause(run: Execution, until_us: int, most_s: float = math.inf) -> None:
         look_for_takeover(run)
     if run.control is not None:
         raise run.control
+
+
+def time_left(clock: Clock, until_us: int | None, most_s: float) -> Callable[[], float]:
+    """Tells how many seconds of a pause are left."""
+    if until_us is None:
+        ends = time.monotonic() + most_s
+        return lambda: ends - time.monotonic()
+    until, limit = until_us, clock.monotonic() + most_s
+    return lambda: min(clock.wait(until), limit - clock.monotonic())
 
 
 def look_for_takeover(run: Execution) -> None:
