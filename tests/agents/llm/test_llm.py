@@ -226,7 +226,8 @@ def test_an_agent_in_a_tool_of_another_one_has_a_scope_of_its_own(hf: Holdfast):
 
         @agent.tool_plain(metadata={"holdfast": False})
         async def ask_expert(question: str) -> str:
-            return (await expert.run(question)).output
+            async with expert:
+                return (await expert.run(question)).output
 
         assert hf.with_id("r").run(ask, "x") == "done"
     assert [one.key for one in hf.get("r").steps] == [
