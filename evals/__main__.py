@@ -21,7 +21,7 @@ from evals.delivering import Delivery, deliver
 from evals.report import page
 from evals.tasks import TASKS, CodingTask
 
-SHORT: tuple[tuple[str, Backend], ...] = (("version", "script"), ("dates", "script"), ("dates", "llm"))
+SHORT: tuple[tuple[str, Backend], ...] = (("version", "script"), ("dates", "llm"))
 """What `.ci/run` evaluates: a task that is solved at once, and one that is repaired first."""
 
 
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m evals", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--short", action="store_true", help="three pairs of task and agent, as in CI")
+    parser.add_argument("--short", action="store_true", help="two pairs of task and agent, as in CI")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the kills (random)")
     parser.add_argument("--kills", type=int, default=4, help="at most so many in each killed delivery (4)")
     parser.add_argument("--tasks", nargs="+", choices=[one.name for one in TASKS], help="only these")

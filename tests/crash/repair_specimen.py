@@ -68,6 +68,7 @@ def write_history(home: Path, files: Path) -> None:
     hf.rewind("late", "draw#1", rerun_once=True)
     hf.with_id("files-3").run(writing, str(files), 20)
     hf.mirror_rebuild()
+    hf.budgets.set("team", usd="2")
     hf.with_id("cut-off").run(cut_off)
 
 
