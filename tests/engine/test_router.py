@@ -166,8 +166,13 @@ def test_async_workflows_choose_too(hf, act):
 
 def test_a_failing_candidate_gives_way(hf, act):
     """`failover` tries the next one, and records the failure; the failing one comes last from then on."""
+    world.rates |= {"small": 1.0, "large": 1.0}
+
+    def known():
+        return [router.failover("draft", ["small"], ask) for _ in range(20)]
+
+    assert hf.with_id("before").run(act(known)) == [True] * 20  # so that it is chosen first
     world.down.add("small")
-    world.rates["large"] = 1.0
 
     def plot():
         return [router.failover("draft", ["small", "large"], ask) for _ in range(12)]
