@@ -215,6 +215,23 @@ def test_an_append_of_one_group_costs_the_others_one_look(tmp_path, give):
     store.close()
 
 
+def test_a_group_that_looks_at_the_beginning_of_a_run_gets_it(tmp_path, give):
+    """The beginnings and ends of runs skip the other groups, but for those that look at them."""
+    give(NOTES.replace("'Noted'", "'RunCreated'").replace("NEW.payload ->> '$.text'", "NEW.type"))
+    assert "RunCreated" not in projections.run_life()
+    store = filled(tmp_path)
+    assert [text for *_, text in rows(tmp_path)["notes"]] == ["RunCreated"]
+    assert list(store.verify()) == []
+    store.close()
+
+
+def test_of_the_groups_only_that_of_runs_looks_at_the_beginning_and_the_end_of_a_run():
+    """Otherwise each run would pay for the triggers of every group."""
+    assert projections.run_life() == {
+        "RunCreated", "RunClaimed", "RunReleased", "RunCompleted", "RunFailed"
+    }  # fmt: skip
+
+
 def test_no_event_of_a_run_makes_an_index_of_a_list() -> None:
     """Each event that is appended meets the condition of every group. SQLite makes an index of a list with
     more than two values each time that it looks into it, so the conditions compare."""

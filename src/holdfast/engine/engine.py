@@ -227,7 +227,7 @@ class Engine:
         budget: str = "",
     ) -> Any:
         args, kwargs = own_copies(args, kwargs)
-        create, blobs = self.creation(workflow, args, kwargs, run_id, task=task, budget=budget)
+        create, blobs = self.creation(workflow, args, kwargs, run_id, task=task, budget=budget, is_new=is_new)
         attached = self.attached(create)
         if attached is not None:
             return attached.result()
@@ -293,14 +293,19 @@ class Engine:
         code: Code | None = None,
         task: str = "",
         budget: str = "",
+        *,
+        is_new: bool = False,
     ) -> tuple[c.CreateRun, Sequence[tuple[str, bytes]]]:
-        """The command that creates the run, its arguments encoded."""
-        run_id = self.mint_id() if run_id is None else check_run_id(run_id)
+        """The command that creates the run, its arguments encoded. `is_new`: no run has the id yet."""
+        if run_id is None:
+            run_id, is_new = self.mint_id(), True
+        else:
+            check_run_id(run_id)
         digested = workflow.signature.digest(args, kwargs)
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
         code = self.location.record(code or codes.code_of_call(workflow, args, kwargs))
-        older = tuple(workflow.signature.older(args, kwargs))
+        older = () if is_new else tuple(workflow.signature.older(args, kwargs))
         create = c.CreateRun(
             run_id, code, digested.digest, value, blob, older=older, task=task, budget=budget
         )

@@ -7,6 +7,7 @@ does not fit raises the error that says what to do; nothing is half done.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -33,8 +34,12 @@ def decide(state: RunState | None, command: c.Command) -> Sequence[e.Event]:
 
 def _copied(event: type[E], command: c.Command, **more: Any) -> E:
     """The event with the fields that it shares with the command, and with `more`."""
-    shared = set(event.__struct_fields__).intersection(command.__struct_fields__)
-    return event(**{name: getattr(command, name) for name in shared}, **more)
+    return event(**{name: getattr(command, name) for name in _shared(event, type(command))}, **more)
+
+
+@cache
+def _shared(event: type[e.Event], command: type[c.Command]) -> Sequence[str]:
+    return [name for name in event.__struct_fields__ if name in command.__struct_fields__]
 
 
 def _create(state: RunState, command: c.CreateRun) -> Sequence[e.Event]:
@@ -95,7 +100,8 @@ def _start_step(state: RunState, command: c.StartStep) -> Sequence[e.Event]:
 
 
 def _run_step(state: RunState, command: c.RunStep) -> Sequence[e.Event]:
-    _owned(state)
+    if not state.owner:  # without a call for each step
+        _owned(state)
     ran = command.ran
     if ran.key in state.steps:
         raise Refused(f"step {ran.key} is {state.steps[ran.key].status}; it is not a new one")

@@ -14,19 +14,20 @@ class Deciding:
     writes deadlocks, because its own thread commits. Only one thread decides at a time: the one
     that holds the write lock."""
 
-    __slots__ = ("_thread",)
+    __slots__ = ("thread",)
 
     def __init__(self) -> None:
-        self._thread = 0
+        self.thread = 0
+        """The one that decides now; 0 if none does."""
 
     def __enter__(self) -> None:
-        self._thread = get_ident()
+        self.thread = get_ident()
 
     def __exit__(self, *_: object) -> None:
-        self._thread = 0
+        self.thread = 0
 
     def refuse_inside(self) -> None:
-        if self._thread and self._thread == get_ident():
+        if self.thread and self.thread == get_ident():
             raise StoreError(
                 "a decision called the store: it must decide on the events that it is given; read before the "
                 "command, and name a version in its source"

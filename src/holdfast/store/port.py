@@ -67,7 +67,8 @@ class NewEvent(NamedTuple):
 
 
 def new_event(event: e.Event, at: int) -> NewEvent:
-    return NewEvent(e.type_of(event), at, e.encode(event))
+    # On the path of every step: a NamedTuple's own constructor is a Python function.
+    return tuple.__new__(NewEvent, (e.type_of(event), at, e.encode(event)))
 
 
 class Fate:

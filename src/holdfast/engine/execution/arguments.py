@@ -77,12 +77,15 @@ class Signature:
 
     def digest(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digested:
         """The arguments as the log keeps them: a digest always, the values if they are small."""
-        counted = self._counted(args, kwargs)
+        if self._all_count and not kwargs and len(args) == self._length:  # nearly every step
+            counted = dict(zip(self._names, args, strict=True))
+        else:
+            counted = self._counted(args, kwargs)
         try:
             data = codec.canonical(counted, self._what)
         except NotStorable as error:
             raise self._blame(error, counted) from None
-        digest = _hash(data)
+        digest = hashlib.sha256(data).hexdigest()[:32]
         if len(data) <= INLINE_BYTES:
             return Digested(digest, msgspec.Raw(data), "", 0)
         return Digested(digest, NOTHING, codec.preview(data, PREVIEW_CHARS), len(data))
@@ -102,8 +105,6 @@ class Signature:
                     yield _hash(form)
 
     def _counted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if self._all_count and not kwargs and len(args) == self._length:
-            return dict(zip(self._names, args, strict=True))
         if kwargs or not self._plain or not self._required <= len(args) <= len(self._names):
             counted = self.bind(args, kwargs)
         else:

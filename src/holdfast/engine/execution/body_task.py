@@ -70,7 +70,8 @@ class StraightBody(TaskTurn):
         try:
             own = call.own()
             self.value = await call.spec.body(*own.args, **own.kwargs)
-            own.warn_of_changes()
+            if own is not call:
+                own.warn_of_changes()
         except asyncio.CancelledError:
             raise
         except BaseException as error:

@@ -33,6 +33,7 @@ class Spec:
         "body",
         "child",
         "effect",
+        "in_root",
         "intent_first",
         "is_async",
         "isolate",
@@ -69,6 +70,7 @@ class Spec:
         older: Callable[[], Iterable[str]] | None = None,
         reserve: Reserve | None = None,
         no_evidence: bool = False,
+        touches_files: bool = True,
     ) -> None:
         self.name = name
         self.body = body
@@ -82,6 +84,8 @@ class Spec:
         self.child = child
         self.writes = tuple(writes)
         self.isolate = isolate
+        self.in_root = touches_files and isolate != "copy"
+        """Whether its body may change files of the workspace: not if it works in a copy."""
         self.no_evidence = no_evidence
         self.reserve = reserve
         """What an attempt may use, reserved before its intent; None if it costs nothing."""
@@ -167,19 +171,20 @@ class Call(InsideStep):
         self.at = clock.now_us()
         self.since = clock.monotonic()
         self.taken = False
-        if self.in_root:
+        if self.spec.in_root:
             self.execution.begun = object()
 
     def end(self) -> None:
         """The body has ended: the flusher need not write its beginning any more, and what it printed goes
         into the log, in front of the outcome."""
         self.execution.engine.flusher.unwatch(self)
-        step_output.close(self)
+        self.output_closed = True
+        if self.output is not None:
+            step_output.close(self)
 
     @property
     def in_root(self) -> bool:
-        """Whether its body may change files of the workspace: not if it works in a copy."""
-        return self.spec.isolate != "copy"
+        return self.spec.in_root
 
     def take(self) -> Sequence[NewEvent]:
         """The events that say that the attempt began, nothing if that is said. The caller holds

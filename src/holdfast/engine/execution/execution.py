@@ -263,7 +263,7 @@ class Execution:
         turn: Turn | None = None,
     ) -> Append:
         """`ends` is the call whose outcome it records, `turn` the one that waits for it."""
-        if ends and turn is None:
+        if ends and turn is None and (self.threads_delivery is None or self.threads_delivery.crews):
             turn = self.delivery.turn(ends)
         kind = Append if turn is None else OutcomeAppend
         companions = self.engine.companions if self.state.task else None

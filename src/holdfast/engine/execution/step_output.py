@@ -211,7 +211,7 @@ class _Process:
 
     def wrap(self) -> None:
         """Wrap the streams again if another one was put there, as a test or a progress bar does."""
-        if not self.engines:
+        if (type(sys.stdout) is Tee and type(sys.stderr) is Tee) or not self.engines:
             return
         for source in ("stdout", "stderr"):
             stream = getattr(sys, source)

@@ -34,12 +34,16 @@ def drive(call: Call, past: StepState | None) -> Any:
             return _perform_again(call, past)
         replayed(run, call.key)
         return _perform(call, past)
-    barrier(run, call.key, call.spec.name, "" if past else call.digested.digest)
     threads = run.threads_delivery
-    if threads is None or not threads.crews:
-        return _perform(call, past)
-    with aside(run):
-        return _perform(call, past)
+    if threads is not None:
+        if threads.guarded:
+            threads.barrier_here(call.key, call.spec.name, "" if past else call.digested.digest)
+        if threads.crews:
+            with aside(run):
+                return _perform(call, past)
+    if past is None and call.is_straight() and not run.checkpoint_every:
+        return _go_straight(call)
+    return _perform(call, past)
 
 
 def _perform_again(call: Call, past: StepState) -> Any:
@@ -104,7 +108,8 @@ def _go_straight(call: Call) -> Any:
         token = current.set(call)
         own = call.own()
         value = call.spec.body(*own.args, **own.kwargs)
-        own.warn_of_changes()
+        if own is not call:
+            own.warn_of_changes()
     except BaseException as error:
         failed = Outcome(None, error)
     finally:

@@ -52,16 +52,6 @@ async def await_service(
     return await asyncio.to_thread(fn, *args, **kwargs)
 
 
-class _ServiceCall(Call):
-    """A call that touches no files of the workspace."""
-
-    __slots__ = ()
-
-    @property
-    def in_root(self) -> bool:
-        return False
-
-
 def _make(
     scope: Scope, name: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Call:
@@ -69,9 +59,9 @@ def _make(
         raise WrongColour(f"hf.{name}() was called on another thread than the one of its scope")
     digested = _signature(fn, name).digest(args, kwargs)
     guarded = _guarded(scope.execution, fn)
-    spec = Spec(name, lambda: guarded(*args, **kwargs))
+    spec = Spec(name, lambda: guarded(*args, **kwargs), touches_files=False)
     key = scope.counters.key(name)
-    return _ServiceCall(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+    return Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
 
 
 @lru_cache(maxsize=128)

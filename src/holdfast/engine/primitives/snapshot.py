@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from holdfast.workspace.snapshots.file_diff import FileDiff
 
 
-class _FilesCall(Call):
-    """A call that looks at the files and changes none."""
-
-    __slots__ = ()
-
-    @property
-    def in_root(self) -> bool:
-        return False
-
-
 class Snapshot:
     """Call it in a `def` workflow; in an async one, `await snapshot.aio()`."""
 
@@ -121,9 +111,9 @@ def _make(
     scope: Scope, name: str, signature: Signature, args: tuple[Any, ...], body: Callable[..., Any]
 ) -> Call:
     digested = signature.digest(args, {})
-    spec = Spec(name, body)
+    spec = Spec(name, body, touches_files=False)
     key = scope.counters.key(name)
-    call = _FilesCall(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
+    call = Call(scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline)
     spec.body = lambda: body(call, *args)
     return call
 

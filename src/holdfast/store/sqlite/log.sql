@@ -28,20 +28,49 @@ CREATE TEMP TRIGGER archive_stream INSTEAD OF INSERT ON appended WHEN NEW.type =
     UPDATE main.streams SET kind = 'archived' WHERE name = NEW.payload ->> '$.stream';
 END;
 
-CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
+CREATE TEMP TRIGGER append_head INSTEAD OF INSERT ON appended WHEN NEW.base IS NOT NULL BEGIN
+    INSERT INTO heads VALUES (NEW.stream, NEW.version, NEW.hash, NEW.time, NEW.base, NEW.epoch, NEW.fence);
+END;
+
+CREATE TEMP TRIGGER append_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
+    INSERT INTO begun VALUES (NEW.begins, NEW.payload);
+END;
+
+-- An INSERT into `heads` moves the head of a stream.
+CREATE TEMP VIEW heads AS
+SELECT 0 AS stream, 0 AS version, x'' AS hash, 0 AS time, 0 AS base, 0 AS epoch, 0 AS fence;
+
+CREATE TEMP TRIGGER swap_head INSTEAD OF INSERT ON heads BEGIN
     UPDATE main.streams SET
         version = NEW.version, hash = NEW.hash, time = NEW.time, epoch = coalesce(NEW.fence, epoch)
     WHERE id = NEW.stream AND version = NEW.base AND epoch = NEW.epoch;
     SELECT RAISE(ABORT, 'stale head') WHERE changes() <> 1;
 END;
 
-CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON appended WHEN NEW.begins IS NOT NULL BEGIN
+-- An INSERT into `begun` begins a stream; the payload is that of its StreamCreated.
+CREATE TEMP VIEW begun AS SELECT 0 AS stream, '' AS payload;
+
+CREATE TEMP TRIGGER begin_stream INSTEAD OF INSERT ON begun BEGIN
     INSERT INTO main.streams (id, name, kind, version, hash, epoch, time, number)
     VALUES (
-        NEW.begins, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0,
+        NEW.stream, NEW.payload ->> '$.stream', NEW.payload ->> '$.kind', 0, zeroblob(32), 0, 0,
         iif(NEW.payload ->> '$.stream' NOT GLOB '@*' OR NEW.payload ->> '$.stream' GLOB '@task/*',
             1 + coalesce((SELECT max(number) FROM main.streams WHERE number > 0), 0), 0)
     );
+END;
+
+-- The beginning and the end of a run (`projections.run_life`): one trigger, and the few of `runs.sql` that look at
+-- these events. SQLite compiles a statement with every trigger that it may fire, and there is a statement for each
+-- number of rows: for `appended` that takes 1.8 ms, for this view 0.3.
+CREATE TEMP VIEW lived AS SELECT * FROM appended;
+
+CREATE TEMP TRIGGER live_event INSTEAD OF INSERT ON lived BEGIN
+    INSERT INTO begun SELECT NEW.begins, NEW.payload WHERE NEW.begins IS NOT NULL;
+    INSERT INTO main.events (stream, version, type, time, payload, hash, synced)
+    VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload, NEW.hash, NEW.synced);
+    INSERT INTO heads SELECT NEW.stream, NEW.version, NEW.hash, NEW.time, NEW.base, NEW.epoch, NEW.fence
+    WHERE NEW.base IS NOT NULL;
+    INSERT INTO projected_run_life VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
 END;
 
 -- The hot path: an event that no projection of any group looks at, such as `StepRan`. One trigger instead of

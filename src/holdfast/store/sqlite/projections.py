@@ -77,6 +77,16 @@ GROUPS: Final[Sequence[Group]] = (
 )
 
 
+_RUN_LIFE: Final = ("RunCreated", "RunClaimed", "RunReleased", "RunCompleted", "RunFailed")
+
+
+def run_life() -> frozenset[str]:
+    """The events of a run's beginning and end that no group but `runs` looks at: `lived` projects these
+    (`log.sql`), and none else."""
+    others = "".join(group.script() for group in GROUPS if group.name != "runs")
+    return frozenset(type for type in _RUN_LIFE if f"'{type}'" not in others)
+
+
 def prepare(db: apsw.Connection) -> None:
     """Make the views and triggers through which everything is written."""
     db.create_scalar_function("exact_sum", exact_sum, 2, deterministic=True)

@@ -38,16 +38,27 @@ CREATE TEMP TRIGGER go INSTEAD OF INSERT ON going BEGIN
     WHERE stream = NEW.stream AND status IN ('pending', 'running', 'waiting', 'sleeping');
 END;
 
--- Runs
+-- Runs: those events that every run has come here by way of `lived` (`log.sql`), too.
 
-CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCreated' BEGIN
+CREATE TEMP VIEW projected_run_life AS
+SELECT 0 AS stream, 0 AS version, '' AS type, 0 AS time, '' AS payload;
+
+CREATE TEMP TRIGGER project_run_life INSTEAD OF INSERT ON projected_runs
+WHEN NEW.type = 'RunCreated' OR NEW.type = 'RunClaimed' OR NEW.type = 'RunReleased'
+    OR NEW.type = 'RunCompleted' OR NEW.type = 'RunFailed' BEGIN
+    INSERT INTO projected_run_life VALUES (NEW.stream, NEW.version, NEW.type, NEW.time, NEW.payload);
+END;
+
+CREATE TEMP TRIGGER project_run_created INSTEAD OF INSERT ON projected_run_life
+WHEN NEW.type = 'RunCreated' BEGIN
     INSERT INTO main.runs VALUES (
         NEW.stream, NEW.payload ->> '$.code.name', 'pending', '', '', '', '', 0, 0,
         coalesce(NEW.payload ->> '$.parent', ''), NEW.time, 0, ''
     );
 END;
 
-CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunClaimed' BEGIN
+CREATE TEMP TRIGGER project_run_claimed INSTEAD OF INSERT ON projected_run_life
+WHEN NEW.type = 'RunClaimed' BEGIN
     UPDATE main.runs SET
         owner = NEW.payload ->> '$.owner', reason = '', cause = '', attention_step = '', status = 'running'
     WHERE stream = NEW.stream;
@@ -59,7 +70,8 @@ CREATE TEMP TRIGGER project_run_paused INSTEAD OF INSERT ON projected_runs WHEN 
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunReleased' BEGIN
+CREATE TEMP TRIGGER project_run_released INSTEAD OF INSERT ON projected_run_life
+WHEN NEW.type = 'RunReleased' BEGIN
     UPDATE main.runs SET
         owner = '',
         status = CASE coalesce(NEW.payload ->> '$.waits', '')
@@ -81,11 +93,13 @@ WHEN NEW.type = 'RunNeedsAttention' BEGIN
     WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunCompleted' BEGIN
+CREATE TEMP TRIGGER project_run_completed INSTEAD OF INSERT ON projected_run_life
+WHEN NEW.type = 'RunCompleted' BEGIN
     UPDATE main.runs SET status = 'completed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 
-CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected_runs WHEN NEW.type = 'RunFailed' BEGIN
+CREATE TEMP TRIGGER project_run_failed INSTEAD OF INSERT ON projected_run_life
+WHEN NEW.type = 'RunFailed' BEGIN
     UPDATE main.runs SET status = 'failed', owner = '', ended_at = NEW.time WHERE stream = NEW.stream;
 END;
 

@@ -118,7 +118,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     # Writing
 
     def append(self, append: Append) -> None:
-        self._deciding.refuse_inside()
+        if self._deciding.thread:
+            self._deciding.refuse_inside()
         try:
             self._group.submit(append)
         except BaseException as error:  # Ctrl-C, too: it may have been withdrawn
@@ -126,7 +127,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             raise
 
     def append_soon(self, append: Append, done: Callable[[Append], None]) -> None:
-        self._deciding.refuse_inside()
+        if self._deciding.thread:
+            self._deciding.refuse_inside()
         try:
             self._group.submit_soon(append, done)  # type: ignore[arg-type]
         except BaseException as error:

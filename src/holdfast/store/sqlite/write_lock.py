@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from types import TracebackType
 
-from holdfast.file_lock import lock, open_lock, try_lock, unlock
+from holdfast.file_lock import lock, open_lock, unlock
 
 _MARK_BYTES = 17
 _LONG_S = 5.0
@@ -30,7 +31,9 @@ class WriteLock:
 
     def __enter__(self) -> None:
         try:
-            if not try_lock(self._fd):
+            try:
+                flock(self._fd, LOCK_EX | LOCK_NB)  # by every commit: no call in between
+            except BlockingIOError:
                 self._wait()
         except BaseException:  # Ctrl-C as the lock was granted: no other process would get it
             unlock(self._fd)
@@ -47,7 +50,7 @@ class WriteLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        unlock(self._fd)
+        flock(self._fd, LOCK_UN)
 
     @property
     def marked(self) -> bool:
