@@ -97,15 +97,16 @@ def _situations() -> Iterator[tuple[str, str]]:
 
 
 def _tree(cls: type[errors.HoldfastError]) -> Iterator[type[errors.HoldfastError]]:
+    """The class and all below it. Children stand in the order in which the docstring draws them."""
     yield cls
-    for name, child in vars(errors).items():
-        if (
-            inspect.isclass(child)
-            and child.__bases__
-            and child.__bases__[0] is cls
-            and child.__name__ == name
-        ):
-            yield from _tree(child)
+    drawn = [name for name, _ in _situations()]
+    children = [
+        child
+        for name in errors.__all__
+        if inspect.isclass(child := getattr(errors, name)) and child.__bases__[0] is cls
+    ]
+    for child in sorted(children, key=lambda one: drawn.index(one.__name__)):
+        yield from _tree(child)
 
 
 def settings_page() -> str:
