@@ -1163,6 +1163,6 @@ MUTANTS = (
     mutant(
         "handlers that a file of the project names need no trust",
         "tests/engine/test_handlers.py::test_a_setting_names_one_once_it_is_trusted",
-        ("settings.py", ' or _meta(field, "code")]', "]"),
+        ("settings/resolving.py", ' or meta_of(field, "code")]', "]"),
     ),
 )
