@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.plans import word_index
 from holdfast.plans.definitions import Definition, definitions, imports
 from holdfast.plans.task_words import Keyword, TaskWords, parts, stem, words_of
@@ -54,7 +55,7 @@ _ASIDE = re.compile(
 )
 
 
-class NamedFile(msgspec.Struct, frozen=True):
+class NamedFile(View, frozen=True):
     """A file that the text names: `text` as it stands there, `path` in the tree, empty if there is none like
     it."""
 
@@ -67,9 +68,7 @@ class NamedFile(msgspec.Struct, frozen=True):
         "path": "the file in the workspace; null if there is none like it",
         "exact": "false: the name was matched in spite of a difference",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"text": self.text, "path": self.path or None, "exact": self.exact}
+    JSON_NULL: ClassVar = ("path",)
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class Candidate(msgspec.Struct, frozen=True):
         }
 
 
-class Analysis(msgspec.Struct, frozen=True):
+class Analysis(View, frozen=True):
     """The analysis of a text against the files of a workspace. `files` begin with the most likely one.
 
     patterns  regular expressions to search for
@@ -128,19 +127,7 @@ class Analysis(msgspec.Struct, frozen=True):
         "scanned": "how many files were looked at",
         "left_out": "how many were not, because there are too many",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "keywords": list(self.keywords),
-            "names": list(self.names),
-            "named_files": [one.to_json() for one in self.named],
-            "patterns": list(self.patterns),
-            "files": [one.to_json() for one in self.files],
-            "test": list(self.test),
-            "scanned": self.scanned,
-            "left_out": self.left_out,
-        }
+    JSON_FROM: ClassVar = {"named_files": "named"}
 
 
 def analyze(root: Path, text: str, *, limit: int = 10, cache: Path | None = None) -> Analysis:

@@ -12,7 +12,7 @@ from holdfast.cli import access, app
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, say
+from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, print_list, say
 from holdfast.errors import BadInput
 from holdfast.facade import storeless
 from holdfast.handle import Holdfast
@@ -67,13 +67,7 @@ def list_backups(directory: str | None, as_json: bool) -> None:
     """
     with progress_shown() as progress:
         found = storeless.backups(directory, app.home(), on_progress=progress)
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        for line in _table(found):
-            out.line(line)
-    else:
-        say("no backups yet; `holdfast backup create` makes one")
+    print_list(found, as_json, _table(found), "no backups yet; `holdfast backup create` makes one")
 
 
 @backup_command.command("restore", short_help="Make a backup the store; the old one is kept aside.")

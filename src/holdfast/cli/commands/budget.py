@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, say
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -97,12 +97,7 @@ def list_budgets(as_json: bool) -> None:
     except NotFound as error:
         found = []  # a project without a store has none; that is no mistake
         say(f"no budgets yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_table(found))
-    else:
-        say("no budgets; `holdfast budget set NAME --usd 5` makes one")
+    print_list(found, as_json, _table(found), "no budgets; `holdfast budget set NAME --usd 5` makes one")
 
 
 def _print(budget: Budget, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -48,12 +48,9 @@ def list_evidence(run: str | None, as_json: bool) -> None:
             raise
         found = []  # a project without a store has no runs; that is no mistake
         say(f"no evidence yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_listed(found))
-    else:
-        say("no evidence; `milestone(...)` in the code of a workflow writes it")
+    print_list(
+        found, as_json, _listed(found), "no evidence; `milestone(...)` in the code of a workflow writes it"
+    )
 
 
 @evidence_command.command("show")

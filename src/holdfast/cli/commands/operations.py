@@ -11,7 +11,7 @@ from holdfast.cli import access
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.tasks import short
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list
 
 if TYPE_CHECKING:
     from holdfast import OperationInfo
@@ -34,12 +34,7 @@ def log(run: str | None, limit: int, as_json: bool) -> None:
     with access.open_to_read() as hf:
         run_id = None if run is None else hf.find(run)
         found = hf.operations(run_id, limit or None)
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no operations")
+    print_list(found, as_json, _lines(found), "no operations")
 
 
 def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:

@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.drawing import effects, moments
-from holdfast.cli.drawing.terminal import Line, clean, out, say, split
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say, split
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def recall_command(
             raise
         found = []  # a project without a store remembers nothing
         say(f"nothing yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("nothing is remembered that fits" if query or kind or scope else "nothing is remembered")
+    print_list(
+        found,
+        as_json,
+        _lines(found),
+        "nothing is remembered that fits" if query or kind or scope else "nothing is remembered",
+    )
 
 
 @click.command("forget")

@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -50,12 +50,7 @@ def show(kind: str, as_json: bool) -> None:
 
 
 def _print(found: Sequence[CandidateStats], as_json: bool) -> None:
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no outcome was reported yet")
+    print_list(found, as_json, _lines(found), "no outcome was reported yet")
 
 
 def _lines(found: Sequence[CandidateStats]) -> Iterator[Line]:

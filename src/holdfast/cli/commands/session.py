@@ -12,7 +12,7 @@ from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing import tasks as drawing
 from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -67,12 +67,7 @@ def list_sessions(limit: int, as_json: bool) -> None:
     except NotFound as error:
         found = []  # a project without a store has none; that is no mistake
         say(f"no sessions yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no sessions; `holdfast session start` begins one")
+    print_list(found, as_json, _lines(found), "no sessions; `holdfast session start` begins one")
 
 
 @session_command.command("show")

@@ -11,7 +11,7 @@ import click
 from holdfast.cli import access
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import tasks as drawing
-from holdfast.cli.drawing.terminal import clean, out, say
+from holdfast.cli.drawing.terminal import clean, out, print_list, say
 from holdfast.cli.selection import read_at
 from holdfast.errors import NotFound
 
@@ -68,12 +68,7 @@ def shown(found: TaskDetail, as_json: bool, *, whole: bool = False) -> None:
 
 
 def _print(tasks: list[Task], as_json: bool, none: str) -> None:
-    if as_json:
-        out.json([task.to_json() for task in tasks])
-    elif tasks:
-        out.lines(drawing.listed(tasks))
-    else:
-        say(none)
+    print_list(tasks, as_json, drawing.listed(tasks), none)
 
 
 @task_command.command("list")

@@ -204,6 +204,16 @@ def say(line: Line) -> None:
     err.say(typed(line) if isinstance(line, str) else line)
 
 
+def print_list(found: Sequence[Any], as_json: bool, lines: Iterable[Line], none: Line) -> None:
+    """Print views as a JSON list, or as `lines` draws them; if there are none, say so to the person."""
+    if as_json:
+        out.json([one.to_json() for one in found])
+    elif found:
+        out.lines(lines)
+    else:
+        say(none)
+
+
 def complain(message: str) -> None:
     """One sentence about what is wrong; on a terminal it is not broken inside a word or a command."""
     message = typed(message)
