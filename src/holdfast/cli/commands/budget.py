@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
 from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say
@@ -49,7 +49,7 @@ def budget_command() -> None:
 @click.argument("name")
 @_limits
 @click.option("--parent", metavar="NAME", help="The budget that it is a part of.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def set_limits(
     name: str,
     usd: str | None,
@@ -69,7 +69,7 @@ def set_limits(
 @budget_command.command("raise")
 @click.argument("name")
 @_limits
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def raise_limits(
     name: str, usd: str | None, tokens: str | None, seconds: str | None, steps: str | None, as_json: bool
 ) -> None:
@@ -80,7 +80,7 @@ def raise_limits(
 
 @budget_command.command("show")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show(name: str, as_json: bool) -> None:
     """Show a budget: its limits, what is spent, reserved and left, and the steps that reserved."""
     with access.open_to_read() as hf:
@@ -88,7 +88,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @budget_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_budgets(as_json: bool) -> None:
     """List all budgets, by name."""
     try:

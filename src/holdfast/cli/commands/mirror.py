@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
@@ -27,7 +27,7 @@ def mirror_command() -> None:
 
 
 @mirror_command.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def status(as_json: bool) -> None:
     """Show whether the mirror is current, and what was kept aside."""
     with access.open_to_read() as hf:
@@ -82,7 +82,7 @@ def _why_late(found: MirrorStatus) -> str:
 
 
 @mirror_command.command("rebuild")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def rebuild(as_json: bool) -> None:
     """Make all files of the mirror again from the log.
 
@@ -102,7 +102,7 @@ def rebuild(as_json: bool) -> None:
 @mirror_command.command("import")
 @click.argument("file", type=click.Path())
 @click.option("--apply", is_flag=True, help="Record the changes; without it, they are only shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def import_(file: str, apply: bool, as_json: bool) -> None:
     """Show what an edited FILE of the mirror would change, and record it with --apply.
 

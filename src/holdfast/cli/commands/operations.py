@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.tasks import short
@@ -25,7 +25,7 @@ def op_command() -> None:
 @op_command.command("log")
 @click.argument("run", required=False)
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, clean, pad, print_list, say
 from holdfast.errors import NotFound
@@ -23,7 +23,7 @@ def router_command() -> None:
 
 
 @router_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_candidates(as_json: bool) -> None:
     """List the candidates of every kind of work."""
     try:
@@ -37,7 +37,7 @@ def list_candidates(as_json: bool) -> None:
 
 @router_command.command("show")
 @click.argument("kind")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def show(kind: str, as_json: bool) -> None:
     """Show the candidates for KIND, a kind of work."""
     with access.open_to_read() as hf:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.commands.task import OBJECT, changing, json_option, none_ready, shown, task_command, told
+from holdfast.cli import options
+from holdfast.cli.commands.task import changing, none_ready, shown, task_command, told
 from holdfast.cli.drawing.tasks import ways
 from holdfast.cli.drawing.terminal import clean, err, say
 
@@ -37,7 +38,7 @@ def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @task_command.command("start")
 @click.argument("task")
 @_lease(_DAY_S)
-@json_option(OBJECT)
+@options.json_object
 def start(task: str, lease: float, as_json: bool) -> None:
     """Claim a task for yourself and show all that belongs to it.
 
@@ -52,7 +53,7 @@ def start(task: str, lease: float, as_json: bool) -> None:
 @task_command.command("resume")
 @click.argument("task", required=False)
 @_lease(_DAY_S)
-@json_option(OBJECT)
+@options.json_object
 def resume(task: str | None, lease: float, as_json: bool) -> None:
     """Continue the task that was in progress in the last session, and show all that belongs to it.
 
@@ -81,7 +82,7 @@ def _say_ways(id: str) -> None:
     "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
 )
 @click.option("--label", metavar="LABEL", help="Without TASK: only one with this label.")
-@json_option(f"{OBJECT}, or null")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, or null.")
 def claim(task: str | None, lease: float, holder: int | None, label: str | None, as_json: bool) -> int:
     """Claim TASK, or the most urgent one that is ready. Exit code 3 if none is."""
     from holdfast.cli.drawing.terminal import out
@@ -101,7 +102,7 @@ def claim(task: str | None, lease: float, holder: int | None, label: str | None,
 @click.argument("task")
 @_number
 @_lease(_HOUR_S)
-@json_option(OBJECT)
+@options.json_object
 def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
     """Let a claim hold so many seconds from now."""
     with changing(task) as (hf, id):
@@ -112,7 +113,7 @@ def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
 @click.argument("task")
 @_number
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
-@json_option(OBJECT)
+@options.json_object
 def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
     """Give a task back: it is pending again. With --number, also a claim of another."""
     with changing(task) as (hf, id):
@@ -126,7 +127,7 @@ def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
 @click.option("--evidence", metavar="VALUE", help="What shows it; JSON or text.")
 @click.option("--unchecked", metavar="REASON", help="Leave its checks out, and record why.")
 @click.option("--anyway", metavar="REASON", help="Although a task that it needs is open; record why.")
-@json_option(OBJECT)
+@options.json_object
 def complete(
     task: str,
     number: int | None,
@@ -165,7 +166,7 @@ def _can_begin(task: Task) -> bool:
 @click.argument("task")
 @click.argument("why")
 @_number
-@json_option(OBJECT)
+@options.json_object
 def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
     """Give a task up, and say why. It still holds up what needs it."""
     with changing(task) as (hf, id):
@@ -175,7 +176,7 @@ def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
 @task_command.command("reopen")
 @click.argument("task")
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
-@json_option(OBJECT)
+@options.json_object
 def reopen(task: str, reason: str, as_json: bool) -> None:
     """Let a task that is completed, failed or archived be pending again."""
     with changing(task) as (hf, id):

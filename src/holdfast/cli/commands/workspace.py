@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, app
+from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
@@ -30,7 +30,7 @@ def workspace_command() -> None:
 
 @workspace_command.command("status")
 @click.option("--all", "every", is_flag=True, help="Name everything that is not covered.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
     hear_warnings()
@@ -59,7 +59,7 @@ def _describe(found: Coverage, every: bool) -> Iterator[Line]:
 
 
 @workspace_command.command("verify")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def verify(as_json: bool) -> None:
     """Read all that is saved of files, and check that every snapshot of the log is whole.
 
@@ -83,7 +83,7 @@ def verify(as_json: bool) -> None:
 @click.option("--only", multiple=True, metavar="GLOB", help="Only these files, as in .gitignore.")
 @click.option("--partial", is_flag=True, help="Continue without files whose saved content is damaged.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:
     """Make the files what they were in SNAPSHOT, its id or the beginning of it.
 
