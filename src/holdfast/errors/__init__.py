@@ -55,7 +55,7 @@ HoldfastError
 ├── ToolFailed              a tool could not do what it was asked for
 ├── AgentFailed             an agent reported that it could not do its job
 ├── ModelFailed             a model provider refused a request, or did not answer
-├── WorkspaceError          files could not be saved or put back
+├── WorkspaceError          files could not be saved or restored
 │   ├── ContentsDamaged     a saved content is missing or not what it was
 │   ├── WorkspaceConflict   a step in a copy and others changed the same files
 │   ├── GitError            the git repository cannot be moved
@@ -107,7 +107,7 @@ from holdfast.errors.base import (
     SettingsError,
     WrongColour,
     not_text,
-    told,
+    with_more,
 )
 from holdfast.errors.plans import BadExpression, NotApproved, PlanFaults
 from holdfast.errors.runs import (
@@ -197,7 +197,7 @@ __all__ = [
     "StoreError", "StoreForeign", "StoreFull", "StoreHeld", "StoreInDoubt", "StoreNewer",
     "StoreOnNetwork", "StoreReadOnly", "StoreVanished", "TaskDeleted", "TaskHeld", "TaskNotFound",
     "ToolFailed", "WorkspaceConflict", "WorkspaceError", "WrongColour", "not_text", "store_error_for",
-    "told",
+    "with_more",
 ]  # fmt: skip
 
 for _name in __all__:

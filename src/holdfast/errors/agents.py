@@ -96,7 +96,7 @@ class BudgetReached(RunPaused):
 
 class NotDelivered(HoldfastError):
     """A delivery was sent back as often as its bounds allow, or a role gave no verdict. `point` is where a
-    rewind lets it be tried once more."""
+    rewind lets it be tried again."""
 
     code = "not_delivered"
     exit_code = 1

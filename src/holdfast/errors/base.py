@@ -26,9 +26,9 @@ class HoldfastError(Exception):
         return ()
 
 
-def told(error: HoldfastError, more: str) -> HoldfastError:
-    """Another error of the same kind that says more. The one that was raised may be that of others too, who
-    shared a commit."""
+def with_more(error: HoldfastError, more: str) -> HoldfastError:
+    """An error of the same kind with a longer message. A new one: those who shared a commit may
+    all have the one that was raised."""
     fuller = type(error).__new__(type(error))
     fuller.__dict__.update(vars(error))
     fuller.args = (f"{error}; {more}",)

@@ -35,10 +35,7 @@ class OnceAgain(Refused):
         self.run_id = run_id
         self.steps = tuple(steps)
         listed = ", ".join(self.steps[:8]) + (f" and {len(steps) - 8} more" if len(steps) > 8 else "")
-        super().__init__(
-            f"run {run_id} would do again what is to be done once: {listed}; if that is meant, say so with "
-            "--rerun-once"
-        )
+        super().__init__(f"run {run_id} would repeat `once` steps: {listed}; pass --rerun-once to allow it")
 
 
 class PlanChanged(Refused):

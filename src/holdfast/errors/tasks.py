@@ -87,7 +87,7 @@ class TaskHeld(HoldfastError):
         else:
             moment = datetime.fromtimestamp(until / 1e6, UTC).astimezone()
             how = (
-                f"claimed by {actor or 'nobody'} until {moment:%Y-%m-%d %H:%M:%S} (claim {number}); choose "
+                f"claimed by {actor or 'unknown'} until {moment:%Y-%m-%d %H:%M:%S} (claim {number}); choose "
                 f"another task, or end that claim with `holdfast task release {task[:8]} --number {number}`"
             )
         super().__init__(f"task {task[:8]} is {how}")
@@ -106,7 +106,7 @@ class ClaimLost(HoldfastError):
     exit_code = 4
 
     def __init__(self, task: str, number: int, last: int, actor: str, status: str) -> None:
-        now = f"{actor} has it with claim {last}" if actor else f"nobody has it, and it is {status}"
+        now = f"{actor} has it with claim {last}" if actor else f"it is not claimed now, and is {status}"
         super().__init__(
             f"claim {number} of task {task[:8]} has ended, and what was done under it does not count: {now}; "
             f"`holdfast task show {task[:8]}` shows the task"

@@ -22,7 +22,7 @@ class Pushed(Refused):
         self.commits = tuple(commits)
         self.revert = revert
         more = f" and {len(self.commits) - 5} more" if len(self.commits) > 5 else ""
-        way = f"`{revert}` takes them back with new commits; " if revert else ""
+        way = f"`{revert}` reverts them with new commits; " if revert else ""
         super().__init__(
             f"{ref} cannot go back: a remote has {', '.join(self.commits[:5])}{more}. Nothing was done; "
             f"{way}without --git the rewind leaves the repository as it is"
@@ -75,7 +75,7 @@ class WorkspaceConflict(WorkspaceError):
         self.paths = tuple(paths)
         some = ", ".join(self.paths[:5]) + (f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else "")
         super().__init__(
-            f"step {step} worked in a copy, and somebody else changed the same files meanwhile: {some}; "
+            f"step {step} worked in a copy, and others changed the same files meanwhile: {some}; "
             "nothing of it was brought back: resume the run to do it again"
         )
 

@@ -25,9 +25,9 @@ from holdfast.plans.word_index import FileWords, WordIndex
 from holdfast.workspace.fs import beneath
 
 _READ = 120
-"""So many files are read for definitions: those that rank first by names and words."""
+"""How many files are read for definitions: those that rank first by names and words."""
 _CLOSER = 600
-"""So many are ranked by names and words, of those that have any."""
+"""How many are ranked by names and words, of those that have any."""
 _TELLS_NOTHING = 0.05
 _SELDOM = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".html", ".css", ".pyi", ".csv", ".lock")
 _SHOWN_DEFINITIONS = 5
@@ -118,7 +118,7 @@ class Analysis(View, frozen=True):
 
     JSON: ClassVar = {
         "text": "the task",
-        "keywords": "its words that tell something, in its order",
+        "keywords": "its significant words, in its order",
         "names": "names of code in it",
         "named_files": "the files that it names",
         "patterns": "regular expressions to search for",
@@ -220,7 +220,7 @@ class _Ranking:
         self._keywords = [(one, one.stem.encode(), self._rarity(one)) for one in words.keywords]
 
     def _rarity(self, keyword: Keyword) -> float:
-        """A word that few files have tells more. On the way each file gets its quick score."""
+        """A word that few files have weighs more. On the way each file gets its quick score."""
         wanted = keyword.stem.encode()
         having = [n for n, one in enumerate(self._index.files) if wanted in one.words]
         rarity = keyword.weight * math.log((len(self._index.files) + 2) / (len(having) + 1))
@@ -289,7 +289,7 @@ class _Ranking:
         return score
 
     def _factor(self, path: str) -> float:
-        """Files that seldom are what a task is about count less, unless it says so."""
+        """Files that seldom are what a task is about count less, unless its words name them."""
         factor = 1.0
         if _TESTS.search(path):
             factor *= 1.3 if self._wants_tests else 0.35

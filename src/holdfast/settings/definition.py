@@ -69,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     save_files: Annotated[
         bool,
-        Meta(description="Whether the files of the workspace are saved, and put back by `rewind`."),
+        Meta(description="Whether the files of the workspace are saved, and restored by `rewind`."),
     ] = True
     largest_ignored_mb: Annotated[
         float, Meta(ge=0, description="Files that git ignores are saved up to this size.")

@@ -34,7 +34,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def moved(self) -> list[str]:
-        """What needs trust and a file of the project sets: paths of the store, the workspace, the backups;
+        """Keys that need trust, set by a file of the project: paths of the store, the workspace, the backups;
         handlers."""
         keys = [key for key, field in fields().items() if meta_of(field, "path") or meta_of(field, "code")]
         return [key for key in keys if self.origins[key].kind in PROJECT_FILES]

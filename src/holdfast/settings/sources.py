@@ -1,4 +1,4 @@
-"""What each source gives: TOML files, `.env`, the environment and flags, not yet checked."""
+"""The entries of each source: TOML files, `.env`, the environment and flags, not yet checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER_VARIABLES: tuple[str, ...] = (
 """Variables that begin with `HOLDFAST_` and are no settings, so that they are not taken for misspelt ones."""
 Kind = Literal["default", "pyproject", "file", "dotenv", "environment", "flag"]
 PROJECT_FILES = ("pyproject", "file", "dotenv")
-"""The kinds of origin that come with the project, from whomever that is."""
+"""The kinds of origin that come with the project, which may be another person's."""
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a store answers: rows of its tables, filters for them, and entries of its log."""
+"""The answers of a store: rows of its tables, filters for them, and entries of its log."""
 
 from __future__ import annotations
 

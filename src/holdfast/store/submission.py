@@ -1,4 +1,4 @@
-"""What is handed to a store: appends of owners, commands of others, and the decisions in them."""
+"""Submissions to a store: appends of owners, commands of others, and the decisions in them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ApprovalRecord(View, frozen=True):
 
 
 class DeliverRecord(View, frozen=True):
-    """What is kept of a delivery. A part that has not been reached is empty.
+    """The record of a delivery. A part that has not been reached is empty.
 
     plan            `plan` (the text), `digest`, `files`, `round`, `snapshot` it was made on, `rolled_back`
     implementation  `text` of the developer, `files`, `lines`, `attempt`, `snapshot`

@@ -1,4 +1,4 @@
-"""What router and skills have learned, as plain data."""
+"""The statistics of router and skills, as plain data."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def open_engine(
 ) -> Engine:
     """An engine on the store. Opening it finishes operations that were cut off and makes the backup that the
     settings ask for; not so `to_look`, which leaves all as it is. `root` is where the project is now, if the
-    user says so, with `only_missing` only for runs whose own project is gone."""
+    user names it, with `only_missing` only for runs whose own project is gone."""
     from holdfast.agents.handlers import Handlers
     from holdfast.engine.engine import Engine, Options
 

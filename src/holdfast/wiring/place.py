@@ -21,7 +21,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def may_have_store(home: Path) -> bool:
-    """Whether a store is there, or nobody may look: then opening it says so."""
+    """Whether a store is there. True also if that cannot be read: then opening it raises the error."""
     try:
         return (home / project.DATABASE).exists()
     except PermissionError:
@@ -29,7 +29,7 @@ def may_have_store(home: Path) -> bool:
 
 
 def had_store(home: Path) -> bool:
-    """Whether a store is there, or was: its lock says so when the database is lost."""
+    """Whether a store is there, or was: its lock shows that when the database is lost."""
     try:
         return may_have_store(home) or (home / "write.lock").stat().st_size > 0
     except OSError:

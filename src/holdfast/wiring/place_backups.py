@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def backup_directory(place: Place) -> Path:
-    """Where backups go that nobody named a place for."""
+    """Where backups go that are made without a path."""
     chosen = place.resolved.settings.backup_dir
     if chosen is None:
         return place.home / "backups"
@@ -51,7 +51,7 @@ def back_up(
 
     if files is None:
         files = place.resolved.settings.backup_files
-    store.tail()  # of a store that is closed, or a forked child has, this says so
+    store.tail()  # raises if the store is closed, or this is a forked child
     directory = backup_directory(place)
     if to is None:
         with backup.explained(directory):

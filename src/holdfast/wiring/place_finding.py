@@ -88,7 +88,7 @@ def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
 
 def warn_of_other_store(place: Place) -> None:
     """A script that is started in another directory than before gets another store, in which the ids it uses
-    are those of other runs. When such a store is about to be made, that is told."""
+    are those of other runs. Log a warning when such a store is about to be made."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if place.resolved.settings.home is not None or may_have_store(place.home) or not file:
         return

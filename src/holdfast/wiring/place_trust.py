@@ -151,8 +151,8 @@ def refuse_unsafe(home: Path) -> None:
 
 
 def _danger(home: Path) -> str:
-    """Why opening the database would change it, or another file, by what somebody put beside it. Into the
-    data home nobody does."""
+    """Why opening the database would change it, or another file, because of a file beside it. The data home
+    is exempt: only its owner writes there."""
     if _is_in_data_home(home):
         return ""
     from holdfast.store.sqlite.connection import has_hot_journal
@@ -192,7 +192,7 @@ def token_of(home: Path) -> str:
 
 
 def trust_store(home: Path) -> None:
-    """Record that the user trusts the store. Its database gets a token that whoever made it does not know:
+    """Record that the user trusts the store. Its database gets a token that its maker does not know:
     another database in its place is not trusted."""
     refuse_unsafe(home)
     database = home / project.DATABASE

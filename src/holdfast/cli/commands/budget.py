@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.views.budget import Budget
 
 _SHOWN = 10
-"""So many open reservations are listed."""
+"""How many open reservations are listed."""
 _UNITS = ("usd", "tokens", "seconds", "steps")
 
 

@@ -46,7 +46,7 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 @click.option("--workflow", metavar="GLOB", help="Only runs of such workflows: `report`, `make *`.")
 @click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
 @click.option("--until", callback=read_until, metavar="TIME", help="Only runs that were created until then.")
-@click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would move on.")
+@click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would continue.")
 @click.option("--parent", metavar="RUN", help="The child runs of this run.")
 @click.option("--children", is_flag=True, help="Child runs too.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")

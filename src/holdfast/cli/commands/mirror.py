@@ -12,7 +12,7 @@ from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
+from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
 from holdfast.ways import Way
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def rebuild(as_json: bool) -> None:
 
     Files that were edited by hand are kept aside, not overwritten.
     """
-    hear_warnings()
+    show_warnings()
     with access.open_to_keep() as hf:
         done = hf.mirror_rebuild()
     if as_json:
@@ -110,7 +110,7 @@ def import_(file: str, apply: bool, as_json: bool) -> None:
     texts and statuses of tasks, decisions, files and memories can be imported. Nothing is removed because
     FILE leaves it out.
     """
-    hear_warnings()
+    show_warnings()
     with access.open_to_keep() if apply else access.open_to_read() as hf:
         found = hf.mirror_import(file, apply=apply)
     if as_json:

@@ -26,11 +26,11 @@ _DEFINITIONS = 3
 @click.command("analyze")
 @click.argument("text")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="So many files."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="How many files."
 )
 @options.json_object
 def analyze_command(text: str, limit: int, as_json: bool) -> None:
-    """Say what the task TEXT is about, without a model: keywords, the files that it names, patterns to search
+    """Analyze the task TEXT, without a model: keywords, the files that it names, patterns to search
     for, and the files that are most likely to matter, each with the reasons.
 
     Files that `.gitignore` names are left out. What is read is kept in the store's directory, so that the

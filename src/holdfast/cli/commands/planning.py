@@ -33,7 +33,7 @@ plan_command.add_command(new_command)
 @plan_inputs
 @options.json_object
 def check_command(plan: str, inputs: tuple[str, ...], input_file: str | None, as_json: bool) -> int:
-    """Say everything that is wrong with the plan in FILE, with line and column; run nothing.
+    """Report every fault of the plan in FILE, with line and column; run nothing.
 
     Exits with 2 if there is a fault. A remark is none: the plan can run.
     """

@@ -39,7 +39,7 @@ def remember_command(
 ) -> None:
     """Keep TEXT for later sessions: a decision, a pattern or a fact. `-` reads it from standard input.
 
-    It is redacted when it is recorded. `holdfast undo` takes it back.
+    It is redacted when it is recorded. `holdfast undo` reverses it.
     """
     if text == "-":
         text = sys.stdin.read().strip()

@@ -24,7 +24,7 @@ from holdfast.cli.drawing.terminal import clean
 def settle_command(
     run: str, step: str, done: str | None, retry: bool, fail: str | None, then_resume: bool, as_json: bool
 ) -> int:
-    """Say what became of STEP of RUN, which was cut off: it may or may not have happened.
+    """Record the outcome of STEP of RUN, which was cut off: it may or may not have happened.
 
     The step's name is enough where only one step in doubt has it. The run continues with `resume`.
     """

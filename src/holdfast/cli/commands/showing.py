@@ -197,7 +197,7 @@ def describe(
 
 
 def _spent(detail: RunDetail) -> Iterator[Line]:
-    """What it spent, by budget."""
+    """The amounts it spent, by budget."""
     for one in detail.spending:
         from holdfast.cli.commands.budget import text
 

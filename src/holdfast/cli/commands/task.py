@@ -44,7 +44,7 @@ def changing(text: str | None) -> Iterator[tuple[Holdfast, str]]:
         yield hf, "" if text is None else hf.tasks.find(text)
 
 
-def told(task: Task, as_json: bool, said: str) -> None:
+def print_task(task: Task, as_json: bool, said: str) -> None:
     """The result of a change, in a line, or the task as JSON."""
     if as_json:
         out.json(task.to_json())
@@ -116,7 +116,7 @@ def list_tasks(
 def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> None:
     """List tasks that can be worked on now, the most urgent first.
 
-    A task is ready if it is pending, not blocked, and needs no open task; or if whoever claimed it is dead.
+    A task is ready if it is pending, not blocked, and needs no open task; or if its claim is dead.
     """
     if claim:
         _claim_next(label, as_json)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.cli import access, options
-from holdfast.cli.commands.task import changing, task_command, told
+from holdfast.cli.commands.task import changing, print_task, task_command
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
@@ -168,7 +168,7 @@ def edit(
         raise BadInput("nothing to change: name what to change, such as --name, --body or --priority")
     with changing(task) as (hf, id):
         changed = hf.tasks.edit(id, **changes)
-    told(changed, as_json, "changed")
+    print_task(changed, as_json, "changed")
 
 
 def _replaced(given: tuple[str, ...]) -> list[str] | None:
@@ -188,9 +188,9 @@ def _replaced(given: tuple[str, ...]) -> list[str] | None:
 )
 @options.json_object
 def note(task: str, text: str, kind: str, as_json: bool) -> None:
-    """Write something down about a task: a decision, a change of scope, a file that was changed."""
+    """Add a note to a task: a decision, a change of scope, a file that was changed."""
     with changing(task) as (hf, id):
-        told(hf.tasks.note(id, text, kind), as_json, kind)
+        print_task(hf.tasks.note(id, text, kind), as_json, kind)
 
 
 @task_command.command("block")
@@ -198,18 +198,18 @@ def note(task: str, text: str, kind: str, as_json: bool) -> None:
 @click.argument("reason")
 @options.json_object
 def block(task: str, reason: str, as_json: bool) -> None:
-    """Say why a task cannot be worked on now: it is not ready until `unblock`."""
+    """Block a task, with a reason: it is not ready until `unblock`."""
     with changing(task) as (hf, id):
-        told(hf.tasks.block(id, reason), as_json, "blocked")
+        print_task(hf.tasks.block(id, reason), as_json, "blocked")
 
 
 @task_command.command("unblock")
 @click.argument("task")
 @options.json_object
 def unblock(task: str, as_json: bool) -> None:
-    """Say that what blocked a task is over."""
+    """Remove the reason that blocks a task."""
     with changing(task) as (hf, id):
-        told(hf.tasks.unblock(id), as_json, "no longer blocked")
+        print_task(hf.tasks.unblock(id), as_json, "no longer blocked")
 
 
 @task_command.command("link")
@@ -256,7 +256,7 @@ def _linked(id: str, other: str, kind: str, changed: bool, as_json: bool, said: 
 def archive(task: str, reason: str, as_json: bool) -> None:
     """Take a task out of the lists. It no longer holds up what needs it; `task reopen` brings it back."""
     with changing(task) as (hf, id):
-        told(hf.tasks.archive(id, reason), as_json, "archived")
+        print_task(hf.tasks.archive(id, reason), as_json, "archived")
 
 
 @task_command.command("export")
@@ -277,9 +277,9 @@ def export(file: str, as_json: bool) -> None:
 @click.argument("file")
 @options.json_object
 def import_(file: str, as_json: bool) -> None:
-    """Read tasks in from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line.
+    """Import tasks from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line.
 
-    The whole file is checked first; a wrong line is named, and nothing is read in.
+    The whole file is checked first; a wrong line is named, and nothing is imported.
     """
     with access.open_to_track() as hf:
         done = hf.tasks.import_(file)

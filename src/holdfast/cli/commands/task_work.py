@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import options
-from holdfast.cli.commands.task import changing, none_ready, shown, task_command, told
+from holdfast.cli.commands.task import changing, none_ready, print_task, shown, task_command
 from holdfast.cli.drawing.tasks import ways
 from holdfast.cli.drawing.terminal import clean, err, say
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _DAY_S = 86_400.0
 _HOUR_S = 3600.0
 _READY = 5
-"""So many tasks are named that a completed one no longer holds up."""
+"""How many tasks are named that a completed one no longer holds up."""
 _number = click.option(
     "--number", type=click.IntRange(1), metavar="N", help="The claim's number; without it, your own claim."
 )
@@ -94,7 +94,7 @@ def claim(task: str | None, lease: float, holder: int | None, label: str | None,
             out.json(None)
         say(none_ready(label))
         return 3
-    told(made.task, as_json, f"claim {made.number}")
+    print_task(made.task, as_json, f"claim {made.number}")
     return 0
 
 
@@ -104,9 +104,9 @@ def claim(task: str | None, lease: float, holder: int | None, label: str | None,
 @_lease(_HOUR_S)
 @options.json_object
 def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
-    """Let a claim hold so many seconds from now."""
+    """Renew a claim for so many seconds from now."""
     with changing(task) as (hf, id):
-        told(hf.tasks.renew(id, number, lease=lease), as_json, "renewed")
+        print_task(hf.tasks.renew(id, number, lease=lease), as_json, "renewed")
 
 
 @task_command.command("release")
@@ -115,9 +115,9 @@ def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
 @options.json_object
 def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
-    """Give a task back: it is pending again. With --number, also a claim of another."""
+    """Release a claim: the task is pending again. With --number, also a claim of another."""
     with changing(task) as (hf, id):
-        told(hf.tasks.release(id, number, reason=reason), as_json, "released")
+        print_task(hf.tasks.release(id, number, reason=reason), as_json, "released")
 
 
 @task_command.command("complete")
@@ -153,7 +153,7 @@ def complete(
             [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
         )
         ready = [one for one in map(hf.tasks.get, needed_by) if _can_begin(one)]
-    told(done, as_json, "completed")
+    print_task(done, as_json, "completed")
     for one in ready[:_READY]:
         say(f"ready now: {clean(one.name)}; `holdfast task start {one.id[:8]}` begins it")
 
@@ -168,9 +168,9 @@ def _can_begin(task: Task) -> bool:
 @_number
 @options.json_object
 def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
-    """Give a task up, and say why. It still holds up what needs it."""
+    """Record a task as failed, with the reason. It still holds up what needs it."""
     with changing(task) as (hf, id):
-        told(hf.tasks.fail(id, why, number), as_json, "failed")
+        print_task(hf.tasks.fail(id, why, number), as_json, "failed")
 
 
 @task_command.command("reopen")
@@ -180,4 +180,4 @@ def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
 def reopen(task: str, reason: str, as_json: bool) -> None:
     """Let a task that is completed, failed or archived be pending again."""
     with changing(task) as (hf, id):
-        told(hf.tasks.reopen(id, reason), as_json, "pending again")
+        print_task(hf.tasks.reopen(id, reason), as_json, "pending again")

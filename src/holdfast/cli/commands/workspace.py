@@ -12,7 +12,7 @@ from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
+from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
 from holdfast.facade import storeless
 from holdfast.sizes import amount
 from holdfast.ways import Way
@@ -25,7 +25,7 @@ _MOST = 40
 
 @click.group("workspace", cls=Family)
 def workspace_command() -> None:
-    """Show what is saved of the files, check it, put it back."""
+    """Show, check and restore what is saved of the files."""
 
 
 @workspace_command.command("status")
@@ -33,7 +33,7 @@ def workspace_command() -> None:
 @options.json_object
 def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
-    hear_warnings()
+    show_warnings()
     with access.scan_shown() as on_scan:
         found = storeless.coverage(app.home(), on_scan=on_scan)
     if as_json:
@@ -87,9 +87,9 @@ def verify(as_json: bool) -> None:
 def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:
     """Make the files what they were in SNAPSHOT, its id or the beginning of it.
 
-    Whoever changed them since: what goes is saved first, and `holdfast undo` brings it back. A snapshot of
-    what was rescued changes only those files; one of an attempt that was taken back, what that had done,
-    unless --only names others.
+    Whichever process changed them since: what goes is saved first, and `holdfast undo` restores it. A
+    snapshot of what was rescued changes only those files; one of an attempt that was rolled back, what that
+    had done, unless --only names others.
     """
     with access.open_for(dry_run) as hf:
         done = hf.restore(snapshot, only=only, partial=partial, dry_run=dry_run)
@@ -100,6 +100,6 @@ def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, 
     def lines() -> Iterator[Line]:
         yield from effects.files(done.files)
         if done.operation:
-            yield from effects.ways(Way("undo", "", {"operation": done.operation}, "takes this back"))
+            yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this"))
 
     effects.show(lines())

@@ -1,6 +1,6 @@
 """`command`: a program as a step, its whole process tree under a supervisor.
 
-Its effect is `workspace`: what a command that was cut off did to the files is taken back, and it runs again.
+Its effect is `workspace`: what a command that was cut off did to the files is rolled back, and it runs again.
 Where there is no workspace, or the command runs outside it, it is `once`: it is not known what it did to the
 world. Say `effect="idempotent"` for one that may run again as it is.
 """

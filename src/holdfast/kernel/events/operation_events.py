@@ -23,8 +23,8 @@ class OperationBegun(Event, frozen=True, gc=False):
 class FilesPlanned(Event, frozen=True, gc=False):
     """The files beneath `root` go back to `to` in what was done until `left`; they are saved as `now`.
     `version` is the run's when that was planned; `point` is `to` without what others did since. With
-    `died` the run's history does not have `left`: its owner did not live to say so. What matches `keep`
-    stays."""
+    `died` the run's history does not have `left`: its owner died before it could record it. What matches
+    `keep` stays."""
 
     root: str
     to: str

@@ -106,7 +106,7 @@ class RunCancelled(Event, frozen=True, gc=False):
 
 
 class CancelRequested(Event, frozen=True, gc=False):
-    """A person wants the run to end; its owner ends it as soon as it hears of that."""
+    """A person wants the run to end; its owner ends it when it reads this."""
 
     reason: str = ""
     by: str = ""

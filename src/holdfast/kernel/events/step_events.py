@@ -296,7 +296,7 @@ class EvidenceWritten(Event, frozen=True, gc=False):
     level: str = "asserted"
     commands: tuple[ObservedCommand, ...] = ()
     left_out: int = 0
-    """So many commands are counted in the document and not named here."""
+    """How many commands are counted in the document and not named here."""
     until: int = 0
     snapshot: str = ""
     images: dict[str, str] = msgspec.field(default_factory=dict)
