@@ -31,7 +31,7 @@ EXIT_CODES = {
     9: "not trusted: settings or a store from somewhere else, or that others can change; see `holdfast trust`",
     70: "a fault of holdfast itself; `HOLDFAST_DEBUG=1` shows the traceback",
     74: "the output could not be written; what was done stands",
-    130: "interrupted: Ctrl-C, SIGTERM, or nobody executes the run any more",
+    130: "interrupted: Ctrl-C, SIGTERM, or no process executes the run any more",
 }
 OTHER_VARIABLES = {
     "HOLDFAST_DEBUG": "1: where a command fails, also print the traceback",
@@ -50,7 +50,7 @@ workflow sees the same class with the same attributes, so `except openai.RateLim
 What cannot be stored, the `response` of an SDK's error for one, has a stand-in, live as well: it keeps `status_code`,
 `status`, `reason`, `code`, `method`, `url`, and of a response the headers (in any case of letters) and a body up to
 16 KB as `text`, `content` and `json()`. Headers of requests, cookies and authorization are not kept. Every other
-attribute raises an AttributeError that says so.
+attribute raises an AttributeError that names it.
 
 `Retry(on=...)` is asked with the error itself, before anything of it is left out. A filter that raises says no, and
 the error has a note of that.
@@ -97,15 +97,16 @@ def _situations() -> Iterator[tuple[str, str]]:
 
 
 def _tree(cls: type[errors.HoldfastError]) -> Iterator[type[errors.HoldfastError]]:
+    """The class and all below it. Children stand in the order in which the docstring draws them."""
     yield cls
-    for name, child in vars(errors).items():
-        if (
-            inspect.isclass(child)
-            and child.__bases__
-            and child.__bases__[0] is cls
-            and child.__name__ == name
-        ):
-            yield from _tree(child)
+    drawn = [name for name, _ in _situations()]
+    children = [
+        child
+        for name in errors.__all__
+        if inspect.isclass(child := getattr(errors, name)) and child.__bases__[0] is cls
+    ]
+    for child in sorted(children, key=lambda one: drawn.index(one.__name__)):
+        yield from _tree(child)
 
 
 def settings_page() -> str:

@@ -88,7 +88,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def needs_trust(self) -> bool:
-        """Whether it starts a program, reads a script, sends a key to an address, or tells a model that may
+        """Whether it starts a program, reads a script, sends a key to an address, or prompts a model that may
         run commands what to do, as the file says. A known CLI by its preset, or a model by its name, is
         the user's own affair."""
         named = (
@@ -178,7 +178,7 @@ class _AgentReader:
         return None if self.faults else AgentSettings(name=self._name, place=place, **fields)
 
     def _complete(self, backend: str, fields: dict[str, Any], root: Path) -> None:
-        """What keys mean together."""
+        """Check keys that depend on each other."""
         if backend == "llm" and not fields.get("model"):
             self._fault("model", 'is missing; name one, such as model = "openai:gpt-5-mini"')
         if backend == "script":

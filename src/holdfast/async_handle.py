@@ -225,11 +225,11 @@ class AsyncTasks(AsyncNamespace):
         )
 
     async def fail(self, id: str, why: str, number: int | None = None) -> Task:
-        """Give a task up, and say why. It still holds up what needs it."""
+        """Record a task as failed, with the reason. It still holds up what needs it."""
         return await self._call(self._namespace.fail, id, why, number)
 
     async def block(self, id: str, reason: str) -> Task:
-        """Say why a task cannot be worked on now: it is not ready until `unblock`."""
+        """Block a task, with a reason: it is not ready until `unblock`."""
         return await self._call(self._namespace.block, id, reason)
 
     async def unblock(self, id: str) -> Task:
@@ -241,8 +241,8 @@ class AsyncTasks(AsyncNamespace):
         return await self._call(self._namespace.reopen, id, reason)
 
     async def note(self, id: str, text: str, kind: str = "note") -> Task:
-        """Write something down about a task. `kind` is `note`, `decision`, `scope`, `file`, `plan`,
-        `review`, `verification` or `log`."""
+        """Add a note to a task. `kind` is `note`, `decision`, `scope`, `file`, `plan`, `review`,
+        `verification` or `log`."""
         return await self._call(self._namespace.note, id, text, kind)
 
     async def archive(self, id: str, reason: str = "") -> Task:
@@ -265,8 +265,8 @@ class AsyncTasks(AsyncNamespace):
         return await self._call(self._namespace.export, path)
 
     async def import_(self, path: str | os.PathLike[str]) -> Imported:
-        """Read tasks in from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is read in."""
+        """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
+        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
         return await self._call(self._namespace.import_, path)
 
 
@@ -781,7 +781,7 @@ class AsyncHoldfast(Coroutines):
         resumable: bool | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
-        """Runs, the newest first. `resumable`: those that `resume` would move on, or those it would not."""
+        """Runs, the newest first. `resumable`: those that `resume` would continue, or those it would not."""
         return await self._call(self._holdfast.runs, status, resumable, limit)
 
     async def page(

@@ -101,7 +101,7 @@ class Holdfast(
             flags["home"] = flags["home"] if around is None else str(around.home)
             place = wiring.find_place(flags, create=create and not read_only, project_files=home is None)
         if not read_only:
-            wiring.tell_of_other_store(place)
+            wiring.warn_of_other_store(place)
         super().__init__(
             place,
             read_only=read_only,

@@ -26,6 +26,8 @@ class View(msgspec.Struct, frozen=True):
 
 def _plain(value: Any) -> Any:
     """Views as objects, times and paths as text, tuples as lists; all else as it is."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     if hasattr(value, "to_json"):

@@ -1,4 +1,4 @@
-"""Where this package is, for code that must tell its own frames and files from others."""
+"""Where this package is, for code that must distinguish its own frames and files."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def boot_id() -> str:
 
 def started_ticks(pid: int) -> int | None:
     """When a process was started, in ticks since the boot; None if there is none, or only what is left of it
-    until its parent asks (a zombie). 0 where the system does not tell."""
+    until its parent asks (a zombie). 0 where the system does not say."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

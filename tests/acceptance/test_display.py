@@ -157,8 +157,8 @@ def test_rows_of_a_line():
 def test_changes_that_were_taken_back():
     """Without any, only what was kept is told."""
     saved = {"place": "taken_back", "key": "sh#1", "instead_of": "f" * 64, "changes": 0, "kept": ("a", "b")}
-    assert list(put_back(saved)) == ["sh#1: kept, because somebody else changed them: a, b"]
-    back = "sh#1: 1 change of the earlier attempt taken back; "
+    assert list(put_back(saved)) == ["sh#1: kept, because others changed them: a, b"]
+    back = "sh#1: 1 change of the earlier attempt rolled back; "
     (told,) = put_back(saved | {"changes": 1})
     assert told.startswith(f"{back}`holdfast workspace restore ffffffffffff` brings it back; kept, because")
     (told,) = put_back(saved | {"changes": 1, "kept": ()})

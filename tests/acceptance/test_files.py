@@ -76,7 +76,7 @@ def test_edits_between_kill_and_resume_stay(cli):
     (cli.directory / "fresh").write_text("by a person\n")
     (cli.directory.parent / "go").touch()
     resumed = cli("resume", "k")
-    assert "changes of the earlier attempt taken back" in resumed.err
+    assert "changes of the earlier attempt rolled back" in resumed.err
     assert "fresh" in resumed.err and "notes" in resumed.err and "out-3" in resumed.err
     assert (cli.directory / "notes").read_text() == "mine, after the crash\n"
     assert (cli.directory / "fresh").read_text() == "by a person\n"
@@ -121,7 +121,7 @@ def test_what_a_person_edits_stays_or_comes_back(cli):
     assert tree(cli.directory) == before
     (cli.directory / "e").write_text("after the run\n")
     kept = cli("rewind", "r", "--to", "drafted").out
-    assert "e  changed by the run and by somebody else since; --theirs puts it back, too" in kept
+    assert "e  changed by the run and by others since; --theirs restores it, too" in kept
     assert (cli.directory / "e").read_text() == "after the run\n"
     cli("undo")
     cli("rewind", "r", "--to", "drafted", "--theirs")
@@ -305,7 +305,7 @@ def test_isolated_commands_run_beside_each_other(cli):
     (cli.directory / "a").write_text("a person's")
     (cli.home / "go").touch()
     _, err = started.communicate(timeout=20)
-    assert started.returncode == 1 and "somebody else changed the same files" in err
+    assert started.returncode == 1 and "others changed the same files" in err
     assert (cli.directory / "a").read_text() == "a person's"
 
 

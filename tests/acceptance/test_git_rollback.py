@@ -358,7 +358,7 @@ def test_somebody_who_commits_on_top_is_never_lost(project, fails):
     before = shape(cli.directory)
     (cli.directory.parent / "go").touch()
     refused = cli("resume", "k", code=6)
-    assert "refs/heads/main (changed by the run and by somebody else since)" in refused.err
+    assert "refs/heads/main (changed by the run and by others since)" in refused.err
     assert "holdfast resume k --keep-files" in refused.err
     assert cli.status("k") == "needs_attention"
     assert shape(cli.directory) == before

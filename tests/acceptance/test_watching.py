@@ -200,7 +200,7 @@ def test_following_waits_for_the_first_run(flow, wait_until):
     assert serving.returncode == 0
     at = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
     assert re.search(
-        rf"^{at}process \d+ takes run gate \(asks\): nobody held it, it was ready$",
+        rf"^{at}process \d+ takes run gate \(asks\): no process held it, it was ready$",
         err,
         re.MULTILINE,
     )

@@ -237,7 +237,7 @@ def play_edits(console: Console) -> None:
     assert not console.there("VERSION")
     console.next("echo mine", then=lambda: console.there("notes.txt"))
     console.next("holdfast diff r1 bumped", r"^\+version 1\.2$", r"^-1\.2$", "notes.txt")
-    console.next("holdfast rewind r1", "VERSION", "notes.txt  changed by somebody else")
+    console.next("holdfast rewind r1", "VERSION", "notes.txt  changed by others")
     assert console.text("VERSION") == "1.2\n" and not console.there("CHANGES")
     assert console.text("notes.txt") == "mine\n"
     console.next("holdfast undo", then=lambda: console.text("CHANGES") == "version 1.2\n")

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import DivergenceError, Retry, Secret, command, emit
 from holdfast.engine.execution.command_output import Lines, OutputLimit
-from holdfast.engine.primitives import command as commands
+from holdfast.engine.primitives import command_line
 from holdfast.errors import BadInput, CommandFailed
 from holdfast.testing.crash import at_body
 
@@ -266,9 +266,9 @@ def test_a_run_from_before_the_input_counted_goes_on(open_hf, act, crashes, monk
 
     with monkeypatch.context() as older:
         older.setattr(
-            commands._Words,
+            command_line.CommandLine,
             "digested",
-            lambda self, _: commands._SHOWN.digest((self.argv, self.cwd, self.env), {}),
+            lambda self, _: command_line._SHOWN.digest((self.argv, self.cwd, self.env), {}),
         )
         with pytest.raises(Exception, match="dead"):
             first.with_id("x").run(act(plot))

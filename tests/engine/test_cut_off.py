@@ -218,7 +218,7 @@ def test_a_drop_that_is_cut_off_is_brought_to_its_end(hf, disk, open_hf, root, c
     assert (root / "a").read_text() == "agent\n"
     other = open_hf(workspace=root)
     assert at(other, root) == DROPPED
-    assert ("after it was taken back" if "written" in fate else "is dropped: ") in caplog.text
+    assert ("after it was undone" if "written" in fate else "is dropped: ") in caplog.text
 
 
 def test_files_go_back_if_something_was_recorded_since(hf, disk, open_hf, root, caplog):

@@ -114,7 +114,7 @@ def test_a_moved_script_is_told(killed, open_hf):
     moved = killed.script.rename(killed.script.with_name("elsewhere.py"))
     hf = open_hf()
     claims = len(hf.events("job"))
-    with pytest.raises(CodeNotFound, match=r"job\.py does not exist; put it back"):
+    with pytest.raises(CodeNotFound, match=r"job\.py does not exist; restore it"):
         hf.resume("job")
     assert len(hf.events("job")) == claims
     moved.rename(killed.script)

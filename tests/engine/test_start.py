@@ -82,7 +82,7 @@ def test_attaching_with_other_arguments_raises(hf, act):
 
 
 def test_threads_that_start_one_id_at_once_get_one_run(hf, act, ran):
-    """Whoever comes first claims it; nobody executes it a second time."""
+    """Whoever comes first claims it; no process executes it a second time."""
 
     @step
     def work() -> str:

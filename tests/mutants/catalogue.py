@@ -514,7 +514,7 @@ MUTANTS = (
     mutant(
         "a backup leaves out the saved files",
         BACKUP + "test_a_backup_is_whole",
-        ("wiring.py", "files=export if files else None,", "files=None,"),
+        ("wiring/place_backups.py", "files=export if files else None,", "files=None,"),
     ),
     mutant(
         "gc removes the files of a store that a restore kept",
@@ -542,7 +542,11 @@ MUTANTS = (
     mutant(
         "a rewind that is cut off is not finished",
         FILES + "test_a_rewind_that_is_killed_is_finished",
-        ("wiring.py", '    if not to_look and (place.home / "operations").is_dir():\n', "    if False:\n"),
+        (
+            "wiring/opening.py",
+            '    if not to_look and (place.home / "operations").is_dir():\n',
+            "    if False:\n",
+        ),
     ),
     mutant(
         "two workspace steps work on one root at once",
@@ -1159,6 +1163,6 @@ MUTANTS = (
     mutant(
         "handlers that a file of the project names need no trust",
         "tests/engine/test_handlers.py::test_a_setting_names_one_once_it_is_trusted",
-        ("settings.py", ' or _meta(field, "code")]', "]"),
+        ("settings/resolving.py", ' or meta_of(field, "code")]', "]"),
     ),
 )

@@ -15,7 +15,7 @@ def main() -> None:
         from holdfast.cli.app import run_program
 
         code = run_program()
-    except KeyboardInterrupt:  # before there is anybody to say so
+    except KeyboardInterrupt:  # before anything could report it
         os._exit(130)
     if "holdfast.engine.engine" not in sys.modules:
         # No code but ours ran, and all it had to say is flushed: taking the interpreter down in

@@ -12,7 +12,7 @@ import click
 
 from holdfast import wiring
 from holdfast.cli import app
-from holdfast.cli.drawing.terminal import err, hear_warnings
+from holdfast.cli.drawing.terminal import err, show_warnings
 from holdfast.handle import Holdfast
 from holdfast.sizes import amount
 
@@ -82,7 +82,7 @@ def open_to_execute(
     stopped and released. `reading` has the store open already, and is closed. On a terminal it draws the
     progress of a scan of the files, unless `on_event` draws there."""
     gc.enable()
-    hear_warnings()
+    show_warnings()
     place = place or find_place(create=create, home=home)
     with ExitStack() as stack:
         on_scan = None

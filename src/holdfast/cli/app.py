@@ -88,7 +88,7 @@ SECTIONS = {
         "doctor": _Entry("doctor", "Check the store and the machine under it."),
         "audit": _Entry("audit", "Check the log against its hashes.", only="verify"),
         "repair": _Entry("repairing", "Mend a damaged store from its copies."),
-        "workspace": _Entry("workspace", "Show what is saved of the files, check it, put it back."),
+        "workspace": _Entry("workspace", "Show, check and restore what is saved of the files."),
         "mirror": _Entry("mirror", "Show, rebuild or import the readable files in .holdfast."),
         "du": _Entry("keeping", "Show what the store takes on the disk."),
         "gc": _Entry("keeping", "Remove saved files that nothing needs."),
@@ -311,7 +311,7 @@ program = Commands(
 
 
 def run_program(args: list[str] | None = None) -> int:
-    """Execute one command line; the exit code. Whatever goes wrong is told in one sentence."""
+    """Execute one command line; the exit code. Every error is reported in one sentence."""
     terminal.prepare()
     try:
         result: Any = program.main(args, prog_name="holdfast", standalone_mode=False)

@@ -31,7 +31,7 @@ _SHOWN_LINES = 12  # of what each of them shows
 _CODES = {"completed": 0, "failed": 1, "cancelled": 1, "needs_attention": 6, "waiting": 5, "paused": 7}
 
 
-def tell(
+def report_end(
     hf: Holdfast,
     run_id: str,
     error: BaseException | None,
@@ -41,7 +41,7 @@ def tell(
     as_json: bool,
     result: bool = True,
 ) -> int:
-    """Say how the run stands now that no process follows it any more. `error` is what ended the following,
+    """Print how the run stands now that no process follows it any more. `error` is what ended the following,
     `interrupted` that a signal did. `asked` says that the person has seen what the gates show. Without
     `result`, only the outcome is printed."""
     if isinstance(error, StoreError):
@@ -87,11 +87,11 @@ def _show_gates(detail: RunDetail) -> None:
             say(["    ", *([line] if isinstance(line, str) else line)])
 
 
-def tell_again(hf: Holdfast, run_id: str, *, as_json: bool) -> int:
+def report_end_again(hf: Holdfast, run_id: str, *, as_json: bool) -> int:
     """Report a run that had ended before it was asked for: nothing was executed."""
     detail = hf.get(run_id)
     if detail.status != "completed":
-        return tell(hf, run_id, None, as_json=as_json)
+        return report_end(hf, run_id, None, as_json=as_json)
     say(f"{done(detail)}, nothing is executed again")
     if as_json:
         out.json(detail.to_json())
@@ -167,4 +167,4 @@ def _by_status(detail: RunDetail) -> HoldfastError:
         return RunCancelled(run_id, reason)
     if status == "needs_attention":
         return NeedsAttention(run_id, reason)
-    return RunInterrupted(run_id, "nobody executes it")
+    return RunInterrupted(run_id, "no process executes it")

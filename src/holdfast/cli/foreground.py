@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.cli.drawing.terminal import say
-from holdfast.cli.ending import tell
+from holdfast.cli.ending import report_end
 from holdfast.cli.gatekeeper import Gatekeeper
 from holdfast.cli.stopping import INTERRUPTED, SIGNALS
 
@@ -141,6 +141,6 @@ def execute(
         finally:
             keeper.close()
             progress.close(stopped=outcome.error is not None)
-    return tell(
+    return report_end(
         hf, run.id, outcome.error, interrupted=foreground.signalled, asked=keeper.asks, as_json=as_json
     )

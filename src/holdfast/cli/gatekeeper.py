@@ -64,7 +64,7 @@ class Gatekeeper:
     def close(self) -> None:
         """The run is not followed any more: no answer is waited for."""
         if self._question is not None:
-            self._tell_decided(self._question.gate)
+            self._report_decided(self._question.gate)
             self._question = None
 
     def _leave(self) -> None:
@@ -83,7 +83,7 @@ class Gatekeeper:
         if asked is not None:
             if any((gate.run_id, gate.key) == (asked.run_id, asked.key) for gate in approvals):
                 return
-            self._tell_decided(asked)
+            self._report_decided(asked)
         if approvals:
             if asked is None:
                 self._progress.suspend()
@@ -92,7 +92,7 @@ class Gatekeeper:
             self._question = None
             self._progress.go_on()
 
-    def _tell_decided(self, asked: Gate) -> None:
+    def _report_decided(self, asked: Gate) -> None:
         """The question is left as it stands; if another person was faster, it is said who."""
         err.offer("\n")
         for gate in self._hf.get(asked.run_id).gates:

@@ -22,6 +22,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 json_object = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+json_list = click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 no_files = click.option("--no-files", is_flag=True, help="Leave the files as they are.")
 partial = click.option(
     "--partial", is_flag=True, help="Continue without files whose saved content is damaged."

@@ -361,7 +361,7 @@ class Engine:
         return self._owner is not None and self._owner.id == owner_id
 
     def beat(self) -> None:
-        """Say that this owner is alive."""
+        """Leave a sign of life of this owner."""
         if self._owner is not None:
             self._owner.beat()
 
@@ -373,21 +373,21 @@ class Engine:
             raise missing(self.store, run_id)
         return run_id
 
-    # Telling
+    # Callbacks
 
     def tell(self, append: Append) -> None:
-        """The append was acknowledged: the program's callback hears of it."""
+        """Report an acknowledged append to the program's callback."""
         if self.event_callback is not None:
             self.event_callback.tell(append)
 
     def note(self, append: Append) -> None:
-        """The same a moment later, by the flusher. Waits for nothing. One that was refused or failed has a
+        """Report it a moment later, by the flusher, without waiting. One that was refused or failed has a
         version, too: that of what the log has, or will have, in its place."""
         if self.event_callback is not None and append.error is None:
             self.event_callback.note(append)
 
     def tell_up_to(self, run_id: str, version: int) -> None:
-        """And of what others have written to a run of this process."""
+        """Report what others have written to a run of this process."""
         if self.event_callback is not None:
             self.event_callback.tell_up_to(run_id, version)
 

@@ -139,7 +139,7 @@ class Delivering(Executing):
 
 
 def _inputs(options: DeliverOptions) -> dict[str, Any]:
-    """What of the options a plan can have as its input; what was not given is left to its defaults."""
+    """The options that a plan can have as its input; those not given are left to its defaults."""
     found = {
         "checks": list(options.checks),
         "planner": options.planner,

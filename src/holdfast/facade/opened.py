@@ -33,7 +33,7 @@ R = TypeVar("R")
 F = TypeVar("F")
 
 _PATIENCE_S = 60.0
-"""So long closing waits for `serve` in other threads."""
+"""How long closing waits for `serve` in other threads."""
 
 OnEvent = Callable[["LogEvent"], None]
 OnOutput = Callable[[str, str, str, str], None]

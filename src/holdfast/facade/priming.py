@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.views.task import Task
 
 _MOST = 30
-"""So many entries of a section can be shown; all are counted."""
+"""How many entries of a section can be shown; all are counted."""
 _MOST_NEEDED = 2
 _STOPPED = ("interrupted", "needs_attention", "paused", "failed")
 
@@ -57,7 +57,7 @@ def _in_progress(hf: Tracking) -> Section:
 
 
 def _working(hf: Tracking, task: Task) -> str:
-    """Whoever asks continues a task of their own; the last decision about it is what they need first."""
+    """The caller continues a task of their own; the last decision about it is what they need first."""
     state = hf._tracker.load(task.id)
     decisions = [one.text for one in state.notes if one.kind == "decision"]
     decided = f", decided last: {quoted(decisions[-1])}" if decisions else ""

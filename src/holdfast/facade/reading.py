@@ -87,7 +87,7 @@ class Reading(Opened):
         resumable: bool | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
-        """Runs, the newest first. `resumable`: those that `resume` would move on, or those it would not."""
+        """Runs, the newest first. `resumable`: those that `resume` would continue, or those it would not."""
         return self._reader.runs(status=several(status), resumable=resumable, limit=limit)
 
     @blocking
@@ -105,7 +105,7 @@ class Reading(Opened):
         """The newest runs that fit, and how many fit.
 
         status        any of these; `interrupted` counts as one
-        resumable     what `resume` would move on
+        resumable     those that `resume` would continue
         workflow      a pattern with `*`, `?` and `[...]`
         parent        the children of that run; empty: runs that are no children
         since, until  runs that changed since, that were created before

@@ -176,7 +176,7 @@ def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairRepo
 
 
 def doctor(home: str | None = None) -> list[Check]:
-    """`Holdfast.doctor` where the store may be missing or broken: then a check says so."""
+    """`Holdfast.doctor` where the store may be missing or broken: then a check reports it."""
     from holdfast.facade.health import examine
 
     return list(examine(home))
@@ -202,7 +202,7 @@ def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Cover
 
 
 def agent_fault(home: str | None = None) -> Callable[[str, bool], str]:
-    """What is wrong with the agent that a plan names, by the settings of the project, which are read when it
+    """The fault of the agent that a plan names, by the settings of the project, which are read when it
     is first asked: `plans.check(file, agent_fault=agent_fault())`."""
 
     @cache

@@ -382,7 +382,7 @@ class Tasks(Namespace):
 
     @blocking
     def fail(self, id: str, why: str, number: int | None = None) -> Task:
-        """Give a task up, and say why. It still holds up what needs it."""
+        """Record a task as failed, with the reason. It still holds up what needs it."""
         from holdfast.kernel import task_rules
 
         return self._say(
@@ -391,7 +391,7 @@ class Tasks(Namespace):
 
     @blocking
     def block(self, id: str, reason: str) -> Task:
-        """Say why a task cannot be worked on now: it is not ready until `unblock`."""
+        """Block a task, with a reason: it is not ready until `unblock`."""
         if not reason.strip():
             raise BadInput("block needs a reason; `unblock` removes it")
         return self._block(id, reason)
@@ -415,7 +415,7 @@ class Tasks(Namespace):
 
     @blocking
     def note(self, id: str, text: str, kind: str = "note") -> Task:
-        """Write something down about a task. `kind` is `note`, `decision`, `scope`, `file`, `plan`, `review`,
+        """Add a note to a task. `kind` is `note`, `decision`, `scope`, `file`, `plan`, `review`,
         `verification` or `log`."""
         from holdfast.kernel import task_rules
 
@@ -473,8 +473,8 @@ class Tasks(Namespace):
 
     @blocking
     def import_(self, path: str | os.PathLike[str]) -> Imported:
-        """Read tasks in from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is read in."""
+        """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
+        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
         from pathlib import Path
 
         from holdfast.tracker.exchange import import_

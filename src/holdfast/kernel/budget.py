@@ -259,7 +259,7 @@ def release(state: BudgetState, id: str, epoch: int) -> BudgetReleased | None:
 
 
 def used(measured: Iterable[Measured], seconds: Decimal) -> tuple[Amounts, bool]:
-    """What an attempt used that ended after so many seconds, and whether a price is unknown. Tokens and money
+    """The usage of an attempt that took so many seconds, and whether a price is unknown. Tokens and money
     are None if it measured neither."""
     costs = [
         one for one in measured if one.model or one.usd is not None or one.input_tokens or one.output_tokens

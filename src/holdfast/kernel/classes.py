@@ -111,7 +111,7 @@ def findable_name(cls: type) -> str:
     if "<locals>" in own:
         raise NotStorable("", f"the class {own} is defined inside a function, so it cannot be found again")
     if _here.get() is None:
-        # No run says which script is meant: it is the class's own, whose run will say so.
+        # No run says which script is meant: it is the class's own, whose run will record it.
         module = sys.modules.get(cls.__module__)
         if module is not None and _look(module, cls.__qualname__) is cls:
             return name_of(cls)

@@ -138,7 +138,7 @@ def _fail_attempt(state: RunState, command: c.FailAttempt) -> Sequence[e.Event]:
 
 
 def _measure(state: RunState, command: c.MeasureStep) -> Sequence[e.Event]:
-    """Whatever became of the step meanwhile: what was used was used."""
+    """Allowed in every status of the step: its usage has happened."""
     _owned(state)
     step = state.steps.get(command.key)
     if step is None or not 0 < command.attempt <= step.attempt:
@@ -370,7 +370,7 @@ def _send_signal(state: RunState, command: c.SendSignal) -> Sequence[e.Event]:
 
 
 def _verify_evidence(state: RunState, command: c.VerifyEvidence) -> Sequence[e.Event]:
-    """Whoever owns the run, and also when it has ended."""
+    """Allowed for any owner, and also when the run has ended."""
     milestone = state.steps.get(command.key)
     if milestone is None or milestone.kind != "checkpoint":
         raise StepNotFound(command.run_id, command.key)

@@ -80,7 +80,7 @@ def _released(state: RunState, event: e.RunReleased, version: int, at: int) -> N
     state.owner = ""
     if event.waits and (state.status in ("pending", "running") or event.waits == "pending"):
         state.status = event.waits
-    # A release is a driver that lived to say so: not what a crash loop looks like.
+    # A driver that releases a run has not crashed: this does not count towards a crash loop.
     state.stalls = 0
 
 

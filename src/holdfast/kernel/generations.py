@@ -80,12 +80,12 @@ def up_to(steps: Mapping[str, StepState], version: int) -> dict[str, StepState]:
 
 
 def done_once(steps: Iterable[StepState]) -> list[StepState]:
-    """Those that must not run again unless a person says so: `once`, and they happened, or may have."""
+    """Those that must not run again unless a person allows it: `once`, and they happened, or may have."""
     return [step for step in steps if step.effect == "once" and step.status in _MAY_HAVE_HAPPENED]
 
 
 def again(state: RunState, kept: Mapping[str, StepState]) -> list[StepState]:
-    """Recorded steps of all generations, the live one first, that would run once more in a run that goes
+    """Recorded steps of all generations, the live one first, that would run again in a run that goes
     on with no more than `kept`. A generation that was put aside did what it did: it counts too."""
     every = {
         (step.key, step.version): step
@@ -108,7 +108,7 @@ def only_here(state: RunState, generation: int) -> list[StepState]:
 
 
 def _is_known(step: StepState, kept: StepState | None) -> bool:
-    """Whether a run that has `kept` does not do this step once more: it has the outcome, it stops at the
+    """Whether a run that has `kept` does not repeat this step: it has the outcome, it stops at the
     doubt, or it continues the same attempt or child run."""
     if kept is None:
         return False

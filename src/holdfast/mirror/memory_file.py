@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "memory.json"
 MOST: Final = 1000
-"""So many memories are listed, the newest; `holdfast recall` finds the others."""
+"""How many memories are listed, the newest; `holdfast recall` finds the others."""
 _SHORT: Final = 100
 
 

@@ -18,7 +18,7 @@ def drained(open_mirror: Callable[[], Mirror | None]) -> Drained | None:
         mirror = open_mirror()
         found = None if mirror is None else mirror.drain()
     except StoreError:
-        return None  # whoever uses the store is told
+        return None  # the user of the store is warned
     except Exception as error:
         _warn(
             f"the mirror is behind: {_cause(error)}; the next command writes it again, and "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "runs"
 MOST_STEPS: Final = 1000
-"""So many steps are listed, the last ones; the others are counted."""
+"""How many steps are listed, the last ones; the others are counted."""
 MOST_RESULT: Final = 256 << 10
 """A larger result is left out: `holdfast show ID --json` prints it."""
 

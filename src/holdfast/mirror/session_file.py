@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DIRECTORY: Final = "sessions"
 CURRENT: Final = "current.json"
 MOST: Final = 200
-"""So many ended tasks are listed, the newest; the history has all of them."""
+"""How many ended tasks are listed, the newest; the history has all of them."""
 
 
 class TaskContext(msgspec.Struct, frozen=True):

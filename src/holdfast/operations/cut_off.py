@@ -7,7 +7,7 @@
                                     cannot be done is undone; what can be neither waits, with its mark
 
 An end is in the log only after the files are there (`performing`), so that they need no second look: what has
-become of them since belongs to others. The user hears of each end in words.
+become of them since belongs to others. Each outcome is logged as a warning.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def recover(engine: Engine) -> None:
 
 def make_way(engine: Engine, run_id: str) -> None:
     """Before another operation on a run: the last one comes to its end first. Raises `StoreError` if that
-    cannot be written. If its files are what hinders it, a warning says so, and the new one is the way out."""
+    cannot be written. If its files hinder it, a warning is logged, and the new one is the way out."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
             try:
@@ -90,11 +90,11 @@ def _is_begun(engine: Engine, operation: str) -> bool:
 def _end(engine: Engine, operation: str, begun: OperationState) -> None:
     what = f"{begun.kind} {operation} of run {begun.run}"
     if begun.status == "dropped":
-        logger.warning("%s was cut off after it was taken back: nothing was left to do", what)
+        logger.warning("%s was cut off after it was undone: nothing was left to do", what)
     elif begun.status == "done":
         logger.warning("%s was cut off after it was done: nothing was left to do", what)
         if begun.applied is not None and begun.applied.rescued:
-            _tell_of_rescued(what, begun.applied.rescued)
+            _warn_of_rescued(what, begun.applied.rescued)
     else:
         refuse_unknown(operation, begun.kind)
         why = _finish(engine, operation, begun)
@@ -127,7 +127,7 @@ def _finish(engine: Engine, operation: str, begun: OperationState) -> str:
                 if complete(engine, operation, stages, begun.run, state, command, going, parts):
                     rescued = moving.note_rescued()
                     if rescued:
-                        _tell_of_rescued(f"{begun.kind} {operation} of run {begun.run}", rescued)
+                        _warn_of_rescued(f"{begun.kind} {operation} of run {begun.run}", rescued)
                     return ""
             except StoreError:
                 raise
@@ -187,7 +187,7 @@ def _take_back(workspace: Workspace, operation: str, begun: OperationState, befo
     workspace.apply(workspace.plan(before, workspace.snapshot().id))
 
 
-def _tell_of_rescued(what: str, rescued: str) -> None:
+def _warn_of_rescued(what: str, rescued: str) -> None:
     logger.warning(
         "%s: what was written meanwhile where it put files is saved: %s brings that back",
         what, quoted(Way("workspace restore", arguments={"snapshot": rescued[:12]})),
@@ -196,7 +196,7 @@ def _tell_of_rescued(what: str, rescued: str) -> None:
 
 def _before(workspace: Workspace, planned: e.FilesPlanned) -> str:
     """The files as they were before the operation, with what others have done since it was cut off: an undo
-    must not take that back."""
+    must not undo that."""
     now = workspace.snapshot().id
     after = workspace.outcome(
         planned.to, planned.left, planned.now, planned.only, keep=planned.keep, theirs=planned.theirs

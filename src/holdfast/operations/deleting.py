@@ -323,7 +323,7 @@ def reversal(store: Store, operation: str) -> DeletionReversal | None:
     if not operation_log.Standing(store).has(row):
         if state.deleted is not None and all(_is_final(store, one) for one in state.deleted.streams):
             raise Refused(f"what operation {operation} deleted is gone: `holdfast gc` has freed its contents")
-        raise Refused(f"operation {operation} has nothing that could be taken back")
+        raise Refused(f"operation {operation} has nothing that could be undone")
     if state.deleted is not None:
         return DeletionReversal(operation, state.deleted.items, state.deleted.streams, True)
     deleted = operation_log.state_of(store, state.restored).deleted

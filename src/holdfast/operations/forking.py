@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.engine.files.workspaces import mark_of
 from holdfast.engine.outside.unknown_run import gone, missing
-from holdfast.errors import BadWorkspace, RunExists, StoreInDoubt, told
+from holdfast.errors import BadWorkspace, RunExists, StoreInDoubt, with_more
 from holdfast.json_view import View
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -287,7 +287,7 @@ class _Moved(NamedTuple):
                     f"{run_id}` finds it, else remove them and fork again"
                 )
                 if isinstance(error, StoreInDoubt):
-                    raise told(error, way) from error
+                    raise with_more(error, way) from error
                 logging.getLogger("holdfast").warning("the fork was interrupted; %s", way)
                 raise
             if done is not None:

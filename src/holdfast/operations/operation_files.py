@@ -112,7 +112,7 @@ class Going(msgspec.Struct):
     point_git: e.GitPosition | None = None
     """Where the repository stood at the point."""
     left_git: e.GitPosition | None = None
-    """Where the run left a repository that stays: a later `--git` still takes that back."""
+    """Where the run left a repository that stays: a later `--git` still undoes that."""
     now_git: e.GitPosition | None = None
     """Where that repository is now."""
     bound: str = ""
@@ -334,7 +334,7 @@ def _after(
 
 
 def _left(state: RunState, dead: Dead, workspace: Workspace) -> tuple[str, e.FilesSaved | None]:
-    """As the run left its files. One that died did not say so: that is made up, and to be recorded."""
+    """As the run left its files. One that died did not record it: it is added, and to be recorded."""
     known = last(state.files)
     assert known is not None, "a run that has a point has a last one"
     if not dead.seen_at or is_elsewhere(state.files, state.steps):

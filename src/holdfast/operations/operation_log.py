@@ -84,7 +84,7 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
 
 
 def _change(store: Store, row: OperationRow) -> str:
-    """What an edit did, by the event that it recorded."""
+    """The effect of an edit, by the event that it recorded."""
     if row.kind != "edit":
         return ""
     did = state_of(store, row.id)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from holdfast.engine.ownership.owners import bury
-from holdfast.errors import HoldfastError, StoreError, StoreInDoubt, told
+from holdfast.errors import HoldfastError, StoreError, StoreInDoubt, with_more
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.decide import decide
@@ -140,7 +140,7 @@ def unfinished(
     error: HoldfastError, operation: str, begun: e.OperationBegun | OperationState
 ) -> HoldfastError:
     """The same error, for an operation that it leaves without an end in the log."""
-    return told(
+    return with_more(
         error,
         f"the outcome of {begun.kind} {operation} of run {begun.run} is not recorded, so its files stay as "
         "they are: fix the cause; the next command that opens the store or resumes the run finishes it or "
@@ -185,7 +185,7 @@ class Moving:
         return rescued
 
     def drop(self, why: str) -> None:
-        """Everything back to where it was; then the log says so."""
+        """Restore everything, then record that."""
         if self._git is not None and self.going.git is not None:
             self.going.git.take_back(self._git, self.operation)
         if self.files is not None:

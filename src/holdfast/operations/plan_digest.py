@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.snapshots.listing import Entry
 
 _LEAST: Final = 8
-"""So many characters of a digest must be given."""
+"""How many characters of a digest must be given."""
 
 
 def digest_of(kind: str, run_id: str, fields: Iterable[Any], going: Going | None = None) -> str:

@@ -79,7 +79,7 @@ def _going(
         edits = fragments.of(engine, workspace, snapshot, whole=bool(only))
         if edits is not None:
             to, left_out = fragments.fit(workspace, now, edits)
-            as_of = "in what was rescued or taken back"
+            as_of = "in what was rescued or rolled back"
         plan = workspace.plan(to, now, only)
         yield Going(workspace, plan, as_of, state.version, None, partial, left_out=left_out)
 

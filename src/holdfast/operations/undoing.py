@@ -146,9 +146,9 @@ def undo(
         if row.opened >= 0:
             _refuse_stale(engine, row, state)
         elif row.status != "done" or not operation_log.Standing(engine.store).has(row):
-            raise Refused(f"operation {row.id} has nothing that could be taken back")
+            raise Refused(f"operation {row.id} has nothing that could be undone")
         if files and undone.planned is not None:
-            what, way = f"the files of before {row.kind} {row.id}", "`--no-files` takes back the rest"
+            what, way = f"the files of before {row.kind} {row.id}", "`--no-files` undoes the rest"
             refuse_forgotten(engine, row.run, undone.planned.version, what, way if row.opened >= 0 else "")
         steps = only_here(state, row.left) if row.opened >= 0 else []
         parts = parts_of_undo(engine.store, row, undone, by, state, steps) if row.opened >= 0 else ()
@@ -214,7 +214,7 @@ def _undo_edit(engine: Engine, row: OperationRow, *, by: str, dry_run: bool, pla
         if not planned.tasks.changes and not planned.memory.changes:
             kept = [*planned.tasks.kept, *planned.memory.kept]
             why = f": {kept[0].id} was {kept[0].why}" if kept else ""
-            raise Refused(f"operation {row.id} has nothing that could be taken back{why}")
+            raise Refused(f"operation {row.id} has nothing that could be undone{why}")
         digest = digest_of("undo", "", [row.id, *digest_fields(parts)])
         planned = msgspec.structs.replace(planned, plan=digest)
         refuse_other(plan, digest)
@@ -238,9 +238,9 @@ def _refuse_stale(engine: Engine, row: OperationRow, state: RunState) -> None:
         if later.opened == state.generation and later.id != row.id:
             raise Refused(
                 f"operation {row.id} is not the last one on run {row.run}: {later.kind} {later.id} came "
-                f"after it; {quoted(Way('undo', arguments={'operation': later.id}))} takes that back first"
+                f"after it; {quoted(Way('undo', arguments={'operation': later.id}))} undoes that first"
             )
-    raise Refused(f"operation {row.id} has nothing that could be taken back")
+    raise Refused(f"operation {row.id} has nothing that could be undone")
 
 
 def _plan(engine: Engine, row: OperationRow, state: RunState, steps: list[StepState]) -> Undo:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.plans import word_index
 from holdfast.plans.definitions import Definition, definitions, imports
 from holdfast.plans.task_words import Keyword, TaskWords, parts, stem, words_of
@@ -24,9 +25,9 @@ from holdfast.plans.word_index import FileWords, WordIndex
 from holdfast.workspace.fs import beneath
 
 _READ = 120
-"""So many files are read for definitions: those that rank first by names and words."""
+"""How many files are read for definitions: those that rank first by names and words."""
 _CLOSER = 600
-"""So many are ranked by names and words, of those that have any."""
+"""How many are ranked by names and words, of those that have any."""
 _TELLS_NOTHING = 0.05
 _SELDOM = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".html", ".css", ".pyi", ".csv", ".lock")
 _SHOWN_DEFINITIONS = 5
@@ -54,7 +55,7 @@ _ASIDE = re.compile(
 )
 
 
-class NamedFile(msgspec.Struct, frozen=True):
+class NamedFile(View, frozen=True):
     """A file that the text names: `text` as it stands there, `path` in the tree, empty if there is none like
     it."""
 
@@ -67,9 +68,7 @@ class NamedFile(msgspec.Struct, frozen=True):
         "path": "the file in the workspace; null if there is none like it",
         "exact": "false: the name was matched in spite of a difference",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"text": self.text, "path": self.path or None, "exact": self.exact}
+    JSON_NULL: ClassVar = ("path",)
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class Candidate(msgspec.Struct, frozen=True):
         }
 
 
-class Analysis(msgspec.Struct, frozen=True):
+class Analysis(View, frozen=True):
     """The analysis of a text against the files of a workspace. `files` begin with the most likely one.
 
     patterns  regular expressions to search for
@@ -119,7 +118,7 @@ class Analysis(msgspec.Struct, frozen=True):
 
     JSON: ClassVar = {
         "text": "the task",
-        "keywords": "its words that tell something, in its order",
+        "keywords": "its significant words, in its order",
         "names": "names of code in it",
         "named_files": "the files that it names",
         "patterns": "regular expressions to search for",
@@ -128,19 +127,7 @@ class Analysis(msgspec.Struct, frozen=True):
         "scanned": "how many files were looked at",
         "left_out": "how many were not, because there are too many",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "keywords": list(self.keywords),
-            "names": list(self.names),
-            "named_files": [one.to_json() for one in self.named],
-            "patterns": list(self.patterns),
-            "files": [one.to_json() for one in self.files],
-            "test": list(self.test),
-            "scanned": self.scanned,
-            "left_out": self.left_out,
-        }
+    JSON_FROM: ClassVar = {"named_files": "named"}
 
 
 def analyze(root: Path, text: str, *, limit: int = 10, cache: Path | None = None) -> Analysis:
@@ -233,7 +220,7 @@ class _Ranking:
         self._keywords = [(one, one.stem.encode(), self._rarity(one)) for one in words.keywords]
 
     def _rarity(self, keyword: Keyword) -> float:
-        """A word that few files have tells more. On the way each file gets its quick score."""
+        """A word that few files have weighs more. On the way each file gets its quick score."""
         wanted = keyword.stem.encode()
         having = [n for n, one in enumerate(self._index.files) if wanted in one.words]
         rarity = keyword.weight * math.log((len(self._index.files) + 2) / (len(having) + 1))
@@ -302,7 +289,7 @@ class _Ranking:
         return score
 
     def _factor(self, path: str) -> float:
-        """Files that seldom are what a task is about count less, unless it says so."""
+        """Files that seldom are what a task is about count less, unless its words name them."""
         factor = 1.0
         if _TESTS.search(path):
             factor *= 1.3 if self._wants_tests else 0.35

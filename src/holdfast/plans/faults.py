@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
+from holdfast.json_view import View
 from holdfast.kernel.naming import nearest as most_like
 
 
-class Fault(msgspec.Struct, frozen=True, order=True):
+class Fault(View, frozen=True, order=True):
     """One fault, or a remark: a plan with remarks can run.
 
     line, column  from 1; 0 for an input that was given outside the file
@@ -36,15 +35,6 @@ class Fault(msgspec.Struct, frozen=True, order=True):
         return (
             f"{place}{self.line}:{self.column}: {self.text}" if self.line else f"{place} {self.text}".strip()
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "text": self.text,
-            "remark": self.remark,
-        }
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from holdfast.plans.step_reading import StepReader, _kind
 
 SUFFIXES = (".yaml", ".yml", ".md")
 _NESTED = 8
-"""So many sub-plans can be inside each other."""
+"""How many sub-plans can be inside each other."""
 
 
 AgentFault = Callable[[str, bool], str]

@@ -42,7 +42,7 @@ _MOST = 24
 
 
 class Keyword(NamedTuple):
-    """A word to look for: `stem` is what its forms have in common; `weight` says how much it tells."""
+    """A word to look for: `stem` is what its forms have in common; `weight` is how much it counts."""
 
     word: str
     stem: str

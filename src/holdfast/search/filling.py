@@ -11,7 +11,7 @@ from holdfast.search.item import Family, named_stream
 from holdfast.store.port import Entry, Resync, Store
 
 AT_ONCE: Final = 2000
-"""So many events are one transaction of the index: another process waits no longer than for these."""
+"""How many events are one transaction of the index: another process waits no longer than for these."""
 
 _DELETED: Final = "StreamDeleted"
 _RESTORED: Final = "StreamRestored"

@@ -16,7 +16,7 @@ from holdfast.search.query import Query
 from holdfast.search.relevance import weights
 
 RANKED: Final = 200
-"""So many of the newest items with the words are ranked; older ones come after them. A word that is
+"""How many of the newest items with the words are ranked; older ones come after them. A word that is
 everywhere costs no more than one in so many items."""
 
 

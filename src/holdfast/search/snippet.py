@@ -12,7 +12,7 @@ from holdfast.views.search_hit import Marks
 CHARS: Final = 160
 _BEFORE: Final = 50
 _AT_ONCE: Final = 10_000
-"""So many characters of a long text are split at a time: most have a hit near their beginning."""
+"""How many characters of a long text are split at a time: most have a hit near their beginning."""
 
 
 def marks(text: str, query: Query, tokens: Tokenizer) -> Marks:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast")
 
 _IDLE = 4
-"""So many workers are kept when they have nothing to do."""
+"""How many workers are kept when they have nothing to do."""
 _LOOK_EVERY_S = 0.5
 _TRIES = 5
 

@@ -18,7 +18,7 @@ class BudgetRow(NamedTuple):
 
 
 class RunSpending(NamedTuple):
-    """What a run has spent in a budget; `unknown` is how often money was unknown."""
+    """The amounts that a run has spent in a budget; `unknown` is how often money was unknown."""
 
     budget: str
     spent: Amounts
@@ -41,5 +41,5 @@ class BudgetStore(Protocol):
         ...
 
     def run_spending(self, run: str) -> list[RunSpending]:
-        """What a run has spent, by the name of the budget."""
+        """The amounts that a run has spent, by the name of the budget."""
         ...

@@ -18,339 +18,63 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from holdfast.errors import Resync as Resync
-from holdfast.errors import StoreError
+from holdfast.errors import Resync
 from holdfast.kernel import events as e
 from holdfast.store.budget_port import BudgetStore
 from holdfast.store.learning_port import LearningStore
+from holdfast.store.rows import (
+    Deleted,
+    Entry,
+    EvidenceRow,
+    Fault,
+    FeedPage,
+    MemoryFilter,
+    OperationRow,
+    OwnerRow,
+    PendingDeletion,
+    RunFilter,
+    RunRow,
+    StepRow,
+)
+from holdfast.store.submission import (
+    END,
+    NO_EVENTS,
+    Append,
+    Companion,
+    Decide,
+    DecideAll,
+    Decision,
+    Fate,
+    NewEvent,
+    Recorded,
+    Source,
+    companion_failed,
+    new_event,
+)
 from holdfast.store.tracker_port import TrackerStore
 
 if TYPE_CHECKING:
     from holdfast.kernel.memory import Memory
     from holdfast.store.statistics import Statistics
 
+
+__all__ = [
+    "END", "GENESIS", "NO_EVENTS", "STORE_STREAM", "Append", "Companion", "Decide", "DecideAll",
+    "Decision", "Deleted", "Entry", "EvidenceRow", "Fate", "Fault", "FeedPage", "MemoryFilter",
+    "NewEvent", "OperationRow", "OwnerRow", "PendingDeletion", "Recorded", "Resync", "RunFilter",
+    "RunRow", "Source", "StepRow", "Store", "chain", "companion_failed", "is_numbered", "new_event",
+]  # fmt: skip
+
 STORE_STREAM = "@store"
 """The stream that records every stream's creation; no run can have this id."""
 GENESIS = b"\0" * 32
 
 
-class Recorded(NamedTuple):
-    """An event as the log has it."""
-
-    event: e.Event
-    version: int
-    at: int
-
-
-class Entry(NamedTuple):
-    """An event with its place in the whole log, as feed and audit show it."""
-
-    position: int
-    stream: str
-    version: int
-    type: str
-    at: int
-    payload: str
-    hash: bytes
-
-
-class NewEvent(NamedTuple):
-    """An event on its way into the log, encoded by its submitter, outside every lock."""
-
-    type: str
-    at: int
-    payload: str
-
-
-def new_event(event: e.Event, at: int) -> NewEvent:
-    # On the path of every step: a NamedTuple's own constructor is a Python function.
-    return tuple.__new__(NewEvent, (e.type_of(event), at, e.encode(event)))
-
-
-class Fate:
-    """The fate that the submissions of one execution share: once one was refused or lost, no later one is
-    written. A value recorded with the lost one would be missing, and the replay would see another value than
-    the steps that were recorded after it."""
-
-    __slots__ = ("error",)
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-
-
-class Companion(NamedTuple):
-    """A decision on another stream that is committed with an owner's append, or not at all.
-
-    `decide` gets the events of `source` as they are inside the transaction: also those of earlier companions
-    and of earlier submissions in the same batch. It runs once, under the write lock, in whichever thread
-    commits; it must not call the store.
-
-    A companion must not refuse. If `decide` raises, the append fails with a `StoreError` that names the
-    companion's stream, nothing is written, and the run is lost as by any failed append. Whatever can be
-    refused (a reservation) belongs in a command of its own before the append.
-
-    If its stream is archived, the companion is skipped and `decide` is not called: the owner's result must
-    not be lost because a stream beside it was archived. Its stream must not be the owner's own."""
-
-    source: Source
-    decide: Decide
-
-
-class Append:
-    """The owner's submission. `durable=False` commits without waiting for the disk: it survives a
-    kill, and the next durable commit of anybody makes it survive a power cut too."""
-
-    __slots__ = (
-        "also",
-        "begins",
-        "blobs",
-        "durable",
-        "epoch",
-        "error",
-        "events",
-        "fate",
-        "seal",
-        "stream",
-        "version",
-        "wake",
-    )
-
-    def __init__(
-        self,
-        stream: str,
-        epoch: int,
-        events: Sequence[NewEvent],
-        *,
-        durable: bool = True,
-        blobs: Sequence[tuple[str, bytes]] = (),
-        seal: Callable[[Append], None] | None = None,
-        fate: Fate | None = None,
-        begins: str = "",
-        also: Sequence[Companion] = (),
-    ) -> None:
-        self.stream = stream
-        self.epoch = epoch
-        self.begins = begins
-        """The kind of the stream, if this append makes it, with its epoch; refused if it is there."""
-        self.events = events
-        self.durable = durable
-        self.blobs = blobs
-        self.fate = fate
-        self.also = also
-        """Companions, decided in this order after the append's own events are written. A stale owner's
-        append is refused together with them."""
-        self.seal = seal
-        """Called once with this append as it takes its place in the queue, under the queue's lock, to
-        add or drop what rides along: whatever two appends of a run contend for is decided there. If it
-        leaves no events and no companions, the append is acknowledged and writes nothing, whichever owner has
-        the run. Companions without events are committed if the epoch is still the owner's."""
-        self.version = 0
-        """After the acknowledgement: the version of the last event."""
-        self.error: BaseException | None = None
-        self.wake: Any = None
-
-
-Decide = Callable[[Sequence[Recorded]], "Decision"]
-"""Decides on the events of one stream what is appended to it. Every `decide` runs at most once for each
-command or companion, inside the write transaction, in whichever thread commits. It changes nothing that must
-outlive a refusal, and does not call the store, which raises `StoreError` if it does. A caller that must look
-at something else (is the owner alive?) looks before the command; if `decide` finds that the stream has
-changed since, it writes nothing, and the caller looks again and submits a new command."""
-DecideAll = Callable[[Sequence[Sequence[Recorded]]], "Sequence[Decision]"]
-
-
-class Decision(NamedTuple):
-    """The events that a foreign command appends. `kind` is the kind of the stream if they create it; `epoch`
-    raises the stream's fence (a claim does). Without events nothing is written."""
-
-    kind: str
-    events: Sequence[NewEvent] = ()
-    epoch: int | None = None
-    blobs: Sequence[tuple[str, bytes]] = ()
-
-
-NO_EVENTS: Final = Decision("")
-"""The decision to write nothing."""
-
-
-END: Final = 1 << 62
-"""A version behind every event: of a command that need not read what is there."""
-
-
-class Source(NamedTuple):
-    """The input of a command: a stream's events after a version, of these types if any are named."""
-
-    stream: str
-    after: int = 0
-    types: Sequence[str] = ()
-
-
-class RunRow(msgspec.Struct, frozen=True):
-    """A run as `list` shows it."""
-
-    id: str
-    workflow: str
-    status: str
-    reason: str
-    cause: str
-    attention_step: str
-    owner: str
-    epoch: int
-    generation: int
-    parent: str
-    created_at: int
-    updated_at: int
-    version: int
-    ended_at: int = 0
-    """When it completed, failed or was cancelled; 0 if it has not ended."""
-    stage: str = ""
-    """The last one that its code has entered; empty if none."""
-    number: int = 0
-    """Its short number: its place among all runs and tasks, in the order of their creation."""
-
-
-class RunFilter(msgspec.Struct, frozen=True):
-    """Which runs. What is left as it is lets all through.
-
-    status    any of these; and those of `orphaned` whose owner is none of `live`. `parked=False` leaves
-              out runs that have no owner because they are parked
-    workflow  a pattern with `*`, `?` and `[...]`; case counts
-    parent    the children of that run; empty: runs that are no children
-    changed_since, created_before  microseconds
-    """
-
-    status: tuple[str, ...] = ()
-    orphaned: tuple[str, ...] = ()
-    live: tuple[str, ...] = ()
-    parked: bool = True
-    workflow: str | None = None
-    parent: str | None = None
-    changed_since: int | None = None
-    created_before: int | None = None
-
-
-class StepRow(msgspec.Struct, frozen=True):
-    """A step as `show` lists it; `version` is that of the event that last changed it."""
-
-    key: str
-    generation: int
-    name: str
-    kind: str
-    effect: str
-    status: str
-    attempt: int
-    started_at: int
-    ended_at: int
-    due_at: int
-    child: str
-    version: int
-
-
-class OperationRow(msgspec.Struct, frozen=True):
-    """An operation as `op log` shows it; `left` and `opened` are generations, -1 if none was moved."""
-
-    id: str
-    kind: str
-    run: str
-    by: str
-    to: str
-    undoes: str
-    left: int
-    opened: int
-    status: str
-    begun_at: int
-
-
-class EvidenceRow(NamedTuple):
-    """An event of evidence, and the live generation of its run, which may be another one than the event's."""
-
-    run: str
-    live: int
-    event: e.Event
-    version: int
-    at: int
-
-
-class MemoryFilter(msgspec.Struct, frozen=True):
-    """Which memories: by the beginning of the id, the run that recorded them, kind and scope; `every` also
-    lets through those that are superseded or withdrawn."""
-
-    prefix: str = ""
-    run: str | None = None
-    kind: str | None = None
-    scope: str | None = None
-    every: bool = False
-
-    def lets_through(self, memory: Memory) -> bool:
-        return (
-            memory.id.startswith(self.prefix)
-            and self.run in (None, memory.author.run)
-            and self.kind in (None, memory.kind)
-            and self.scope in (None, memory.scope)
-            and (self.every or memory.status == "current")
-        )
-
-
-class OwnerRow(msgspec.Struct, frozen=True):
-    """Who executes runs: one open Holdfast. It lives as long as its lock is held."""
-
-    id: str
-    host: str
-    boot: str
-    pid: int
-    started_at: int
-
-
-class Deleted(NamedTuple):
-    """That a stream was deleted, and by which operation. `final`: its events are removed."""
-
-    operation: str
-    final: bool
-
-
-class PendingDeletion(NamedTuple):
-    """The streams that an operation has deleted, and when."""
-
-    operation: str
-    at: int
-    streams: tuple[str, ...]
-
-
-class Fault(msgspec.Struct, frozen=True):
-    """A place where the log does not verify."""
-
-    stream: str
-    version: int
-    what: str
-
-    @property
-    def place(self) -> str:
-        """Where it is, in words."""
-        if not self.stream:
-            return "the database"
-        return f"{self.stream} version {self.version}" if self.version else self.stream
-
-
-class FeedPage(NamedTuple):
-    entries: Sequence[Entry]
-    cursor: str
-
-
 def is_numbered(stream: str) -> bool:
     """Whether a stream is a run's or a task's, by its name: these have short numbers."""
     return not stream.startswith("@") or stream.startswith("@task/")
-
-
-def companion_failed(append: Append, companion: Companion, error: Exception) -> StoreError:
-    """The error of an append whose companion raised."""
-    return StoreError(
-        f"nothing was written to {append.stream}: its companion on {companion.source.stream} raised "
-        f"{type(error).__name__}: {error}; fix the code of the companion, then resume"
-    )
 
 
 class Store(BudgetStore, TrackerStore, LearningStore, Protocol):

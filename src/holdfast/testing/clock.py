@@ -61,7 +61,7 @@ class FakeClock:
         after `timeout` real seconds. For clocks that do not jump."""
         with self._moved:
             if not self._moved.wait_for(lambda: self._awaited_us > self._now_us, timeout):
-                raise TimeoutError(f"nobody slept within {timeout:g} s")
+                raise TimeoutError(f"no thread slept within {timeout:g} s")
             return instant(self._awaited_us)
 
     # holdfast.clock.Clock

@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to a request instead of its answer.
+    """A fault that a request meets instead of its answer.
 
     status         an HTTP error: 401 (bad key), 404 (no such model), 429, 500, 529, ...
     retry_after_s  the header `retry-after` of that error
@@ -223,7 +223,7 @@ class FakeProvider:
         return self.conversations.get(conversation, self.turns)
 
     def _refusal(self, request: ProviderRequest) -> Fault | None:
-        """What the request itself is refused for."""
+        """The reason why the request itself is refused; empty if it is not."""
         sent = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix(
             "Bearer "
         )
@@ -279,7 +279,7 @@ class FakeProvider:
 
 
 class _Reply(msgspec.Struct):
-    """What is sent for a request."""
+    """The response to a request."""
 
     request: ProviderRequest
     wire: tuple[WireAnswer, float]

@@ -30,7 +30,7 @@ class WireAnswer(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the request shows of the conversation: the ids of answered tool calls and the model's texts."""
+    """The conversation as the request shows it: the ids of answered tool calls and the model's texts."""
 
     results: list[str]
     texts: list[str]

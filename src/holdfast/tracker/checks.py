@@ -12,9 +12,9 @@ from holdfast.errors import CheckFailed
 from holdfast.tracker.tracker import Tracker
 
 _KEPT = 4000
-"""So many characters of a failed check's output are shown, the last ones."""
+"""How many characters of a failed check's output are shown, the last ones."""
 _READ = 1 << 20
-"""So many bytes of it are read. More than are shown: a secret that is cut in two is not recognized."""
+"""How many bytes of it are read. More than are shown: a secret that is cut in two is not recognized."""
 TIMEOUT_S = 3600.0
 
 

@@ -27,9 +27,9 @@ from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
 _LOOKED_AT = 16
-"""So many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
+"""How many ready tasks are tried before the list is read again: others take the first ones meanwhile."""
 _FRUITLESS = 20
-"""So many times in a row the same tasks may be ready and not claimable: others may claim and release them
+"""How many times in a row the same tasks may be ready and not claimable: others may claim and release them
 between a look and a claim."""
 
 
@@ -209,7 +209,7 @@ _LONGEST_US = 100 * 365 * 86_400 * 1_000_000
 
 
 _UNTIL_RECORDED_S = 60.0
-"""So long a claim for a run holds without the run: its first event follows at once."""
+"""How long a claim for a run holds without the run: its first event follows at once."""
 
 
 def claim_for_run(tracker: Tracker, task: str, run: str) -> None:

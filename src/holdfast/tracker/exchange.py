@@ -26,7 +26,7 @@ from holdfast.tracker.tracker import Tracker, missing
 
 _FORMAT = {"holdfast": "tasks", "format": 1}
 _AT_ONCE = 500
-"""So many tasks are one commit."""
+"""How many tasks are one commit."""
 _ALL = 1 << 62
 
 

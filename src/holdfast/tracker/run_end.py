@@ -1,7 +1,7 @@
 """The end of a run moves the task that it was started for, in the commit of that end.
 
 A completed run completes its task, a failed one fails it, a cancelled one gives it back. A task with checks
-is given back by a completed run: checks are commands, which no commit waits for; the process that started the
+is released by a completed run: checks are commands, which no commit waits for; the process that started the
 run completes the task then. Nothing here refuses: a task that another has by now is left as it is.
 """
 

@@ -54,4 +54,4 @@ def open_session(store: Store, actor: str) -> str:
 
 
 _LOOKED_AT = 50
-"""So many sessions are looked at: one that is older and still open was forgotten."""
+"""How many sessions are looked at: one that is older and still open was forgotten."""

@@ -9,18 +9,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-
 from holdfast.clock import instant
+from holdfast.json_view import View
 from holdfast.views.gate import Gate
-from holdfast.views.records import iso
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import StepState
     from holdfast.views.run_detail import RunDetail
 
 
-class StageRecord(msgspec.Struct, frozen=True):
+class StageRecord(View, frozen=True):
     """A stage, and when it was entered."""
 
     stage: str
@@ -28,11 +26,8 @@ class StageRecord(msgspec.Struct, frozen=True):
 
     JSON: ClassVar = {"stage": "its name", "at": "when it was entered"}
 
-    def to_json(self) -> dict[str, Any]:
-        return {"stage": self.stage, "at": self.at.isoformat()}
 
-
-class ApprovalRecord(msgspec.Struct, frozen=True):
+class ApprovalRecord(View, frozen=True):
     """A decision on a plan or an implementation. Without an outcome it is waited for."""
 
     gate: str
@@ -50,25 +45,20 @@ class ApprovalRecord(msgspec.Struct, frozen=True):
         "reason": "the comment of who decided, or null",
         "at": "when, or null",
     }
+    JSON_NULL: ClassVar = (
+        "outcome",
+        "by",
+        "reason",
+    )
 
     @classmethod
     def of(cls, gate: Gate) -> ApprovalRecord:
         stage = gate.key.partition("#")[0]
         return cls(gate.key, stage, gate.outcome, gate.by, gate.comment, gate.decided_at)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "gate": self.gate,
-            "stage": self.stage,
-            "outcome": self.outcome or None,
-            "by": self.by or None,
-            "reason": self.reason or None,
-            "at": iso(self.at),
-        }
 
-
-class DeliverRecord(msgspec.Struct, frozen=True):
-    """What is kept of a delivery. A part that has not been reached is empty.
+class DeliverRecord(View, frozen=True):
+    """The record of a delivery. A part that has not been reached is empty.
 
     plan            `plan` (the text), `digest`, `files`, `round`, `snapshot` it was made on, `rolled_back`
     implementation  `text` of the developer, `files`, `lines`, `attempt`, `snapshot`
@@ -105,6 +95,15 @@ class DeliverRecord(msgspec.Struct, frozen=True):
         "log": "the stages, in the order in which they were entered",
         "error": "the error that ended it, in one line, or null",
     }
+    JSON_NULL: ClassVar = (
+        "task",
+        "stage",
+        "plan",
+        "implementation",
+        "review",
+        "verification",
+        "error",
+    )
 
     @classmethod
     def of(cls, detail: RunDetail) -> DeliverRecord:
@@ -131,21 +130,6 @@ class DeliverRecord(msgspec.Struct, frozen=True):
             tuple(_stages(detail)),
             "" if error is None else error.sentence,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "request": self.request,
-            "task": self.task or None,
-            "stage": self.stage or None,
-            "plan": self.plan or None,
-            "implementation": self.implementation or None,
-            "review": self.review or None,
-            "verification": self.verification or None,
-            "approvals": [one.to_json() for one in self.approvals],
-            "retries": self.retries,
-            "log": [one.to_json() for one in self.log],
-            "error": self.error or None,
-        }
 
 
 class _Taken:

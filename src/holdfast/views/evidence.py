@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.clock import instant
 from holdfast.errors import BadInput, EvidenceNotFound
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import matches
 from holdfast.kernel.naming import nearest
@@ -74,7 +75,7 @@ def find(found: Sequence[LiveEvidence], run_id: str, milestone: str) -> LiveEvid
     raise EvidenceNotFound(run_id, milestone, nearest(milestone, names) or names[-3:])
 
 
-class EvidenceInfo(msgspec.Struct, frozen=True, kw_only=True):
+class EvidenceInfo(View, frozen=True, kw_only=True):
     """The evidence of a milestone, without its document.
 
     level        `asserted`: a statement only; `observed`: recorded commands; `reproduced`: they were run
@@ -112,22 +113,11 @@ class EvidenceInfo(msgspec.Struct, frozen=True, kw_only=True):
         "verified_at": "when that was, or null",
         "verified_by": "who verified, or null",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "milestone": self.milestone,
-            "key": self.key,
-            "level": self.level,
-            "digest": self.digest,
-            "at": self.at.isoformat(),
-            "generation": self.generation,
-            "snapshot": self.snapshot or None,
-            "commands": self.commands,
-            "verified": self.verified or None,
-            "verified_at": None if self.verified_at is None else self.verified_at.isoformat(),
-            "verified_by": self.verified_by or None,
-        }
+    JSON_NULL: ClassVar = (
+        "snapshot",
+        "verified",
+        "verified_by",
+    )
 
 
 class Evidence(EvidenceInfo, frozen=True, kw_only=True):
@@ -135,7 +125,7 @@ class Evidence(EvidenceInfo, frozen=True, kw_only=True):
     hides more of it."""
 
     document: str = ""
-    images: dict[str, str] = {}
+    images: dict[str, str] = msgspec.field(default_factory=dict)
 
     JSON: ClassVar = {
         **EvidenceInfo.JSON,
@@ -175,7 +165,7 @@ def _fields(one: LiveEvidence, redactor: Redactor) -> dict[str, Any]:
     }
 
 
-class CommandCheck(msgspec.Struct, frozen=True, kw_only=True):
+class CommandCheck(View, frozen=True, kw_only=True):
     """A command of an evidence document, run again or not.
 
     outcome  `equal`, `different`, `skipped` (`why` says why it was not run) or `superseded` (the same command
@@ -204,22 +194,13 @@ class CommandCheck(msgspec.Struct, frozen=True, kw_only=True):
         "duration_s": "seconds that it took now",
         "diff": "of the output, without times and the like; null if that is equal",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "step": self.step,
-            "argv": list(self.argv),
-            "outcome": self.outcome,
-            "why": self.why or None,
-            "recorded_exit_code": self.recorded_exit_code,
-            "exit_code": self.exit_code,
-            "duration_s": self.duration_s,
-            "diff": self.diff or None,
-        }
+    JSON_NULL: ClassVar = (
+        "why",
+        "diff",
+    )
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
+class Verification(View, frozen=True, kw_only=True):
     """How the verification of one milestone ended: `equal`, `different`, or `incomplete` if nothing differed
     and some commands could not be run."""
 
@@ -241,17 +222,6 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         "checks": "each command: `run`, `step`, `argv`, `outcome`, `why`, `recorded_exit_code`, `exit_code`, "
         "`duration_s`, `diff`",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "milestone": self.milestone,
-            "key": self.key,
-            "outcome": self.outcome,
-            "level": self.level,
-            "files": self.files,
-            "checks": [check.to_json() for check in self.checks],
-        }
 
 
 def check_files(at: str) -> str:

@@ -1,4 +1,4 @@
-"""What router and skills have learned, as plain data."""
+"""The statistics of router and skills, as plain data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from holdfast.json_view import View
 from holdfast.views.records import iso
 
 
@@ -63,7 +64,7 @@ class CandidateStats(msgspec.Struct, frozen=True):
         }
 
 
-class SkillInfo(msgspec.Struct, frozen=True):
+class SkillInfo(View, frozen=True):
     """A skill of the project. `good` and `bad` are how often work with this text of it ended well, and not,
     of whatever kind. `text` is what a prompt gets; None in a list."""
 
@@ -85,19 +86,8 @@ class SkillInfo(msgspec.Struct, frozen=True):
         "text": "what a prompt gets; null in a list",
     }
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "path": self.path,
-            "kinds": list(self.kinds),
-            "good": self.good,
-            "bad": self.bad,
-            "text": self.text,
-        }
 
-
-class SkillStats(msgspec.Struct, frozen=True):
+class SkillStats(View, frozen=True):
     """The outcomes of one text of a skill for one kind of work. `digest` is the beginning of the digest of
     that text; `current` says whether it is the text that the skill has now."""
 
@@ -118,14 +108,3 @@ class SkillStats(msgspec.Struct, frozen=True):
         "bad": "how often it did not",
         "last_at": "when the last outcome was reported",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "skill": self.skill,
-            "digest": self.digest,
-            "current": self.current,
-            "good": self.good,
-            "bad": self.bad,
-            "last_at": iso(self.last_at),
-        }

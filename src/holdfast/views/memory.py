@@ -64,7 +64,7 @@ class Memory(View, frozen=True):
 
     @classmethod
     def of(cls, memory: kernel.Memory, redactor: Redactor) -> Memory:
-        """`redactor` once more: what counts as a secret may have changed since it was recorded."""
+        """`redactor` is applied again: what counts as a secret may have changed since it was recorded."""
         redact, author = redactor.redact, memory.author
         return cls(
             memory.id,

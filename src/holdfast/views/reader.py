@@ -59,7 +59,7 @@ class Reader:
     def runs(
         self, *, status: Sequence[str] = (), resumable: bool | None = None, limit: int | None = None
     ) -> list[RunInfo]:
-        """Runs, the newest first. Resumable: what `resume` would move on, not what a live owner executes."""
+        """Runs, the newest first. Resumable: those that `resume` would continue, not those that are live."""
         self._alive.clear()
         if resumable:
             return self._find(self._resumable(status), limit)
@@ -82,7 +82,7 @@ class Reader:
         """The newest runs that fit, and how many fit.
 
         status        any of these; `interrupted` is no status of the store, and can be asked for too
-        resumable     what `resume` would move on
+        resumable     those that `resume` would continue
         workflow      a pattern with `*`, `?` and `[...]`
         parent        the children of that run; empty: runs that are no children
         since, until  runs that changed since, that were created before
@@ -271,7 +271,7 @@ class Reader:
         return found
 
     def spending(self, run_id: str) -> list[RunSpending]:
-        """What a run has spent, by budget."""
+        """The amounts that a run has spent, by budget."""
         return self._store.run_spending(run_id)
 
     def _measured(self, run_id: str) -> dict[str, tuple[Measured, ...]]:

@@ -158,7 +158,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @cached_property
     def spending(self) -> list[RunSpending]:
-        """What it has spent in each budget, by now; a rewind gives nothing back. Of a run in the past it is
+        """Its spending in each budget until now; a rewind does not reduce it. Of a run in the past it is
         not known."""
         return [] if self._reader_of.moment is not None else self._reader_of.spending(self.id)
 
@@ -326,7 +326,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         if not cut_off:
             return "continues where it stopped"
         it = "it" if len(cut_off) == 1 else "them"
-        return f"{_listed(cut_off)} may have happened: unless a `verify` tells, you must settle {it}"
+        return f"{_listed(cut_off)} may have happened: unless a `verify` answers, you must settle {it}"
 
     def _changed_files(self) -> bool:
         """Whether the files or the git repository are other than the run first found them."""

@@ -197,8 +197,8 @@ class Workspace:
         return snapshot_edit.edited(self.contents, self.tree(now), edits, self.tree(to))
 
     def divide(self, base: str, is_ours: Callable[[bytes, os.stat_result | None], bool]) -> Divided:
-        """Take a snapshot, and tell apart who has changed what since `base`: `is_ours` is asked of each path,
-        with its status if it is still there."""
+        """Take a snapshot, and separate our changes since `base` from others: `is_ours` is asked of each
+        path, with its status if it is still there."""
         with self.contents.hold():
             now = self.snapshot().id
             ours = {
@@ -267,7 +267,7 @@ class Workspace:
         """Do what a plan says; if files changed since, what it would say now. `bound` is the digest of the
         operation that may do this and nothing else.
 
-        All of it or nothing: after a crash the next one who uses the workspace finishes it or takes it back.
+        All of it or nothing: after a crash the next one who uses the workspace finishes or undoes it.
         Raises ContentsDamaged, before anything has changed, if a content is missing or damaged, unless it may
         be `partial`; RestoreUndone if it could not be done and was rolled back; PlanChanged if it is `bound`
         and would do something else now.
@@ -315,7 +315,7 @@ class Workspace:
     def recover(self) -> Recovered | None:
         """Finish or undo the restore that a crash interrupted; None if there was none.
 
-        Every other method does this first, so calling it is only needed to hear about it.
+        Every other method does this first, so calling it is only needed for its report.
         """
         with self._exclusively(), self.contents.hold():
             return self._recover()
@@ -374,7 +374,7 @@ class Workspace:
             yield
         except OSError as exc:
             raise WorkspaceError(
-                f"a restore of {self.root} can be neither finished nor taken back yet "
+                f"a restore of {self.root} can be neither finished nor undone yet "
                 f"({_cause(exc)}); put that right and try again"
             ) from exc
 

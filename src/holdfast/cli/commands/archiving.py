@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, err, out
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--to", "directory", type=click.Path(path_type=Path), help="Where to (default: in the store's own)."
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def archive_command(
     older_than: datetime, failed: bool, directory: Path | None, dry_run: bool, as_json: bool
 ) -> None:

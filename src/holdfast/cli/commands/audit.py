@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.drawing.counts import counted
@@ -18,7 +18,7 @@ def audit_command() -> None:
 
 
 @audit_command.command("verify", short_help="Check every event, head and table against the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def verify(as_json: bool) -> int:
     """Check every event against its hash, every head and every table against the log.
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, app
+from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, say
+from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, print_list, say
 from holdfast.errors import BadInput
 from holdfast.facade import storeless
 from holdfast.handle import Holdfast
@@ -33,7 +33,7 @@ def backup_command(ctx: click.Context) -> object:
 @click.argument("path", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a file that is no backup.")
 @click.option("--without-files", is_flag=True, help="Leave out the files that runs have saved.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def create(
     path: str | None = None, force: bool = False, without_files: bool = False, as_json: bool = False
 ) -> None:
@@ -59,7 +59,7 @@ def create(
 
 @backup_command.command("list")
 @click.argument("directory", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_backups(directory: str | None, as_json: bool) -> None:
     """List backups, the newest first, and say which are damaged.
 
@@ -67,18 +67,12 @@ def list_backups(directory: str | None, as_json: bool) -> None:
     """
     with progress_shown() as progress:
         found = storeless.backups(directory, app.home(), on_progress=progress)
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        for line in _table(found):
-            out.line(line)
-    else:
-        say("no backups yet; `holdfast backup create` makes one")
+    print_list(found, as_json, _table(found), "no backups yet; `holdfast backup create` makes one")
 
 
 @backup_command.command("restore", short_help="Make a backup the store; the old one is kept aside.")
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def restore_backup(file: str, as_json: bool) -> None:
     """Verify the backup FILE and make it the store; the store that is there is kept aside.
 

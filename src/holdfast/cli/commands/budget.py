@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, say
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.views.budget import Budget
 
 _SHOWN = 10
-"""So many open reservations are listed."""
+"""How many open reservations are listed."""
 _UNITS = ("usd", "tokens", "seconds", "steps")
 
 
@@ -49,7 +49,7 @@ def budget_command() -> None:
 @click.argument("name")
 @_limits
 @click.option("--parent", metavar="NAME", help="The budget that it is a part of.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def set_limits(
     name: str,
     usd: str | None,
@@ -69,7 +69,7 @@ def set_limits(
 @budget_command.command("raise")
 @click.argument("name")
 @_limits
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def raise_limits(
     name: str, usd: str | None, tokens: str | None, seconds: str | None, steps: str | None, as_json: bool
 ) -> None:
@@ -80,7 +80,7 @@ def raise_limits(
 
 @budget_command.command("show")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show(name: str, as_json: bool) -> None:
     """Show a budget: its limits, what is spent, reserved and left, and the steps that reserved."""
     with access.open_to_read() as hf:
@@ -88,7 +88,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @budget_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_budgets(as_json: bool) -> None:
     """List all budgets, by name."""
     try:
@@ -97,12 +97,7 @@ def list_budgets(as_json: bool) -> None:
     except NotFound as error:
         found = []  # a project without a store has none; that is no mistake
         say(f"no budgets yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_table(found))
-    else:
-        say("no budgets; `holdfast budget set NAME --usd 5` makes one")
+    print_list(found, as_json, _table(found), "no budgets; `holdfast budget set NAME --usd 5` makes one")
 
 
 def _print(budget: Budget, as_json: bool) -> None:

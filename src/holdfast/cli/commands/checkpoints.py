@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, cells, clean, fit, out, pad, say, typed
 from holdfast.ways import Way, quoted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("checkpoints")
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def checkpoints_command(run: str, as_json: bool) -> None:
     """List the checkpoints of RUN in the order in which they were taken, with their data.
 

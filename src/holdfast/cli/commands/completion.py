@@ -83,7 +83,7 @@ class _FromStore(_Type):
 
 class _RunId(_FromStore):
     def offer(self, hf: Holdfast, ctx: click.Context, incomplete: str) -> Iterator[CompletionItem]:
-        """The newest first; for `resume`, what it would move on."""
+        """The newest first; for `resume`, those that it would continue."""
         resumable = ctx.command.name == "resume"
         newest = hf.page(resumable=resumable, parent="", limit=_MOST).runs
         found = [run for run in newest if run.id.startswith(incomplete)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import app
+from holdfast.cli import app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing.terminal import Piece, clean, complain, out
 from holdfast.facade import storeless
@@ -22,7 +22,7 @@ def config_command() -> None:
 
 
 @config_command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def show_settings(as_json: bool) -> None:
     """Every setting: key, value, origin."""
     found, doubts = storeless.settings_in_force(app.home())

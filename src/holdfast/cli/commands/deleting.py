@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.terminal import Line, clean, err, out
 from holdfast.errors import BadInput, NotFound, RunArchived, RunNotFound, TaskDeleted
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--with-task", is_flag=True, help="Also the tasks that the runs have worked on.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def delete_command(ids: Sequence[str], with_task: bool, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Delete runs and tasks with everything that belongs to them: child runs, output, saved files, links.
 

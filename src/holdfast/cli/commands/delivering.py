@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--rounds", type=click.IntRange(0), metavar="N",
-    help="So often a rejected plan, and a rejected implementation, is made again (default: 5).",
+    help="How often a rejected plan, or a rejected implementation, is made again (default: 5).",
 )  # fmt: skip
 @click.option(
     "--retries", type=click.IntRange(0), metavar="N",
-    help="So often objections and failed checks go back to the developer (default: 3).",
+    help="How often objections and failed checks go back to the developer (default: 3).",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Approve the plan and the implementation beforehand.")
 @click.option("--plan", metavar="FILE", help="A plan file that replaces the stages; its input has `goal`.")

@@ -48,7 +48,7 @@ BODIES = {
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Keep the directory with the script, the store and the side file.")
 def demo_command(keep: bool) -> int:
-    """Kill a run in the middle with SIGKILL, resume it, and prove that nothing was done twice; then take back
+    """Kill a run in the middle with SIGKILL, resume it, and prove that nothing was done twice; then undo
     what an agent did to files."""
     import tempfile
 
@@ -208,14 +208,14 @@ class Demo:
         gone = not (self._project / "scratch.tmp").exists()
         out.line()
         return self._judge(
-            [(back and gone, "what the agent did is taken back"), (mine, "what you wrote is still there")]
+            [(back and gone, "what the agent did is undone"), (mine, "what you wrote is still there")]
         )
 
     # Its tools
 
     @staticmethod
     def _judge(verdicts: list[tuple[bool, str]]) -> bool:
-        """Say each, with a mark; whether all hold."""
+        """Print each, with a mark; returns whether all hold."""
         for holds, words in verdicts:
             first, *more = wrap(words, max(min(out.width, 100) - 6, 20))
             out.line(["    ", ("✓", "green") if holds else ("✗", "red"), f" {first}"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing.terminal import Line, cells, clean, out, pad, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="[B]", required=False)
 @click.option("--stat", is_flag=True, help="Only the names of what changed, with the number of lines.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def diff_command(run: str, a: str, b: str | None, stat: bool, as_json: bool) -> None:
     """Show what changed in the files of RUN from A to B; without B, to what is on the disk.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli import app
+from holdfast.cli import app, options
 from holdfast.cli.drawing.terminal import Piece, clean, out
 from holdfast.facade import storeless
 
@@ -12,7 +12,7 @@ _SIGNS = {"good": ("✓", "ok", "green"), "note": ("!", "note", "yellow"), "bad"
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def doctor_command(as_json: bool) -> int:
     """Check the store and the machine under it; exits with another code than 0 if something is wrong."""
     checks = storeless.doctor(app.home())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def evidence_command() -> None:
 
 @evidence_command.command("list")
 @click.argument("run", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_evidence(run: str | None, as_json: bool) -> None:
     """List the evidence of RUN, or of all runs."""
     try:
@@ -48,18 +48,15 @@ def list_evidence(run: str | None, as_json: bool) -> None:
             raise
         found = []  # a project without a store has no runs; that is no mistake
         say(f"no evidence yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_listed(found))
-    else:
-        say("no evidence; `milestone(...)` in the code of a workflow writes it")
+    print_list(
+        found, as_json, _listed(found), "no evidence; `milestone(...)` in the code of a workflow writes it"
+    )
 
 
 @evidence_command.command("show")
 @click.argument("run")
 @click.argument("milestone", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show(run: str, milestone: str | None, as_json: bool) -> None:
     """Print the document of MILESTONE, or of the last milestone of RUN, as Markdown."""
     with access.open_to_read() as hf:
@@ -82,7 +79,7 @@ def show(run: str, milestone: str | None, as_json: bool) -> None:
     help="Run on a copy of the files as they are, or of those of the milestone.",
 )
 @click.option("--by", metavar="NAME", help="Who verifies: you, if no other name is given.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def verify(run: str, milestone: str | None, at: str, by: str | None, as_json: bool) -> None:
     """Run the commands of MILESTONE, or of all milestones of RUN, again and compare.
 
@@ -108,7 +105,7 @@ def verify(run: str, milestone: str | None, at: str, by: str | None, as_json: bo
 @evidence_command.command("export")
 @click.argument("run")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def export(run: str, directory: Path, as_json: bool) -> None:
     """Write the documents of RUN, the images that they name and an index into DIRECTORY."""
     with access.open_to_read() as hf:

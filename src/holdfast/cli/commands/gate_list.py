@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.gates import heading, shown_lines
 from holdfast.cli.drawing.terminal import Line, cells, clean, out, pad, say, typed
@@ -22,7 +22,7 @@ _SHOWN_LINES = 6
 @click.command("gates")
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="All that each gate shows.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def gates_command(run: str | None, everything: bool, as_json: bool) -> None:
     """List the open gates of all runs, or of RUN and its child runs, with what each shows.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, out
@@ -53,7 +53,7 @@ def du_command(as_json: bool) -> None:
 @click.command("gc")
 @click.option("--quota", type=click.FloatRange(0), metavar="MB", help="Instead of `workspace_quota_mb`.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:
     """Remove what was deleted for good, and what is saved of files and no snapshot needs any more.
 

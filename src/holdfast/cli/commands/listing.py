@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_statuses, read_since, read_statuses, read_until
@@ -46,12 +46,12 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 @click.option("--workflow", metavar="GLOB", help="Only runs of such workflows: `report`, `make *`.")
 @click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
 @click.option("--until", callback=read_until, metavar="TIME", help="Only runs that were created until then.")
-@click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would move on.")
+@click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would continue.")
 @click.option("--parent", metavar="RUN", help="The child runs of this run.")
 @click.option("--children", is_flag=True, help="Child runs too.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_command(
     status: list[str],
     workflow: str | None,

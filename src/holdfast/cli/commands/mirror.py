@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
+from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
 from holdfast.ways import Way
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def mirror_command() -> None:
 
 
 @mirror_command.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def status(as_json: bool) -> None:
     """Show whether the mirror is current, and what was kept aside."""
     with access.open_to_read() as hf:
@@ -82,13 +82,13 @@ def _why_late(found: MirrorStatus) -> str:
 
 
 @mirror_command.command("rebuild")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def rebuild(as_json: bool) -> None:
     """Make all files of the mirror again from the log.
 
     Files that were edited by hand are kept aside, not overwritten.
     """
-    hear_warnings()
+    show_warnings()
     with access.open_to_keep() as hf:
         done = hf.mirror_rebuild()
     if as_json:
@@ -102,7 +102,7 @@ def rebuild(as_json: bool) -> None:
 @mirror_command.command("import")
 @click.argument("file", type=click.Path())
 @click.option("--apply", is_flag=True, help="Record the changes; without it, they are only shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def import_(file: str, apply: bool, as_json: bool) -> None:
     """Show what an edited FILE of the mirror would change, and record it with --apply.
 
@@ -110,7 +110,7 @@ def import_(file: str, apply: bool, as_json: bool) -> None:
     texts and statuses of tasks, decisions, files and memories can be imported. Nothing is removed because
     FILE leaves it out.
     """
-    hear_warnings()
+    show_warnings()
     with access.open_to_keep() if apply else access.open_to_read() as hf:
         found = hf.mirror_import(file, apply=apply)
     if as_json:

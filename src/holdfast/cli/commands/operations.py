@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.tasks import short
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list
 
 if TYPE_CHECKING:
     from holdfast import OperationInfo
@@ -25,7 +25,7 @@ def op_command() -> None:
 @op_command.command("log")
 @click.argument("run", required=False)
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.
 
@@ -34,12 +34,7 @@ def log(run: str | None, limit: int, as_json: bool) -> None:
     with access.open_to_read() as hf:
         run_id = None if run is None else hf.find(run)
         found = hf.operations(run_id, limit or None)
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no operations")
+    print_list(found, as_json, _lines(found), "no operations")
 
 
 def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, app
+from holdfast.cli import access, app, options
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import rows
 from holdfast.cli.drawing.terminal import Line, clean, out, say, typed
@@ -26,11 +26,11 @@ _DEFINITIONS = 3
 @click.command("analyze")
 @click.argument("text")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="So many files."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="How many files."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def analyze_command(text: str, limit: int, as_json: bool) -> None:
-    """Say what the task TEXT is about, without a model: keywords, the files that it names, patterns to search
+    """Analyze the task TEXT, without a model: keywords, the files that it names, patterns to search
     for, and the files that are most likely to matter, each with the reasons.
 
     Files that `.gitignore` names are left out. What is read is kept in the store's directory, so that the
@@ -48,7 +48,7 @@ def analyze_command(text: str, limit: int, as_json: bool) -> None:
 @click.option("--agent", metavar="NAME", help="Let this agent write the plan; `plan check` is applied to it.")
 @click.option("-o", "--output", metavar="FILE", help="Write the plan to FILE; without it, it is printed.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def new_command(text: str, agent: str | None, output: str | None, force: bool, as_json: bool) -> None:
     """Make a first plan for the task TEXT, without a model: what to look at, the work, a test, and decisions
     of a person. It has comments that say what to edit, and `plan check` accepts it as it is.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.commands.watching import left, title
 from holdfast.cli.drawing.plan_progress import REPLACES, PlanLines, PlanProgress
 from holdfast.cli.drawing.terminal import err, out
-from holdfast.cli.ending import tell
+from holdfast.cli.ending import report_end
 
 if TYPE_CHECKING:
     from holdfast.handle import Holdfast
@@ -31,4 +31,4 @@ def follow_plan(hf: Holdfast, run_id: str, plan: Plan, *, as_json: bool) -> int:
         interrupted = True
     finally:
         shown.end(hf.get(run_id))
-    return left(hf, run_id) if interrupted else tell(hf, run_id, None, as_json=False, result=False)
+    return left(hf, run_id) if interrupted else report_end(hf, run_id, None, as_json=False, result=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.commands.plan_drafting import analyze_command, new_command
 from holdfast.cli.commands.plan_following import follow_plan
@@ -31,9 +31,9 @@ plan_command.add_command(new_command)
 @plan_command.command("check")
 @click.argument("plan", metavar="FILE")
 @plan_inputs
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def check_command(plan: str, inputs: tuple[str, ...], input_file: str | None, as_json: bool) -> int:
-    """Say everything that is wrong with the plan in FILE, with line and column; run nothing.
+    """Report every fault of the plan in FILE, with line and column; run nothing.
 
     Exits with 2 if there is a fault. A remark is none: the plan can run.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing.terminal import out, say
 from holdfast.errors import NotFound
 
 
 @click.command("prime")
 @click.option("--limit", default=4000, show_default=True, type=int, help="The most characters.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def prime_command(limit: int, as_json: bool) -> None:
     """Print what an agent, or a person, needs at the start of a session.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import effects, moments
-from holdfast.cli.drawing.terminal import Line, clean, out, say, split
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say, split
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SCOPE = "project, session:ID or task:ID."
 @click.option("--source", default="", help="Where it is from, in words.")
 @click.option("--cite", "cites", multiple=True, help="What it rests on: a file, an address, an id.")
 @click.option("--supersedes", metavar="MEMORY", help="The memory that it replaces.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def remember_command(
     text: str,
     kind: str,
@@ -39,7 +39,7 @@ def remember_command(
 ) -> None:
     """Keep TEXT for later sessions: a decision, a pattern or a fact. `-` reads it from standard input.
 
-    It is redacted when it is recorded. `holdfast undo` takes it back.
+    It is redacted when it is recorded. `holdfast undo` reverses it.
     """
     if text == "-":
         text = sys.stdin.read().strip()
@@ -57,7 +57,7 @@ def remember_command(
 @click.option("--at", metavar="MOMENT", help="As the memory was then: a time, or RUN:CHECKPOINT.")
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def recall_command(
     query: tuple[str, ...],
     kind: str | None,
@@ -78,18 +78,18 @@ def recall_command(
             raise
         found = []  # a project without a store remembers nothing
         say(f"nothing yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("nothing is remembered that fits" if query or kind or scope else "nothing is remembered")
+    print_list(
+        found,
+        as_json,
+        _lines(found),
+        "nothing is remembered that fits" if query or kind or scope else "nothing is remembered",
+    )
 
 
 @click.command("forget")
 @click.argument("memory")
 @click.option("--why", default="", metavar="REASON", help="Kept with it.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def forget_command(memory: str, why: str, as_json: bool) -> None:
     """Withdraw MEMORY: an id, or the beginning of it. It is kept, and `recall --all` shows it.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, app
+from holdfast.cli import access, app, options
 from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import clean, complain, out, say
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Examine the store and print what would be done.")
 @click.option("--from", "backup", metavar="BACKUP", help="Use this backup too, as one more copy.")
 @click.option("--rebuild", is_flag=True, help="Only make the tables of runs and steps again from the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def repair_command(dry_run: bool, backup: str | None, rebuild: bool, as_json: bool) -> int:
     """Examine the store, and mend it from what its copies still hold.
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast import wiring
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.code_options import code_options, print_note
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, clean, err, hear_warnings, out, say
+from holdfast.cli.drawing.terminal import Line, clean, err, out, say, show_warnings
 from holdfast.errors import NeedsAttention
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _STYLES = {"matches": "green", "diverges": "red", "unloadable": "red"}
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="All runs that can still be resumed.")
 @code_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def replay_command(
     run: str | None, everything: bool, python: str | None, root: Path | None, as_json: bool
 ) -> int:
@@ -41,7 +41,7 @@ def replay_command(
     if (run is None) is not everything:
         raise click.UsageError("name one RUN, or say --all")
     gc.enable()
-    hear_warnings()
+    show_warnings()
     place = access.find_place()
     wiring.refuse_foreign_code(place.home)
     with access.open_to_read(place) as hf:

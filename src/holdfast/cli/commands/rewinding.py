@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast import Rewind
 
 
-_OF_BOTH = "--theirs puts it back, too"
+_OF_BOTH = "--theirs restores it, too"
 
 
 @click.command("rewind")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def router_command() -> None:
 
 
 @router_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_candidates(as_json: bool) -> None:
     """List the candidates of every kind of work."""
     try:
@@ -37,7 +37,7 @@ def list_candidates(as_json: bool) -> None:
 
 @router_command.command("show")
 @click.argument("kind")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def show(kind: str, as_json: bool) -> None:
     """Show the candidates for KIND, a kind of work."""
     with access.open_to_read() as hf:
@@ -50,12 +50,7 @@ def show(kind: str, as_json: bool) -> None:
 
 
 def _print(found: Sequence[CandidateStats], as_json: bool) -> None:
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no outcome was reported yet")
+    print_list(found, as_json, _lines(found), "no outcome was reported yet")
 
 
 def _lines(found: Sequence[CandidateStats]) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from holdfast.cli import access, target
 from holdfast.cli.commands.listing import point_out_interrupted
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, say
-from holdfast.cli.ending import tell_again
+from holdfast.cli.ending import report_end_again
 from holdfast.cli.foreground import execute
 from holdfast.cli.options import together
 from holdfast.errors import BadInput
@@ -104,8 +104,8 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
 @click.option(
     "--effect",
     type=click.Choice(["workspace", "once", "idempotent"]),
-    help="For a command: what a crash in the middle means. workspace: its changes to the files are taken "
-    "back and it runs again (default, where there is a workspace); once: somebody must look; idempotent: it "
+    help="For a command: what a crash in the middle means. workspace: its changes to the files are rolled "
+    "back and it runs again (default, where there is a workspace); once: a person must look; idempotent: it "
     "runs again.",
 )
 @click.option("--isolate", is_flag=True, help="For a command: let it work in a copy of the workspace.")
@@ -125,7 +125,9 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
     help="For a command: keep so much of its output in the log (default: 16MB).",
 )
 @plan_inputs
-@click.option("-q", "--quiet", is_flag=True, help="No line for each step; the end is told, and the result.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
+)
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 @click.pass_context
 def run_command(
@@ -295,7 +297,7 @@ def start_and_follow(
         detail = hf.get(run_id)
         if detail.ended:
             start(hf)  # executes nothing, but refuses another workflow and other arguments
-            return tell_again(hf, run_id, as_json=as_json)
+            return report_end_again(hf, run_id, as_json=as_json)
         from holdfast.cli.commands.resuming import title
 
         first = title(detail), detail.steps  # as it was before it was claimed here
@@ -303,7 +305,7 @@ def start_and_follow(
 
 
 def _end_task(hf: Holdfast, task: str, *, completed: bool) -> None:
-    """A run that has completed gives back a task that has checks: they are run now. What became of the
+    """A run that has completed releases a task that has checks: they are run now. What became of the
     task is reported, unless the run still has it."""
     found = hf.tasks.get(task)
     if completed and found.checks and found.status == "pending":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
@@ -79,7 +79,7 @@ def _read_words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 @click.option(
     "--after", default="", metavar="CURSOR", help="The next page: `after` of the one before (--json)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def search_command(
     query: Sequence[str],
     within: list[str],

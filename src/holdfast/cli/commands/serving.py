@@ -51,7 +51,7 @@ def resume_all(*, follow: bool, as_json: bool, python: str | None = None, root: 
         if outcome.error is not None:
             raise outcome.error
         if not follow and not outcome.value.count:
-            say("nothing can continue by itself; `holdfast list --resumable` shows what waits for somebody")
+            say("nothing can continue by itself; `holdfast list --resumable` shows what waits for a person")
     if outcome.value.stopped:
         return 0 if follow else INTERRUPTED
     return report.code
@@ -116,7 +116,7 @@ def say_taken(taken: Taken) -> None:
         before = f"owner {taken.owner} held it, and is gone"
     else:
         before = {"waiting": "it waited", "sleeping": "it slept"}.get(taken.status, "it was ready")
-        before = f"nobody held it, {before}"
+        before = f"no process held it, {before}"
     timed(f"process {taken.pid} takes run {taken.run_id} ({clean(taken.workflow)}): {before}")
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing import tasks as drawing
 from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, say
+from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def session_command() -> None:
 
 @session_command.command("start")
 @click.option("--actor", metavar="NAME", help="Who works: you, if no other name is given.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def start(actor: str | None, as_json: bool) -> None:
     """Begin a session, and print its id. A store is made if there is none."""
     with access.open_to_track() as hf:
@@ -45,7 +45,7 @@ def start(actor: str | None, as_json: bool) -> None:
 @session_command.command("end")
 @click.argument("session", required=False)
 @click.option("--summary", default="", metavar="TEXT", help="What was done.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def end(session: str | None, summary: str, as_json: bool) -> None:
     """End SESSION, or the session that you work in. Its tasks stay as they are."""
     with access.open_to_keep() as hf:
@@ -58,7 +58,7 @@ def end(session: str | None, summary: str, as_json: bool) -> None:
 
 @session_command.command("list")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_sessions(limit: int, as_json: bool) -> None:
     """List sessions, the newest first."""
     try:
@@ -67,17 +67,12 @@ def list_sessions(limit: int, as_json: bool) -> None:
     except NotFound as error:
         found = []  # a project without a store has none; that is no mistake
         say(f"no sessions yet: {error}")
-    if as_json:
-        out.json([one.to_json() for one in found])
-    elif found:
-        out.lines(_lines(found))
-    else:
-        say("no sessions; `holdfast session start` begins one")
+    print_list(found, as_json, _lines(found), "no sessions; `holdfast session start` begins one")
 
 
 @session_command.command("show")
 @click.argument("session")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show(session: str, as_json: bool) -> None:
     """Show a session and its tasks."""
     with access.open_to_read() as hf:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli import access, parameters
+from holdfast.cli import access, options, parameters
 from holdfast.cli.commands import steering
 from holdfast.cli.drawing.terminal import clean
 
@@ -20,11 +20,11 @@ from holdfast.cli.drawing.terminal import clean
 @click.option("--retry", is_flag=True, help="It did not happen; run it.")
 @click.option("--fail", metavar="[WHY]", is_flag=False, flag_value="", help="It failed.")
 @steering.resume_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def settle_command(
     run: str, step: str, done: str | None, retry: bool, fail: str | None, then_resume: bool, as_json: bool
 ) -> int:
-    """Say what became of STEP of RUN, which was cut off: it may or may not have happened.
+    """Record the outcome of STEP of RUN, which was cut off: it may or may not have happened.
 
     The step's name is enough where only one step in doubt has it. The run continues with `resume`.
     """

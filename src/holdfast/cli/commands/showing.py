@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.failures import error_rows
@@ -62,7 +62,7 @@ _SHOWN_LINES = 12  # of what a gate shows
     metavar="MOMENT",
     help="As it was then: a time, an event's number, a checkpoint or a step.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show_command(
     run: str,
     step: str | None,
@@ -197,7 +197,7 @@ def describe(
 
 
 def _spent(detail: RunDetail) -> Iterator[Line]:
-    """What it spent, by budget."""
+    """The amounts it spent, by budget."""
     for one in detail.spending:
         from holdfast.cli.commands.budget import text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import home
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import row, rows
@@ -22,7 +22,7 @@ def skills_command() -> None:
 
 
 @skills_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def list_skills(as_json: bool) -> None:
     """List the skills that can be chosen, and how work with each ended."""
     from holdfast.facade.storeless import skills
@@ -47,7 +47,7 @@ def list_skills(as_json: bool) -> None:
 
 @skills_command.command("show")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def show(name: str, as_json: bool) -> None:
     """Show the skill NAME with its text."""
     from holdfast.facade.storeless import skill
@@ -73,7 +73,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @skills_command.command("check")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def check(as_json: bool) -> int:
     """Check every SKILL.md, and print the faults with file and line.
 
@@ -94,7 +94,7 @@ def check(as_json: bool) -> int:
 
 @skills_command.command("stats")
 @click.option("--kind", help="Only this kind of work.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@options.json_list
 def stats(kind: str | None, as_json: bool) -> None:
     """Show how work ended with each text of each skill, by kind of work."""
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.counts import counted
@@ -32,7 +32,7 @@ _SHOWN = 10  # so many workflows are shown to people
 @click.command("stats")
 @click.argument("run", required=False)
 @click.option("--since", callback=read_since, metavar="TIME", help="Only runs that changed since then.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def stats_command(run: str | None, since: datetime | None, as_json: bool) -> None:
     """Count runs by status and by workflow, their durations, steps and attempts, and what steps measured.
 

@@ -152,7 +152,7 @@ def _with_next(error: GateError, detail: RunDetail) -> GateError:
 @click.argument("value", required=False)
 @click.option("--by", metavar="NAME", help="Who sends it (default: you).")
 @resume_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def signal_command(
     run: str, name: str, value: str | None, by: str | None, then_resume: bool, as_json: bool
 ) -> int:
@@ -192,7 +192,7 @@ _timeout_option = click.option(
 @click.argument("run")
 @click.option("--reason", default="", metavar="TEXT", help="Why; it is shown with the run.")
 @_timeout_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
     """Stop RUN at its next step boundary, until a person resumes it.
 
@@ -210,7 +210,7 @@ def pause_command(run: str, reason: str, patience: float, as_json: bool) -> int:
 @click.argument("run")
 @click.option("--reason", default="", metavar="TEXT", help="Why; it is shown with the run.")
 @_timeout_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def cancel_command(run: str, reason: str, patience: float, as_json: bool) -> int:
     """End RUN, the commands that run in it with all their children, and its child runs.
 

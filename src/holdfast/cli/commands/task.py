@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import tasks as drawing
-from holdfast.cli.drawing.terminal import clean, out, say
+from holdfast.cli.drawing.terminal import clean, out, print_list, say
 from holdfast.cli.selection import read_at
 from holdfast.errors import NotFound
 
@@ -33,15 +33,8 @@ def task_command() -> None:
     """
 
 
-def json_option(what: str) -> Callable[[F], F]:
-    """`--json`, as every command here has it."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what}.")
-
-
 _NONE = "no tasks; `holdfast task create NAME` makes one"
 _NONE_OPEN = "no open task fits; `holdfast task list --all --archived` lists all"
-OBJECT = "a JSON object"
-LIST = "a JSON list"
 
 
 @contextmanager
@@ -51,7 +44,7 @@ def changing(text: str | None) -> Iterator[tuple[Holdfast, str]]:
         yield hf, "" if text is None else hf.tasks.find(text)
 
 
-def told(task: Task, as_json: bool, said: str) -> None:
+def print_task(task: Task, as_json: bool, said: str) -> None:
     """The result of a change, in a line, or the task as JSON."""
     if as_json:
         out.json(task.to_json())
@@ -68,12 +61,7 @@ def shown(found: TaskDetail, as_json: bool, *, whole: bool = False) -> None:
 
 
 def _print(tasks: list[Task], as_json: bool, none: str) -> None:
-    if as_json:
-        out.json([task.to_json() for task in tasks])
-    elif tasks:
-        out.lines(drawing.listed(tasks))
-    else:
-        say(none)
+    print_list(tasks, as_json, drawing.listed(tasks), none)
 
 
 @task_command.command("list")
@@ -89,7 +77,7 @@ def _print(tasks: list[Task], as_json: bool, none: str) -> None:
 @click.option("--archived", is_flag=True, help="Archived tasks too.")
 @click.option("--all", "everything", is_flag=True, help="Completed tasks too, and however many there are.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@json_option(LIST)
+@options.json_list
 def list_tasks(
     status: tuple[str, ...],
     label: str | None,
@@ -122,11 +110,13 @@ def list_tasks(
 @click.option("--claim", is_flag=True, help="Claim the first of them, and show it.")
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
-@json_option("a JSON list; with --claim, a JSON object or null")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."
+)
 def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> None:
     """List tasks that can be worked on now, the most urgent first.
 
-    A task is ready if it is pending, not blocked, and needs no open task; or if whoever claimed it is dead.
+    A task is ready if it is pending, not blocked, and needs no open task; or if its claim is dead.
     """
     if claim:
         _claim_next(label, as_json)
@@ -168,7 +158,7 @@ def _claim_next(label: str | None, as_json: bool) -> None:
     help="As it was then: a time (2h, 2026-01-31T12:00), or an event's number.",
 )
 @click.option("--all", "everything", is_flag=True, help="All lines of its body.")
-@json_option(f"{OBJECT}; with --events, a list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --events, a list.")
 def show_task(
     task: str, events: bool, at: int | datetime | str | None, everything: bool, as_json: bool
 ) -> None:
@@ -189,7 +179,7 @@ def show_task(
 
 @task_command.command("tree")
 @click.argument("task")
-@json_option(LIST)
+@options.json_list
 def tree(task: str, as_json: bool) -> None:
     """Show a task and all that are parts of it, each below what it is a part of."""
     with access.open_to_read() as hf:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from holdfast.cli import access
-from holdfast.cli.commands.task import OBJECT, changing, json_option, task_command, told
+from holdfast.cli import access, options
+from holdfast.cli.commands.task import changing, print_task, task_command
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
@@ -104,7 +104,7 @@ _kind = click.option(
 @click.option("--parent", metavar="TASK", help="The task that it is a part of.")
 @click.option("--discovered-from", metavar="TASK", help="The task during which it was found.")
 @_fields
-@json_option(OBJECT)
+@options.json_object
 def create(
     name: str,
     body: str | None,
@@ -153,7 +153,7 @@ def _what_it_needs(open_blockers: int) -> str:
 @click.option("--name", metavar="NAME", help="Its name.")
 @_body
 @_fields
-@json_option(OBJECT)
+@options.json_object
 def edit(
     task: str, name: str | None, body: str | None, body_file: str | None, as_json: bool, **fields: Any
 ) -> None:
@@ -168,7 +168,7 @@ def edit(
         raise BadInput("nothing to change: name what to change, such as --name, --body or --priority")
     with changing(task) as (hf, id):
         changed = hf.tasks.edit(id, **changes)
-    told(changed, as_json, "changed")
+    print_task(changed, as_json, "changed")
 
 
 def _replaced(given: tuple[str, ...]) -> list[str] | None:
@@ -186,37 +186,37 @@ def _replaced(given: tuple[str, ...]) -> list[str] | None:
     show_default=True,
     help="What kind of note it is.",
 )
-@json_option(OBJECT)
+@options.json_object
 def note(task: str, text: str, kind: str, as_json: bool) -> None:
-    """Write something down about a task: a decision, a change of scope, a file that was changed."""
+    """Add a note to a task: a decision, a change of scope, a file that was changed."""
     with changing(task) as (hf, id):
-        told(hf.tasks.note(id, text, kind), as_json, kind)
+        print_task(hf.tasks.note(id, text, kind), as_json, kind)
 
 
 @task_command.command("block")
 @click.argument("task")
 @click.argument("reason")
-@json_option(OBJECT)
+@options.json_object
 def block(task: str, reason: str, as_json: bool) -> None:
-    """Say why a task cannot be worked on now: it is not ready until `unblock`."""
+    """Block a task, with a reason: it is not ready until `unblock`."""
     with changing(task) as (hf, id):
-        told(hf.tasks.block(id, reason), as_json, "blocked")
+        print_task(hf.tasks.block(id, reason), as_json, "blocked")
 
 
 @task_command.command("unblock")
 @click.argument("task")
-@json_option(OBJECT)
+@options.json_object
 def unblock(task: str, as_json: bool) -> None:
-    """Say that what blocked a task is over."""
+    """Remove the reason that blocks a task."""
     with changing(task) as (hf, id):
-        told(hf.tasks.unblock(id), as_json, "no longer blocked")
+        print_task(hf.tasks.unblock(id), as_json, "no longer blocked")
 
 
 @task_command.command("link")
 @click.argument("task")
 @click.argument("on")
 @_kind
-@json_option(OBJECT)
+@options.json_object
 def link(task: str, on: str, kind: str, as_json: bool) -> None:
     """Link TASK to ON: with `blocks`, TASK needs ON; with `parent`, TASK is a part of ON.
 
@@ -233,7 +233,7 @@ def link(task: str, on: str, kind: str, as_json: bool) -> None:
 @click.argument("task")
 @click.argument("on")
 @_kind
-@json_option(OBJECT)
+@options.json_object
 def unlink(task: str, on: str, kind: str, as_json: bool) -> None:
     """Remove the link from TASK to ON."""
     with changing(task) as (hf, id):
@@ -252,16 +252,16 @@ def _linked(id: str, other: str, kind: str, changed: bool, as_json: bool, said: 
 @task_command.command("archive")
 @click.argument("task")
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
-@json_option(OBJECT)
+@options.json_object
 def archive(task: str, reason: str, as_json: bool) -> None:
     """Take a task out of the lists. It no longer holds up what needs it; `task reopen` brings it back."""
     with changing(task) as (hf, id):
-        told(hf.tasks.archive(id, reason), as_json, "archived")
+        print_task(hf.tasks.archive(id, reason), as_json, "archived")
 
 
 @task_command.command("export")
 @click.argument("file")
-@json_option(OBJECT)
+@options.json_object
 def export(file: str, as_json: bool) -> None:
     """Write all tasks with their histories and links to FILE, a JSON object on each line; - is standard
     output."""
@@ -275,11 +275,11 @@ def export(file: str, as_json: bool) -> None:
 
 @task_command.command("import")
 @click.argument("file")
-@json_option(OBJECT)
+@options.json_object
 def import_(file: str, as_json: bool) -> None:
-    """Read tasks in from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line.
+    """Import tasks from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line.
 
-    The whole file is checked first; a wrong line is named, and nothing is read in.
+    The whole file is checked first; a wrong line is named, and nothing is imported.
     """
     with access.open_to_track() as hf:
         done = hf.tasks.import_(file)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.commands.task import OBJECT, changing, json_option, none_ready, shown, task_command, told
+from holdfast.cli import options
+from holdfast.cli.commands.task import changing, none_ready, print_task, shown, task_command
 from holdfast.cli.drawing.tasks import ways
 from holdfast.cli.drawing.terminal import clean, err, say
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _DAY_S = 86_400.0
 _HOUR_S = 3600.0
 _READY = 5
-"""So many tasks are named that a completed one no longer holds up."""
+"""How many tasks are named that a completed one no longer holds up."""
 _number = click.option(
     "--number", type=click.IntRange(1), metavar="N", help="The claim's number; without it, your own claim."
 )
@@ -37,7 +38,7 @@ def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @task_command.command("start")
 @click.argument("task")
 @_lease(_DAY_S)
-@json_option(OBJECT)
+@options.json_object
 def start(task: str, lease: float, as_json: bool) -> None:
     """Claim a task for yourself and show all that belongs to it.
 
@@ -52,7 +53,7 @@ def start(task: str, lease: float, as_json: bool) -> None:
 @task_command.command("resume")
 @click.argument("task", required=False)
 @_lease(_DAY_S)
-@json_option(OBJECT)
+@options.json_object
 def resume(task: str | None, lease: float, as_json: bool) -> None:
     """Continue the task that was in progress in the last session, and show all that belongs to it.
 
@@ -81,7 +82,7 @@ def _say_ways(id: str) -> None:
     "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
 )
 @click.option("--label", metavar="LABEL", help="Without TASK: only one with this label.")
-@json_option(f"{OBJECT}, or null")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, or null.")
 def claim(task: str | None, lease: float, holder: int | None, label: str | None, as_json: bool) -> int:
     """Claim TASK, or the most urgent one that is ready. Exit code 3 if none is."""
     from holdfast.cli.drawing.terminal import out
@@ -93,7 +94,7 @@ def claim(task: str | None, lease: float, holder: int | None, label: str | None,
             out.json(None)
         say(none_ready(label))
         return 3
-    told(made.task, as_json, f"claim {made.number}")
+    print_task(made.task, as_json, f"claim {made.number}")
     return 0
 
 
@@ -101,22 +102,22 @@ def claim(task: str | None, lease: float, holder: int | None, label: str | None,
 @click.argument("task")
 @_number
 @_lease(_HOUR_S)
-@json_option(OBJECT)
+@options.json_object
 def renew(task: str, number: int | None, lease: float, as_json: bool) -> None:
-    """Let a claim hold so many seconds from now."""
+    """Renew a claim for so many seconds from now."""
     with changing(task) as (hf, id):
-        told(hf.tasks.renew(id, number, lease=lease), as_json, "renewed")
+        print_task(hf.tasks.renew(id, number, lease=lease), as_json, "renewed")
 
 
 @task_command.command("release")
 @click.argument("task")
 @_number
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
-@json_option(OBJECT)
+@options.json_object
 def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
-    """Give a task back: it is pending again. With --number, also a claim of another."""
+    """Release a claim: the task is pending again. With --number, also a claim of another."""
     with changing(task) as (hf, id):
-        told(hf.tasks.release(id, number, reason=reason), as_json, "released")
+        print_task(hf.tasks.release(id, number, reason=reason), as_json, "released")
 
 
 @task_command.command("complete")
@@ -126,7 +127,7 @@ def release(task: str, number: int | None, reason: str, as_json: bool) -> None:
 @click.option("--evidence", metavar="VALUE", help="What shows it; JSON or text.")
 @click.option("--unchecked", metavar="REASON", help="Leave its checks out, and record why.")
 @click.option("--anyway", metavar="REASON", help="Although a task that it needs is open; record why.")
-@json_option(OBJECT)
+@options.json_object
 def complete(
     task: str,
     number: int | None,
@@ -152,7 +153,7 @@ def complete(
             [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
         )
         ready = [one for one in map(hf.tasks.get, needed_by) if _can_begin(one)]
-    told(done, as_json, "completed")
+    print_task(done, as_json, "completed")
     for one in ready[:_READY]:
         say(f"ready now: {clean(one.name)}; `holdfast task start {one.id[:8]}` begins it")
 
@@ -165,18 +166,18 @@ def _can_begin(task: Task) -> bool:
 @click.argument("task")
 @click.argument("why")
 @_number
-@json_option(OBJECT)
+@options.json_object
 def fail(task: str, why: str, number: int | None, as_json: bool) -> None:
-    """Give a task up, and say why. It still holds up what needs it."""
+    """Record a task as failed, with the reason. It still holds up what needs it."""
     with changing(task) as (hf, id):
-        told(hf.tasks.fail(id, why, number), as_json, "failed")
+        print_task(hf.tasks.fail(id, why, number), as_json, "failed")
 
 
 @task_command.command("reopen")
 @click.argument("task")
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
-@json_option(OBJECT)
+@options.json_object
 def reopen(task: str, reason: str, as_json: bool) -> None:
     """Let a task that is completed, failed or archived be pending again."""
     with changing(task) as (hf, id):
-        told(hf.tasks.reopen(id, reason), as_json, "pending again")
+        print_task(hf.tasks.reopen(id, reason), as_json, "pending again")

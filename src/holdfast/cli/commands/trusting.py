@@ -26,7 +26,7 @@ def trust_command(directory: Path | None, listing: bool, as_json: bool) -> None:
 
     DIRECTORY is a project (default: the one that you are in), or the directory of a store. A project's files
     may then say where the store, the workspace and the backups are; the runs of a store may be executed and
-    its files put back where it says. If the settings or the database become others, that needs trust again.
+    its files restored where it says. If the settings or the database become others, that needs trust again.
 
     What you make yourself needs no trust, and neither does a store that you name with --home or
     HOLDFAST_HOME to resume its runs. Where nothing is kept, as in a container or a CI job, the variable
@@ -91,7 +91,7 @@ def _lines(granted: Granted) -> list[Line]:
         lines.append(["  ", one.key.ljust(width), f"  {value}  ", (clean(one.place), "dim")])
     if granted.store:
         lines.append(
-            f"  the code that the runs in {clean(granted.store)} name may be executed, and files put back "
+            f"  the code that the runs in {clean(granted.store)} name may be executed, and files restored "
             "where it says"
         )
     return lines

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.cli import access
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import out, say
-from holdfast.cli.ending import exit_code, tell
+from holdfast.cli.ending import exit_code, report_end
 from holdfast.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--logs", "with_logs", is_flag=True, help="What its commands print, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a JSON object on a line.")
 def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
-    """Watch RUN, of whatever process, until it ends or waits for somebody.
+    """Watch RUN, in any process, until it ends or waits for a person.
 
     On a terminal: the tree of its steps, and below it what it emits. In a pipe: a line for each change.
     The exit code is the one that `holdfast resume` would end with.
@@ -54,7 +54,7 @@ def watch_command(run: str, with_logs: bool, as_json: bool) -> int:
             progress.close(stopped=hf.get(run_id).owner_pid is None)
         if interrupted:
             return left(hf, run_id)
-        return tell(hf, run_id, None, as_json=False)
+        return report_end(hf, run_id, None, as_json=False)
 
 
 def left(hf: Holdfast, run_id: str) -> int:

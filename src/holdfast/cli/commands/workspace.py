@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access, app
+from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
-from holdfast.cli.drawing.terminal import Line, clean, hear_warnings, out
+from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
 from holdfast.facade import storeless
 from holdfast.sizes import amount
 from holdfast.ways import Way
@@ -25,15 +25,15 @@ _MOST = 40
 
 @click.group("workspace", cls=Family)
 def workspace_command() -> None:
-    """Show what is saved of the files, check it, put it back."""
+    """Show, check and restore what is saved of the files."""
 
 
 @workspace_command.command("status")
 @click.option("--all", "every", is_flag=True, help="Name everything that is not covered.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def status(every: bool, as_json: bool) -> None:
     """Show what a snapshot of the workspace holds, and what it does not, with the reason."""
-    hear_warnings()
+    show_warnings()
     with access.scan_shown() as on_scan:
         found = storeless.coverage(app.home(), on_scan=on_scan)
     if as_json:
@@ -59,7 +59,7 @@ def _describe(found: Coverage, every: bool) -> Iterator[Line]:
 
 
 @workspace_command.command("verify")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def verify(as_json: bool) -> None:
     """Read all that is saved of files, and check that every snapshot of the log is whole.
 
@@ -83,13 +83,13 @@ def verify(as_json: bool) -> None:
 @click.option("--only", multiple=True, metavar="GLOB", help="Only these files, as in .gitignore.")
 @click.option("--partial", is_flag=True, help="Continue without files whose saved content is damaged.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@options.json_object
 def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, as_json: bool) -> None:
     """Make the files what they were in SNAPSHOT, its id or the beginning of it.
 
-    Whoever changed them since: what goes is saved first, and `holdfast undo` brings it back. A snapshot of
-    what was rescued changes only those files; one of an attempt that was taken back, what that had done,
-    unless --only names others.
+    Whichever process changed them since: what goes is saved first, and `holdfast undo` restores it. A
+    snapshot of what was rescued changes only those files; one of an attempt that was rolled back, what that
+    had done, unless --only names others.
     """
     with access.open_for(dry_run) as hf:
         done = hf.restore(snapshot, only=only, partial=partial, dry_run=dry_run)
@@ -100,6 +100,6 @@ def restore(snapshot: str, only: tuple[str, ...], partial: bool, dry_run: bool, 
     def lines() -> Iterator[Line]:
         yield from effects.files(done.files)
         if done.operation:
-            yield from effects.ways(Way("undo", "", {"operation": done.operation}, "takes this back"))
+            yield from effects.ways(Way("undo", "", {"operation": done.operation}, "undoes this"))
 
     effects.show(lines())

@@ -123,9 +123,7 @@ def git_stays(back: GitBack | None) -> Iterator[Line]:
     """The run's changes to the repository, which stay without `--git`."""
     if back is None:
         return
-    yield from row(
-        "git", "the run's commits stay, and what else it did to git; --git takes that back", "yellow"
-    )
+    yield from row("git", "the run's commits stay, and what else it did to git; --git undoes that", "yellow")
     for one in back.moves[:_MOST]:
         now, then = (_commit(text) for text in (one.before, one.after))
         yield [" " * _INDENT, (clean(one.ref), "cyan"), (f"  stays at {now}; was {then} then", "dim")]

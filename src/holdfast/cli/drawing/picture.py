@@ -116,19 +116,19 @@ def put_back(data: dict[str, Any]) -> Iterator[str]:
     if data["place"] == "taken_back" and (changed or kept):
         texts = []
         if changed:
-            texts.append(f"{counted(changed, 'change')} of the earlier attempt taken back")
+            texts.append(f"{counted(changed, 'change')} of the earlier attempt rolled back")
             texts.append(
                 f"`holdfast workspace restore {data['instead_of'][:12]}` brings {_them(changed)} back"
             )
         if kept:
-            texts.append(f"kept, because somebody else changed {_them(len(kept))}: {', '.join(kept)}")
+            texts.append(f"kept, because others changed {_them(len(kept))}: {', '.join(kept)}")
         yield f"{data['key']}: {'; '.join(texts)}"
     if refs:
         where = f"; `git for-each-ref {tips}` lists what they were" if tips else ""
         yield f"{data['key']}: the earlier attempt's changes to git rolled back: {', '.join(refs)}{where}"
     if rescued:
         yield (
-            f"{data['key']}: somebody wrote into files while they were put back; "
+            f"{data['key']}: files were written to while they were restored; "
             f"`holdfast workspace restore {rescued[:12]}` brings that back"
         )
 

@@ -86,7 +86,7 @@ class PlanLines:
         self._statuses = PlanStatuses(detail.steps)
         found = self._statuses.all_of(self._plan, completed=detail.status == "completed")
         for step in self._plan.steps:
-            self._tell(step.id, found.get(step.id, ""))
+            self._print(step.id, found.get(step.id, ""))
 
     def on_event(self, event: LogEvent) -> None:
         step = self._picture.see(event) if event.run_id == self._run_id else None
@@ -97,14 +97,14 @@ class PlanLines:
         words = f": {clean(step.note)}" if status in ("failed", "in_doubt", "retrying") and step.note else ""
         if status == "completed" and step.started_at is not None:
             words = f" in {between(step.started_at, step.ended_at)}"
-        self._tell(id, status, words)
+        self._print(id, status, words)
 
     def end(self, detail: RunDetail) -> None:
         """The run has ended or stopped: steps that did not begin were skipped if it has completed."""
         for id, status in self._statuses.all_of(self._plan, completed=detail.status == "completed").items():
-            self._tell(id, status)
+            self._print(id, status)
 
-    def _tell(self, id: str, status: str, words: str = "") -> None:
+    def _print(self, id: str, status: str, words: str = "") -> None:
         known = self._told.get(id, "")
         if status == known:
             return

@@ -83,7 +83,7 @@ class Progress:
             self.on_release()
 
     def note(self, text: str) -> None:
-        """Say something that is worth a line of its own."""
+        """Print something that is worth a line of its own."""
         say(f"  {text}")
 
     def _take(self, event: LogEvent) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STYLES = {"pending": "", "in_progress": "cyan", "completed": "green", "failed": "red"}
 SHORT = 8
-"""So many characters of an id are shown on a terminal; four that are unique are enough to type."""
+"""How many characters of an id are shown on a terminal; four that are unique are enough to type."""
 _BODY_LINES = 12
 _URGENT = {0: "red", 1: "yellow"}
 

@@ -200,8 +200,18 @@ typed = Typing()
 
 
 def say(line: Line) -> None:
-    """Tell the person something that is no part of the output."""
+    """Print something to the person that is no part of the output."""
     err.say(typed(line) if isinstance(line, str) else line)
+
+
+def print_list(found: Sequence[Any], as_json: bool, lines: Iterable[Line], none: Line) -> None:
+    """Print views as a JSON list, or as `lines` draws them; print `none` to the person if there are none."""
+    if as_json:
+        out.json([one.to_json() for one in found])
+    elif found:
+        out.lines(lines)
+    else:
+        say(none)
 
 
 def complain(message: str) -> None:
@@ -212,7 +222,7 @@ def complain(message: str) -> None:
         say([(_COMPLAINT if n == 0 else " " * len(_COMPLAINT), "red"), *_pieces(line)])
 
 
-def hear_warnings() -> None:
+def show_warnings() -> None:
     """Warnings of the engine are printed like everything else, unless logging is set up."""
     import logging
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from holdfast.workspace import Divided, Repository, Workspace
 
 NAMED = 20
-"""So many paths are named at most."""
+"""How many paths are named at most."""
 
 
 def begin(run: Execution) -> None:
-    """The run continues: what its last owner left, where that one did not say so, and what the files are now.
+    """The run continues: what its last owner left and did not record, and what the files are now.
     What cannot be looked at stops the run: it could not be determined afterwards whose change is whose."""
     known = last(run.state.files)
     if known is None:

@@ -247,7 +247,7 @@ class Guard:
 
     def _take_back(self, attempt: Attempt) -> e.FilesSaved:
         """Roll back what the last attempt did: what differs between its `before` and how it left the files,
-        where the step says that it writes. What changed since then, by whomever, stays.
+        where the step says that it writes. Every later change stays.
 
         The repository comes first: what cannot be rolled back there leaves the files as they are."""
         git = RolledBack()

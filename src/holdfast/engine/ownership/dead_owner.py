@@ -39,7 +39,7 @@ def wait_for_commands(locks: Path, run_id: str, epoch: int, whose: str = "dead")
     """A dead owner's command dies within a second; until its whole tree is dead no process continues.
 
     Only commands of `epoch` and before: one of a later owner is that owner's own. Returns when the last of
-    them was dead, in microseconds; 0 if none says so.
+    them was dead, in microseconds; 0 if that is not recorded.
     """
     deadline = time.monotonic() + _TREE_PATIENCE_S
     ended_at = 0
@@ -79,7 +79,9 @@ def locks_up_to(locks: Path, epoch: int) -> list[Path]:
     except FileNotFoundError:
         return []  # no command runs
     except OSError as error:
-        raise StoreError(f"whether a command runs under {locks} cannot be told: {error.strerror}") from error
+        raise StoreError(
+            f"whether a command runs under {locks} cannot be determined: {error.strerror}"
+        ) from error
     return [path for path in paths if path.suffix == ".lock" and _epoch(path) <= epoch]
 
 

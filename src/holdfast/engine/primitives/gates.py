@@ -197,7 +197,7 @@ def _scope(what: str) -> Scope:
     scope = current.get()
     if type(scope) is not Scope:
         raise WrongColour(
-            f"{what}() waits for somebody outside, so it can only be called in a workflow's run"
+            f"{what}() waits for an answer from outside, so it can only be called in a workflow's run"
         )
     if not on_this_thread(scope):
         raise WrongColour(f"{what}() was called on another thread than the one of its scope")

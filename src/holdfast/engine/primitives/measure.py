@@ -41,7 +41,7 @@ def measure(
     usd      the price, a `Decimal`; None if it is not known
     units    anything else that is counted, by name: `measure(pages=3)`; whole numbers or `Decimal`
 
-    Each attempt counts, also one that failed or was cut off: what it used is not given back. It is known in
+    Each attempt counts, also one that failed or was cut off: what it used is spent. It is known in
     the body of a step, in `on_line` of a command, and in threads and tasks that have the body's context
     (`asyncio.to_thread`, `asyncio.create_task`; not a bare `threading.Thread`). Raises `BadInput` elsewhere,
     and for amounts that are negative or not exact.

@@ -38,7 +38,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """A milestone that a run has reached, for the evidence writer.
 
     key       the identity of its checkpoint, `name#1`
-    statement what the code of the workflow says; nobody has checked it
+    statement what the code of the workflow says, unchecked
     snapshot  of the files as they are now; empty if there is no workspace
     first     the first snapshot of the run; empty if this is it
     """
@@ -82,7 +82,7 @@ class Milestone:
         """Take the checkpoint `name`, and write the evidence of what was done since the last milestone.
 
         Both are recorded at once: there is one document for each milestone, whatever is killed. `statement`
-        is a remark for the reader, which nobody has checked. Durable when this returns. If the document
+        is a remark for the reader, unchecked. Durable when this returns. If the document
         cannot be written, the run stops with `needs_attention`, and `resume` tries again. Outside a run it
         does nothing; in a step's body it raises `BadInput`.
         """

@@ -1,7 +1,7 @@
 """`report_outcome`: how the work ended for which something was chosen, recorded for those who learn from it.
 
 It does no I/O and serves both colours: it is recorded once, with the run's next commit. A replay does not
-repeat it. A rewind does not take it back: the work was done, and it ended so.
+repeat it. A rewind does not reverse it: the work was done, and it ended so.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def report_outcome(
 
 
 def measured_since(run: Execution, choice: str, path: str) -> Decimal | None:
-    """What the steps below the scope `path` have measured in dollars since the value `choice` was recorded;
+    """The dollars that the steps below the scope `path` have measured since the value `choice` was recorded;
     None if none gave a price. Every attempt counts."""
     total: Decimal | None = None
     with run.lock:

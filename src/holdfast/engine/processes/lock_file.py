@@ -18,7 +18,7 @@ def is_held(path: StrPath) -> bool:
     try:
         return file_lock.is_held(path)
     except OSError as error:
-        raise StoreError(f"whether {path} is locked cannot be told: {error.strerror}") from error
+        raise StoreError(f"whether {path} is locked cannot be determined: {error.strerror}") from error
 
 
 @contextmanager

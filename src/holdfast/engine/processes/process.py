@@ -5,7 +5,7 @@
 
 The command's whole process tree is dead when `wait` returns, and dies within a second of this
 process if this one dies first (see `supervisor`). The lock file is locked from before the start
-until then: `tree_is_dead` and `wait_until_dead` ask, `read_stamp` tells how it ended.
+until then: `tree_is_dead` and `wait_until_dead` ask, `read_stamp` reads how it ended.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ def _instructions(argv: Sequence[str], cwd: StrPath, env: Mapping[str, str]) -> 
 
 
 def _refuse(kind: str, number: int, program: str, cwd: StrPath) -> NoReturn:
-    """Raise the error that tells why the command did not start, and what to do."""
+    """Raise the error that says why the command did not start, and what to do."""
     why = os.strerror(number).lower()
     if kind == "cwd":
         raise errors.BadInput(f"the working directory {os.fspath(cwd)} of {program!r} cannot be used: {why}")

@@ -15,7 +15,7 @@ the stamp `{"ended_at": ns, "code": n, "reason": word}` in it is fsynced; until 
 process, `{"supervisor": pid}`, to which SIGTERM means `terminate`.
 
 On Linux this process is a subreaper: double-forked and setsid children stay its descendants, and
-`waitpid` tells when the last is gone. One that it may not signal (setuid) is waited for, with the
+`waitpid` reports when the last is gone. One that it may not signal (setuid) is waited for, with the
 lock held. On macOS, without subreapers, a child that leaves the command's process group escapes.
 
 The end of the command is the end of its step: background children that it leaves get DRAIN_S to
@@ -44,7 +44,7 @@ else:
 DRAIN_S = 0.2
 LEFTOVER_GRACE_S = 0.5
 SIGNALLED_GRACE_S = 2.0
-POLL_S = 0.1  # where no pidfd tells of the owner's death, or no subreaper of the group's
+POLL_S = 0.1  # where no pidfd reports the owner's death, or no subreaper of the group's
 KILL_POLL_S, KILL_POLL_MAX_S = 0.002, 0.25
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -108,7 +108,7 @@ def start(instructions: Instructions, prctl: "Callable[..., int] | None") -> tup
         try:
             if prctl is not None:
                 prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() != parent:  # it died before the line above could tell
+                if os.getppid() != parent:  # it died before the line above could report it
                     os._exit(127)
             os.setpgid(0, 0)
             signal.set_wakeup_fd(-1)
@@ -180,7 +180,7 @@ class Tree:
                 self.code = os.waitstatus_to_exitcode(status)
 
     def terminate(self) -> None:
-        """SIGTERM to each process; SIGCONT so that a stopped one hears it."""
+        """SIGTERM to each process; SIGCONT so that a stopped one receives it."""
         for pid in descendants(os.getpid()) if self.subreaper else (-self.child,):
             send(pid, signal.SIGTERM)
             send(pid, signal.SIGCONT)
@@ -232,10 +232,10 @@ def release(lock: int, code: int | None, reason: str) -> None:
 
 
 class Owner:
-    """The other end: says when it is gone, hears orders, takes reports.
+    """The other end: reports when it is gone, receives orders, takes reports.
 
     A forked child of the owner may hold a copy of the control socket, so end of file alone could
-    come too late: a pidfd, or else a look at the parent's pid, tells of the process itself.
+    come too late: a pidfd, or else a look at the parent's pid, reports the death of the process itself.
     """
 
     def __init__(self, control: int, pid: int) -> None:
@@ -263,7 +263,7 @@ class Owner:
         try:
             os.write(self.control, report.encode() + b"\n")
         except OSError:
-            pass  # it died; the stamp tells the next owner
+            pass  # it died; the stamp informs the next owner
 
 
 class Watch:

@@ -307,7 +307,7 @@ def release_left(engine: Engine) -> None:
             recorded = list(engine.store.history(run_id))
             state = fold(recorded)
             if state is not None and state.epoch != left.epoch:
-                _tell_taken(engine, run_id, recorded, left.epoch)
+                _report_taken(engine, run_id, recorded, left.epoch)
             elif state is not None and engine.owns(state.owner):
                 _release_left(engine, run_id, state)
         except StoreError:
@@ -317,7 +317,7 @@ def release_left(engine: Engine) -> None:
         engine.unreleased.forget(run_id, left)
 
 
-def _tell_taken(engine: Engine, run_id: str, recorded: Sequence[Recorded], epoch: int) -> None:
+def _report_taken(engine: Engine, run_id: str, recorded: Sequence[Recorded], epoch: int) -> None:
     """Another owner has taken the run from this epoch: the last event of it that the callback gets."""
     for event, version, _ in recorded:
         if type(event) is e.RunClaimed and event.epoch > epoch:

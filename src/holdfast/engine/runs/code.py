@@ -129,7 +129,7 @@ def load_script(script: str, where: str) -> ModuleType:
 
 def _load(path: Path, name: str, script: str, where: str) -> ModuleType:
     if not path.is_file():
-        raise CodeNotFound(where, f"the file {script} does not exist; put it back, then resume")
+        raise CodeNotFound(where, f"the file {script} does not exist; restore it, then resume")
     loader = FromSource(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
@@ -190,7 +190,7 @@ def refuse_while_loading() -> None:
 def _import(code: Code, where: str) -> ModuleType:
     directory = _to_enter(code)
     if code.directory and not Path(code.directory).exists():
-        raise CodeNotFound(where, f"the directory {code.directory} does not exist; put it back, then resume")
+        raise CodeNotFound(where, f"the directory {code.directory} does not exist; restore it, then resume")
     if directory is not None:
         code_directory.enter(directory, where)
     try:

@@ -251,7 +251,7 @@ async def _claim_in_thread(
     engine: Engine, run: Run[Any], claim_it: Callable[[], Claimed | None]
 ) -> Claimed | None:
     """Claim without blocking the loop. A cancel does not wait for a claim that is under way: that is
-    given back when it comes."""
+    released when it comes."""
     import asyncio
 
     def give_it_back(claiming: Future[Claimed | None]) -> None:

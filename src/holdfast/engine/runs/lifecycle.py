@@ -96,7 +96,7 @@ def follow_handle(run: Run[Any], attached: Run[Any]) -> None:
 
 def _dismiss(engine: Engine, run_id: str, *, released: bool) -> None:
     """No process executes the run here any more. Can be repeated: the run is live until all else is done. If
-    it is not known that the log says so, too, it is released later."""
+    it is not known that the log has it, too, it is released later."""
     engine.claim_locks.leave(run_id)
     live = engine.live.get(run_id)
     if live is not None:

@@ -101,7 +101,7 @@ def _not_there(run_id: str, code: Code, gone: str) -> str:
     also = f", nor {gone}, where it would be now" if gone != recorded else ""
     kind = "file" if code.script else "directory"
     return (
-        f"the {kind} {recorded} does not exist{also}; put it back, or say where its project is now: "
+        f"the {kind} {recorded} does not exist{also}; restore it, or say where its project is now: "
         f"{quoted(Way('resume', run_id, {'root': 'DIR'}))}"
     )
 

@@ -31,13 +31,8 @@ from holdfast.operations.repairing.chains import follow
 from holdfast.operations.repairing.copies import Sources, archive_lines, collect, contents_of, images_of
 from holdfast.operations.repairing.diagnosis import Diagnosis, diagnose
 from holdfast.operations.repairing.report import Finding, LostPart, RepairReport
-from holdfast.operations.repairing.salvage import (
-    Salvaged,
-    is_as_before,
-    log_rows,
-    salvage,
-    survey,
-)
+from holdfast.operations.repairing.salvage import Salvaged, salvage
+from holdfast.operations.repairing.salvaged_log import is_as_before, log_rows, survey
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import (
     Progress,

@@ -103,7 +103,7 @@ class Files(Protocol):
         ...
 
     def write(self, file: BinaryIO, told: Callable[[int, int], None]) -> int:
-        """Append it to the file → how many files it is; `told` hears how far it is."""
+        """Append it to the file → how many files it is; `told` is called with how far it is."""
         ...
 
 

@@ -107,7 +107,7 @@ def restore(
 
 
 def inspect(source: Path) -> None:
-    """Refuse what cannot be restored, as far as one look at the file tells."""
+    """Refuse what cannot be restored, as far as one look at the file shows."""
     if not source.exists():
         raise NotFound(f"there is no backup {source}; {quoted(Way('backup list'))} shows those there are")
     if not source.is_file():

@@ -1,6 +1,6 @@
 """The seal of a backup: 56 bytes at its end, which SQLite does not look at.
 
-A mark, the number of events, and the SHA-256 of all that stands before: one pass over the file tells
+A mark, the number of events, and the SHA-256 of all that stands before: one pass over the file shows
 whether it is whole, without opening it as a database.
 
 Nothing here is for the file of a store that this process has open: the descriptor that is closed at the

@@ -13,7 +13,7 @@ from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
 
 AT_ONCE: Final = 100
-"""So many are removed in a transaction: a commit of another process waits no longer than for these."""
+"""How many are removed in a transaction: a commit of another process waits no longer than for these."""
 
 
 def find(path: Path) -> tuple[int, list[str]]:

@@ -39,8 +39,8 @@ IndexFate: TypeAlias = Literal["same", "back", "kept"]
 class GitWhy(Enum):
     """Why a ref, HEAD, the stash or the index is kept as it is."""
 
-    YOURS = "changed by somebody else, not by the run"
-    CONFLICT = "changed by the run and by somebody else since"
+    YOURS = "changed by others, not by the run"
+    CONFLICT = "changed by the run and by others since"
     PUSHED = "a remote has commits that would be dropped"
     MISSING = "what it was then is no longer in the repository"
     BROKEN = "damaged; remove it and go back again"
@@ -95,7 +95,7 @@ class Refusal:
     ref: str
     commits: tuple[PushedCommit, ...]
     revert: str
-    """The command that takes them back by new commits; "" if the ref did not exist then."""
+    """The command that reverts them by new commits; "" if the ref did not exist then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from holdfast.workspace.git.ref_list import STASH, GitRefs, Stashed
 
 _STORAGES = ("packed-refs", "reftable/tables.list")
 _RECORDS = "64"
-"""So many entries of a reflog at most are read."""
+"""How many entries of a reflog at most are read."""
 _SECOND = 1_000_000_000
 
 

@@ -318,7 +318,7 @@ class Repository:
             if dropped != one.commit:
                 shown = run(self._top, "show", "-s", "--no-show-signature", "--format=%s", dropped)
                 run(self._top, "stash", "store", "-m", shown.decode(errors="replace").strip(), dropped)
-                raise GitError("somebody else changed the stash meanwhile; it is as they left it")
+                raise GitError("others changed the stash meanwhile; it is as they left it")
         for one in move.store:
             run(self._top, "stash", "store", "-m", one.message, one.commit)
 

@@ -26,7 +26,7 @@ _BRANCHES = "refs/heads/"
 _OF_WORKTREE = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 """Refs that each worktree has for itself."""
 _MOST_ENTRIES = "1000"
-"""So many entries of a reflog at most are read."""
+"""How many entries of a reflog at most are read."""
 _SWITCH = re.compile(r"checkout: moving from (?P<source>.+) to (?P<target>.+)")
 _RENAME = re.compile(r"Branch: renamed (?P<source>\S+) to (?P<target>\S+)")
 _REBASED = re.compile(r"rebase \(?finish\)?: returning to (?P<target>\S+)")

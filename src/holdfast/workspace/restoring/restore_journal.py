@@ -7,7 +7,7 @@
 
 While *staging*, new contents are made beside the old ones under names of ours. While *applying*, the old ones
 move aside and the new ones into their place, by renames alone: that needs no room on the disk, and each can
-be told from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
+be concluded from what is there. *Done* and *undone* only tidy up, as does a restore that got no further than
 *staging*.
 
 What is staged is synced before *applying* is, *applying* before the first rename, and *done* before the first

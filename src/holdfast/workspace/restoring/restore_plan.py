@@ -32,8 +32,8 @@ _Visit: TypeAlias = Generator["_Visit", bool, bool]
 class Why(Enum):
     """Why a path that differs from `to` is kept as it is."""
 
-    YOURS = "changed by somebody else, not by the run"
-    CONFLICT = "changed by the run and by somebody else since"
+    YOURS = "changed by others, not by the run"
+    CONFLICT = "changed by the run and by others since"
     UNKNOWN = "not covered by a snapshot"
     DAMAGED = "its content is missing or damaged"
     OCCUPIED = "files that are kept are in the way"

@@ -1,0 +1,91 @@
+"""Errors of the store."""
+
+from __future__ import annotations
+
+import errno
+
+from holdfast.errors.base import HoldfastError
+from holdfast.ways import Way
+
+
+class StoreError(HoldfastError):
+    code = "store"
+    exit_code = 8
+
+
+class StoreVanished(StoreError):
+    code = "store_vanished"
+
+
+class StoreHeld(StoreError):
+    code = "store_held"
+    exit_code = 4
+
+    def __init__(self, home: object, pid: int = 0, host: str = "") -> None:
+        self.home = home
+        self.pid = pid
+        self.host = host
+        who = f"the live process {pid}" + (f" on {host}" if host else "") if pid else "another live process"
+        super().__init__(f"the store in {home} is in use by {who}; wait for it or stop it, then try again")
+
+
+class StoreCorrupt(StoreError):
+    code = "store_corrupt"
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("repair", "", {"dry_run": True}, "says what is damaged, and what can be saved"),)
+
+
+class StoreForeign(StoreError):
+    code = "store_foreign"
+
+
+class StoreNewer(StoreError):
+    code = "store_newer"
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+
+_KINDS: dict[int, type[StoreError]] = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), StoreReadOnly),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), StoreFull),
+}
+
+
+def store_error_for(error: OSError) -> type[StoreError]:
+    """The class that fits an error of the operating system: StoreFull, StoreReadOnly or StoreError."""
+    return _KINDS.get(error.errno or 0, StoreError)
+
+
+class StoreOnNetwork(StoreError):
+    code = "store_on_network"
+
+
+class StoreInDoubt(StoreError):
+    code = "store_in_doubt"
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+
+
+class Resync(StoreError):
+    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+
+    code = "resync"
+
+
+class OwnershipLost(StoreError):
+    code = "ownership_lost"
+    exit_code = 4
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was taken over by another owner; this process no longer writes to it")

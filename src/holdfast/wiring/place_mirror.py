@@ -1,0 +1,76 @@
+"""The mirror of a place: where it is, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import project
+from holdfast.clock import Clock, SystemClock
+from holdfast.wiring.opening import open_files
+from holdfast.wiring.place import Place
+
+if TYPE_CHECKING:
+    from holdfast.mirror.draining import Mirror
+    from holdfast.store.sqlite import SqliteStore
+    from holdfast.views.reader import Reader
+
+
+def mirror_directory(place: Place) -> Path | None:
+    """Where the mirror is written; None if a setting turns it off, or the store has no project."""
+    settings = place.resolved.settings
+    if not settings.mirror:
+        return None
+    if settings.mirror_dir is not None:
+        return project.expand(settings.mirror_dir, environ=os.environ, cwd=Path.cwd())
+    return None if settings.home is not None else place.root / project.POINTER_DIRECTORY
+
+
+def why_no_mirror(place: Place) -> str:
+    """Why there is no mirror, and what to do for one."""
+    if not place.resolved.settings.mirror:
+        return "the setting `mirror` turns it off; set it to true to have one"
+    return "a store with a home of its own has no project; name a directory for it with HOLDFAST_MIRROR_DIR"
+
+
+def open_mirror(
+    place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None
+) -> Mirror | None:
+    """The mirror of the store; None if there is to be none."""
+    directory = mirror_directory(place)
+    if directory is None:
+        return None
+    from holdfast.mirror.draining import Mirror
+
+    return Mirror(
+        store,
+        reader,
+        place.home,
+        directory,
+        clock or SystemClock(),
+        named=place.resolved.settings.mirror_dir is not None,
+        project_type=partial(_project_type, place),
+        files_of=partial(_files_of, place, store),
+    )
+
+
+def _files_of(place: Place, store: SqliteStore, run_id: str) -> list[str]:
+    from holdfast.mirror.changed_files import changed_files
+
+    return changed_files(store, partial(open_files, place), run_id)
+
+
+def drain_mirror(place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None) -> None:
+    """Bring the mirror up to date. Whatever goes wrong is a warning: the mirror is never a reason for a
+    command to fail."""
+    from holdfast.mirror.reporting import drained
+
+    drained(lambda: open_mirror(place, store, reader, clock))
+
+
+def _project_type(place: Place) -> str:
+    from holdfast.project_type import project_type
+
+    return project_type(place.root)

@@ -1,0 +1,86 @@
+"""Opens the tracker, and says who writes to it: the user, or the run and step whose code is executing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.wiring.place import Place
+from holdfast.wiring.place_trust import refuse_foreign_code
+
+if TYPE_CHECKING:
+    from holdfast.engine.execution.execution import Execution
+    from holdfast.kernel.author import Author
+    from holdfast.redaction import Redactor
+    from holdfast.store.port import Store
+    from holdfast.store.sqlite import SqliteStore
+    from holdfast.tracker.tracker import Tracker
+
+
+def user() -> str:
+    """Who uses this process: the default for who does something to a run."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return str(os.getuid())
+
+
+def open_tracker(
+    place: Place, store: SqliteStore, redactor: Callable[[], Redactor], clock: Clock | None = None
+) -> Tracker:
+    """Tasks and sessions of the store, as this process writes them."""
+    from holdfast.tracker.tracker import Tracker
+
+    return Tracker(
+        store,
+        clock or SystemClock(),
+        partial(author, place, store),
+        redactor,
+        place.root,
+        partial(refuse_foreign_code, place.home),
+        asked,
+    )
+
+
+_asked: WeakKeyDictionary[Execution, Counter[tuple[str, int, str]]] = WeakKeyDictionary()
+
+
+def asked(text: str) -> int:
+    """How often the attempt of the step around has asked with this text before; 0 outside of steps."""
+    inside = code_here()
+    if inside is None or not hasattr(inside, "key"):
+        return 0
+    counts = _asked.setdefault(inside.execution, Counter())
+    counts[inside.key, inside.attempt, text] += 1
+    return counts[inside.key, inside.attempt, text] - 1
+
+
+def code_here() -> Any:
+    """The run, or the step of a run, whose code is executing here. No engine is imported to find out."""
+    scopes = sys.modules.get("holdfast.engine.execution.scope")
+    return None if scopes is None else scopes.current.get()
+
+
+def author(place: Place, store: Store) -> Author:
+    """Who writes to the tracker now: the user, or the name that the settings give; in the session that they
+    name, or the last one of that name that is open; inside a run, from which run and step."""
+    from holdfast.kernel.author import Author
+    from holdfast.tracker.sessions import open_session
+
+    settings = place.resolved.settings
+    by = settings.actor or user()
+    session = settings.session or open_session(store, by)
+    inside = code_here()
+    if inside is None or inside.execution.engine.home != place.home:
+        return Author(by, session)
+    run = inside.execution
+    step = getattr(inside, "key", "")
+    return Author(by, session, run.id, run.state.generation, step, run.state.version)
