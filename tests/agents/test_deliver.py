@@ -418,6 +418,26 @@ def test_new_files_of_a_check_are_no_question(desk: Callable[..., Desk]) -> None
     assert at.result()["files"] == ["app.py"]
 
 
+def test_a_file_that_is_added_after_the_approval(desk: Callable[..., Desk]) -> None:
+    """It was not shown, so the gate asks again and shows it; what the check wrote is no part of that."""
+
+    def add(job: Job) -> tuple[dict[str, str], str]:
+        (at.root / "sly.py").write_text("sly = 1\n")
+        (at.root / "__pycache__").mkdir(exist_ok=True)
+        (at.root / "__pycache__" / "ignored").write_text("x")
+        return {}, APPROVED
+
+    at = desk(verify=add)
+    at.deliver(checks=["sh -c 'echo ok > report.txt'"], yes=True, verifier="test")
+    assert [at.gate_key() for _ in range(3)] == ["plan#1", "implementation#1", "implementation#2"]
+    at.released()
+    again = at.hf.get("d").gates[-1]
+    changed = again.shown.partition("+++ b/app.py")[0]
+    assert "asked again" in changed and "+sly = 1" in changed and "report.txt" not in changed
+    at.hf.approve("d", again.key, again.digest, by="ann")
+    assert at.result()["files"] == ["app.py", "report.txt", "sly.py"]
+
+
 def test_an_approval_of_one_plan_lets_no_other_run(desk: Callable[..., Desk]) -> None:
     """The digest of plan A is refused at the gate of plan B, and so is the key of plan A's gate."""
     at = desk(plan=lambda job: ({}, "B: app.py" if "another one" in job.prompt else "A: app.py"))

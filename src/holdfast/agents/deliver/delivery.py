@@ -15,7 +15,7 @@ from holdfast.agents.deliver.options import DeliverOptions, Role
 from holdfast.agents.deliver.policies import decide
 from holdfast.agents.deliver.read_only import undo_writes
 from holdfast.agents.deliver.stages import Progress
-from holdfast.agents.deliver.verifying import CheckResult, find_checks, run_checks
+from holdfast.agents.deliver.verifying import CheckResult, changed_by_checks, find_checks, run_checks
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.working import work
 from holdfast.engine.execution.call import Call
@@ -226,12 +226,15 @@ class Delivery:
     async def _still_approved(
         self, base: str, answer: Answer, found: list[FileDiff]
     ) -> tuple[Answer, list[FileDiff]]:
-        """Ask again if files were changed or removed since the approval: by the checks, or by a person. A
-        file that is new, such as a report or a cache, is no reason to ask."""
+        """Ask again if files were changed, removed or added since the approval. Files that the checks add,
+        such as a report or a cache, are no reason to ask."""
         now = await snapshot.aio()
         if now == answer.snapshot:
             return answer, found
-        since = [one for one in await changes.aio(answer.snapshot, now) if one.change != "added"]
+        since = await changes.aio(answer.snapshot, now)
+        if any(one.change == "added" for one in since):
+            made = await changed_by_checks()
+            since = [one for one in since if one.change != "added" or one.path not in made]
         if not since:
             return answer, found
         self._progress.enter("implementation_awaiting_approval")
