@@ -772,6 +772,19 @@ def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_pa
     assert (spent(hf, "plan:x")[2], spent(hf, "run:x")[2]) == (2, 2)
 
 
+def test_a_limit_of_a_delivery_is_below_the_default_budget(hf: Any, tmp_path: Path) -> None:
+    """Also if nobody has set that yet: what the run spends counts there, and a limit set later holds."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.replace("name: p", "name: p\ninput: {goal: }").replace("steps: 2", "steps: 9"))
+    assert hf.budgets.list() == []
+    hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="x").result()
+    assert hf.budgets.get("run:x").parent == "default"
+    assert (spent(hf, "run:x")[2], spent(hf, "default")[2]) == (3, 3)
+    hf.budgets.set("default", steps=4)
+    with pytest.raises(BudgetReached, match="budget default is reached"):
+        hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="y").result()
+
+
 def test_a_sub_plan_is_paid_by_the_plan_around_it(hf: Any) -> None:
     """Its steps count there, too."""
     outer = plans.read(PLAN.replace("steps: 2", "steps: 9"))
