@@ -239,9 +239,20 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The contents of all settings files of the project, to which trust is bound."""
-        said = "\n".join(f"{source.name} {source.digest}" for source in self.sources)
-        return _hash(said.encode())
+        """The contents of all settings files of the project, and of the scripts and the plan that they name,
+        to which trust is bound."""
+        said = [f"{source.name} {source.digest}" for source in self.sources]
+        said += [f"{path} {_file_digest(path)}" for path in self._named_files()]
+        return _hash("\n".join(said).encode())
+
+    def _named_files(self) -> list[Path]:
+        found = [one.file for one in self.settings.agent.values()] if self._is_of_project("agent") else []
+        if self._is_of_project("deliver"):
+            found.append(self.settings.deliver.get("plan", ""))
+        return [Path(one).expanduser() for one in sorted(set(found)) if one]
+
+    def _is_of_project(self, key: str) -> bool:
+        return self.origins[key].kind in PROJECT_FILES
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -480,6 +491,19 @@ def _read(path: Path, faults: list[str]) -> tuple[bytes, os.stat_result] | None:
     except OSError as exc:
         faults.append(f"{path.name}: cannot be read: {exc.strerror}; make {path} readable, or remove it")
         return None
+
+
+def _file_digest(path: Path) -> str:
+    """Of a file that cannot be read, the reason: one that appears later is another content."""
+    from hashlib import file_digest
+
+    try:
+        if not path.is_file():  # a pipe would block
+            return "none"
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as exc:
+        return str(exc.strerror)
 
 
 def _hash(data: bytes) -> str:
