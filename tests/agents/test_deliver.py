@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import subprocess
 from collections.abc import Callable, Iterator
@@ -450,6 +451,28 @@ def test_an_approval_of_one_plan_lets_no_other_run(desk: Callable[..., Desk]) ->
             at.hf.approve("d", gate or None, digest)
     assert at.hf.get("d").status == "waiting"
     assert not [job for job in at.agents.jobs if job.kind == "implement"]
+
+
+def test_under_an_id(desk: Callable[..., Desk]) -> None:
+    """`with_id`, `with_task` and `with_budget` say for `deliver` what its own arguments do; `hf.aio` has the
+    same."""
+    at = desk()
+    task = at.hf.tasks.create("greet").id
+    at.hf.budgets.set("team")
+    run = at.hf.with_id("one").with_task(task).with_budget("team").deliver(GOAL, yes=True, checks=["true"])
+    assert run.result(PATIENCE_S)["files"] == ["app.py"]
+    found = at.hf.get("one")
+    assert (found.deliver.task, found.budget) == (task, "team")
+    assert (
+        at.hf.with_id("one").deliver(GOAL, yes=True, checks=["true"]).result(PATIENCE_S)["verified"] is True
+    )
+
+    async def again() -> Any:
+        made = at.hf.aio.with_id("two").with_budget("team")
+        return await (await made.deliver(GOAL, yes=True, checks=["true"]))
+
+    assert asyncio.run(again())["verified"] is True
+    assert at.hf.get("two").budget == "team"
 
 
 # Work that only reads
