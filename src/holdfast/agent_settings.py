@@ -54,6 +54,13 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Backend → the keys that it takes beside `backend`."""
 
+_SAMPLING: Final = frozenset(
+    ("frequency_penalty", "logit_bias", "max_tokens", "parallel_tool_calls", "presence_penalty", "seed",
+     "stop_sequences", "temperature", "thinking", "timeout", "top_k", "top_p")
+)  # fmt: skip
+"""Settings of a model that only say how it answers. Others may add headers, fields or tools of the provider
+to each request, which carries the user's key."""
+
 PlaceOf = Callable[[tuple[str, ...]], str]
 """Where a key stands, such as `holdfast.toml:3`; it is named by its table and itself."""
 
@@ -88,11 +95,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def needs_trust(self) -> bool:
-        """Whether it starts a program, reads a script, sends a key to an address, or prompts a model that may
-        run commands what to do, as the file says. A known CLI by its preset, or a model by its name, is
-        the user's own affair."""
+        """Whether it starts a program, reads a script, sends a key to an address, adds to the requests, or
+        prompts a model that may run commands, as the file says. A known CLI by its preset, or a model by its
+        name, is the user's own affair."""
         named = (
             self.argv, self.reads, self.env, self.file, self.base_url, self.key_variable, self.instructions,
+            self.settings.keys() - _SAMPLING,
         )  # fmt: skip
         return any(named)
 

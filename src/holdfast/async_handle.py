@@ -605,7 +605,8 @@ class AsyncHoldfast(Coroutines):
         self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
     ) -> str:
         """End a run, the commands and async steps that run in it, and its child runs; returns its status,
-        which is `cancelled` unless its owner took longer than `patience` seconds to end it."""
+        which is `cancelled` unless its owner took longer than `patience` seconds to end it. What it had
+        reserved in budgets is charged."""
         return await self._call(self._holdfast.cancel, run_id, reason, by=by, patience=patience)
 
     async def settle(

@@ -150,6 +150,12 @@ class AsyncWithId:
     ) -> Run[R]:
         return await self._start(workflow, args, kwargs)
 
+    async def deliver(self, goal: str, **options: Any) -> Run[dict[str, Any]]:
+        """`hf.aio.deliver(goal, ...)` under that id, for that task, with that budget."""
+        return await self._holdfast.aio.deliver(
+            goal, run_id=self._run_id, task=self._task, budget=self._budget, **options
+        )
+
     async def _start(self, workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run[Any]:
         engine, run_id = self._holdfast._to_write(), self._run_id
         if self._task is not None:

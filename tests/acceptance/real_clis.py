@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.agents.backends.command_agent import PRESETS
 from holdfast.file_lock import held
 from holdfast.testing.fake_provider import ToolCall
 
@@ -55,23 +57,38 @@ def _install(npm: str, place: Path) -> None:
 
 
 class RealCli(NamedTuple):
-    """One of them. `edit` is the tool call by which its model writes `hello.txt`; `settings` writes its
-    files into its home and the project, and gives the variables that it needs."""
+    """One of them, by a command line that lets it write in every role.
+
+    creates   the tool call by which its model creates a file
+    runs      the one by which it runs a shell command
+    settings  writes its files into its home, and gives the variables that it needs
+    """
 
     name: str
-    table: str
-    edit: Callable[[Path], ToolCall]
-    settings: Callable[[Path, Path, str], dict[str, str]]
+    argv: tuple[str, ...]
+    creates: Callable[[Path, str], ToolCall]
+    runs: Callable[[str], ToolCall]
+    settings: Callable[[Path, str], dict[str, str]]
+
+    @property
+    def table(self) -> str:
+        """Its table in the settings."""
+        words = json.dumps(self.argv)
+        return f'[agent.{self.name}]\nparse = "{self.name}"\nargv = {words}\nreads = {words}\n'
 
 
-def _claude(home: Path, project: Path, url: str) -> dict[str, str]:
+LOOPBACK_ONLY = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1", "npm_config_offline": "true"}
+"""They look for updates and plugins at each start; the port is one at which nothing listens."""
+
+
+def _claude(home: Path, url: str) -> dict[str, str]:
     return {
         "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_MODEL": "claude-sonnet-4-5",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1",
     }  # fmt: skip
 
 
-def _codex(home: Path, project: Path, url: str) -> dict[str, str]:
+def _codex(home: Path, url: str) -> dict[str, str]:
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex" / "config.toml").write_text(
         'model = "test"\nmodel_provider = "test"\n[model_providers.test]\nname = "test"\n'
@@ -80,7 +97,7 @@ def _codex(home: Path, project: Path, url: str) -> dict[str, str]:
     return {"TEST_MODEL_KEY": "x"}
 
 
-def _opencode(home: Path, project: Path, url: str) -> dict[str, str]:
+def _opencode(home: Path, url: str) -> dict[str, str]:
     options = {"baseURL": f"{url}/v1", "apiKey": "x"}
     model = {"name": "test", "cost": {"input": 3, "output": 15}}
     provider = {
@@ -104,22 +121,24 @@ CLIS = {
     for one in (
         RealCli(
             "claude",
-            "",
-            lambda at: ToolCall("Write", {"file_path": str(at / "hello.txt"), "content": "hello\n"}),
+            (*PRESETS["claude"].argv, "--allowedTools", "Bash"),
+            lambda path, text: ToolCall("Write", {"file_path": str(path), "content": text}),
+            lambda line: ToolCall("Bash", {"command": line, "description": "run it"}),
             _claude,
         ),
         RealCli(
             "codex",
             # A sandbox needs a kernel that permits it, which a container may not.
-            'parse = "codex"\nargv = ["codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", '
-            '"danger-full-access", "-"]\n',
-            lambda at: ToolCall("exec_command", {"cmd": "echo hello > hello.txt"}),
+            ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", "-"),
+            lambda path, text: ToolCall("exec_command", {"cmd": f"printf %s {shlex.quote(text)} > {path}"}),
+            lambda line: ToolCall("exec_command", {"cmd": line}),
             _codex,
         ),
         RealCli(
             "opencode",
-            "",
-            lambda at: ToolCall("write", {"filePath": str(at / "hello.txt"), "content": "hello\n"}),
+            PRESETS["opencode"].argv,
+            lambda path, text: ToolCall("write", {"filePath": str(path), "content": text}),
+            lambda line: ToolCall("bash", {"command": line, "description": "run it"}),
             _opencode,
         ),
     )

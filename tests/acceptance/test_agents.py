@@ -140,6 +140,7 @@ def test_a_plan_that_an_agent_writes(project):
     """What `plan check` finds wrong goes back to the agent once, with the lines; the file is what it
     accepts."""
     (project.directory / "script.yaml").write_text(WRITER)
+    project("trust")
     told = project("plan", "new", "Weigh twice", "--agent", "rehearsal", "-o", "twice.yaml")
     assert "rehearsal writes the plan" in told.err
     plan = (project.directory / "twice.yaml").read_text()
@@ -154,6 +155,7 @@ def test_a_plan_that_an_agent_writes(project):
 def test_a_plan_that_an_agent_cannot_write(project):
     """Two answers with faults end the run with the faults; no file is written."""
     (project.directory / "script.yaml").write_text("plan: {answer: 'I would rather not.'}\n")
+    project("trust")
     told = project("plan", "new", "Weigh twice", "--agent", "rehearsal", "-o", "twice.yaml", code=2)
     assert "the plan of the agent has a fault" in told.err
     assert not (project.directory / "twice.yaml").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ def test_a_hang_is_ended_with_its_tree(hf: Holdfast, root: Path) -> None:
         "import subprocess; child = subprocess.Popen(['sleep', '600']); "
         "open('pid', 'w').write(str(child.pid)); child.wait()"
     )
-    run = hf.start(one_job, python(code), {"timeout_s": 1.0})
+    run = hf.start(one_job, python(code), {"timeout": 1.0})
     with pytest.raises(StepTimeout, match="took longer than 1 s"):
         run.result()
     pid = int((root / "pid").read_text())
@@ -288,3 +289,10 @@ def test_without_a_workspace(home: Path) -> None:
 def test_what_is_refused(argv: Any, options: dict[str, Any], fault: str) -> None:
     with pytest.raises(BadInput, match=fault):
         CommandAgent(argv, **options)
+
+
+def test_a_timeout_is_seconds_or_a_timedelta() -> None:
+    """Both make the same value, which a child run can record."""
+    assert CommandAgent(["x"], timeout=timedelta(minutes=2)) == CommandAgent(["x"], timeout=120)
+    with pytest.raises(BadInput, match="a number of seconds or a timedelta"):
+        CommandAgent(["x"], timeout="soon")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import subprocess
 from collections.abc import Callable, Iterator
@@ -418,6 +419,26 @@ def test_new_files_of_a_check_are_no_question(desk: Callable[..., Desk]) -> None
     assert at.result()["files"] == ["app.py"]
 
 
+def test_a_file_that_is_added_after_the_approval(desk: Callable[..., Desk]) -> None:
+    """It was not shown, so the gate asks again and shows it; what the check wrote is no part of that."""
+
+    def add(job: Job) -> tuple[dict[str, str], str]:
+        (at.root / "sly.py").write_text("sly = 1\n")
+        (at.root / "__pycache__").mkdir(exist_ok=True)
+        (at.root / "__pycache__" / "ignored").write_text("x")
+        return {}, APPROVED
+
+    at = desk(verify=add)
+    at.deliver(checks=["sh -c 'echo ok > report.txt'"], yes=True, verifier="test")
+    assert [at.gate_key() for _ in range(3)] == ["plan#1", "implementation#1", "implementation#2"]
+    at.released()
+    again = at.hf.get("d").gates[-1]
+    changed = again.shown.partition("+++ b/app.py")[0]
+    assert "asked again" in changed and "+sly = 1" in changed and "report.txt" not in changed
+    at.hf.approve("d", again.key, again.digest, by="ann")
+    assert at.result()["files"] == ["app.py", "report.txt", "sly.py"]
+
+
 def test_an_approval_of_one_plan_lets_no_other_run(desk: Callable[..., Desk]) -> None:
     """The digest of plan A is refused at the gate of plan B, and so is the key of plan A's gate."""
     at = desk(plan=lambda job: ({}, "B: app.py" if "another one" in job.prompt else "A: app.py"))
@@ -430,6 +451,28 @@ def test_an_approval_of_one_plan_lets_no_other_run(desk: Callable[..., Desk]) ->
             at.hf.approve("d", gate or None, digest)
     assert at.hf.get("d").status == "waiting"
     assert not [job for job in at.agents.jobs if job.kind == "implement"]
+
+
+def test_under_an_id(desk: Callable[..., Desk]) -> None:
+    """`with_id`, `with_task` and `with_budget` say for `deliver` what its own arguments do; `hf.aio` has the
+    same."""
+    at = desk()
+    task = at.hf.tasks.create("greet").id
+    at.hf.budgets.set("team")
+    run = at.hf.with_id("one").with_task(task).with_budget("team").deliver(GOAL, yes=True, checks=["true"])
+    assert run.result(PATIENCE_S)["files"] == ["app.py"]
+    found = at.hf.get("one")
+    assert (found.deliver.task, found.budget) == (task, "team")
+    assert (
+        at.hf.with_id("one").deliver(GOAL, yes=True, checks=["true"]).result(PATIENCE_S)["verified"] is True
+    )
+
+    async def again() -> Any:
+        made = at.hf.aio.with_id("two").with_budget("team")
+        return await (await made.deliver(GOAL, yes=True, checks=["true"]))
+
+    assert asyncio.run(again())["verified"] is True
+    assert at.hf.get("two").budget == "team"
 
 
 # Work that only reads

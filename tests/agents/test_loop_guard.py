@@ -60,6 +60,30 @@ def test_the_same_call_over_and_over_pauses_the_run(open_at: Any, flow: Any, too
     assert {one.status for one in hf.steps("x")} == {"completed"}
 
 
+@workflow
+def circle_that_fails(mended: str) -> None:
+    for _ in range(2):
+        tools.read("same.txt")
+    if not Path(mended).exists():
+        raise RuntimeError("not yet")
+    for _ in range(2):
+        tools.read("same.txt")
+
+
+def test_the_count_outlives_the_process(open_at: Any, tmp_path: Path) -> None:
+    """What an earlier execution of the run has called counts: two before it failed, and two after that."""
+    mended = tmp_path / "mended"
+    hf = open_at(3)
+    with pytest.raises(RuntimeError):
+        hf.with_id("x").run(circle_that_fails, str(mended))
+    hf.close()
+    mended.touch()
+    hf = open_at(3)
+    with pytest.raises(RunPaused, match="called 3 times with the same arguments, and read#4 is the next"):
+        hf.resume("x").result()
+    hf.resume("x").result()
+
+
 def test_zero_is_no_limit(open_at: Any) -> None:
     """The guard is off."""
     assert open_at(0).run(circle, 30) == 30

@@ -195,5 +195,5 @@ def test_a_file(tmp_path: Path, hf: Holdfast) -> None:
     path.write_text('{"implement": [{"answer": "${goal}!"}]}')
     agent = ScriptAgent.read(path, name="mine")
     path.unlink()
-    assert (agent.name, agent.script) == ("mine", {"implement": [{"answer": "${goal}!"}]})
-    assert hf.run(given_script, agent.script) == "add a file!"
+    assert (agent.name, agent.plan) == ("mine", {"implement": [{"answer": "${goal}!"}]})
+    assert hf.run(given_script, agent.plan) == "add a file!"

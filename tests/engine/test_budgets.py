@@ -17,6 +17,7 @@ from holdfast import (
     Amounts,
     BudgetReached,
     Retry,
+    RunCancelled,
     RunPaused,
     StepTimeout,
     budget,
@@ -27,6 +28,7 @@ from holdfast import (
     plans,
     step,
     timeout,
+    workflow,
 )
 from holdfast.agents.governor import Governor
 from holdfast.errors import BadInput, DetachedStep, NotFound
@@ -581,6 +583,42 @@ def test_what_the_log_has_of_a_cut_off_attempt_is_charged_if_it_is_more(hf: Any,
     assert spent(hf) == (9 * CENT, 100, 1)
 
 
+def test_what_a_cancelled_run_holds_is_charged_in_full(lab: Any, open_hf: Any) -> None:
+    """`cancel` of a run that was killed leaves nothing reserved."""
+    assert lab(KILLED).run(kill=at_mark("in flight")).killed
+    hf = open_hf()
+    assert hf.budgets.get("default").reserved.usd == 5 * CENT
+    hf.cancel("x")
+    assert not hf.budgets.get("default").reserved.usd
+    assert spent(hf) == (5 * CENT, 100, 1)
+
+
+_in_flight = threading.Event()
+
+
+@step(reserve=Amounts(usd="0.05"))
+async def never_answered() -> None:
+    _in_flight.set()
+    await asyncio.Event().wait()
+
+
+@workflow
+async def asks_in_vain() -> None:
+    await never_answered()
+
+
+def test_what_a_run_holds_that_is_cancelled_at_work_is_charged_in_full(hf: Any) -> None:
+    """The request of an async step is cut off by `cancel`, and may have been billed."""
+    _in_flight.clear()
+    run = hf.with_id("x").start(asks_in_vain)
+    assert _in_flight.wait(30)
+    assert hf.cancel("x") == "cancelled"
+    with pytest.raises(RunCancelled):
+        run.result()
+    assert not hf.budgets.get("default").reserved.usd
+    assert spent(hf)[0] == 5 * CENT
+
+
 def test_what_a_deleted_run_holds_is_charged_in_full(lab: Any, open_hf: Any, act: Any) -> None:
     """Deleting a run gives nothing back, and leaves nothing reserved for ever."""
     assert lab(KILLED).run(kill=at_mark("in flight")).killed
@@ -770,6 +808,19 @@ def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_pa
         run.result()
     assert hf.budgets.get("plan:x").parent == "run:x"
     assert (spent(hf, "plan:x")[2], spent(hf, "run:x")[2]) == (2, 2)
+
+
+def test_a_limit_of_a_delivery_is_below_the_default_budget(hf: Any, tmp_path: Path) -> None:
+    """Also if nobody has set that yet: what the run spends counts there, and a limit set later holds."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.replace("name: p", "name: p\ninput: {goal: }").replace("steps: 2", "steps: 9"))
+    assert hf.budgets.list() == []
+    hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="x").result()
+    assert hf.budgets.get("run:x").parent == "default"
+    assert (spent(hf, "run:x")[2], spent(hf, "default")[2]) == (3, 3)
+    hf.budgets.set("default", steps=4)
+    with pytest.raises(BudgetReached, match="budget default is reached"):
+        hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="y").result()
 
 
 def test_a_sub_plan_is_paid_by_the_plan_around_it(hf: Any) -> None:

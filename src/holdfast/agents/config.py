@@ -144,7 +144,7 @@ def _command(found: AgentSettings) -> Agent:
         name=found.name,
         parse=cast("Parse", parse),
         reads=found.reads or (preset.reads if preset is not None else ()),
-        timeout_s=found.timeout_s,
+        timeout=found.timeout_s,
         isolate=found.isolate,
         env={name: _hidden(name, value) for name, value in found.env.items()},
         reserve_usd=found.reserve_usd,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast import wiring
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import BadInput
 from holdfast.facade.executing import Executing
 from holdfast.facade.opened import blocking, texts
 from holdfast.kernel.amounts import check_name
@@ -107,14 +107,8 @@ class Delivering(Executing):
         if max_usd is None:
             return budget
         name = f"run:{run_id}"
-        self._budgets.set(name, usd=max_usd, parent=budget or self._default_budget())
+        self._budgets.set(name, usd=max_usd, parent=budget or DEFAULT)
         return name
-
-    def _default_budget(self) -> str | None:
-        try:
-            return self._budgets.get(DEFAULT).name
-        except NotFound:
-            return None
 
     @property
     def _budgets(self) -> BudgetNamespace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
@@ -16,6 +16,7 @@ from holdfast.kernel.identity import check_run_id
 if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
+    from holdfast.facade.delivering import Delivering
     from holdfast.kernel.events import Effect
     from holdfast.views.run_detail import RunDetail
 
@@ -181,6 +182,11 @@ class WithId:
     def with_budget(self, budget: str) -> WithId:
         """The same with a budget: `hf.with_id("kelp-1").with_budget("team")`."""
         return WithId(self._holdfast, self._run_id, self._task, check_name(budget))
+
+    def deliver(self, goal: str, **options: Any) -> Run[dict[str, Any]]:
+        """`hf.deliver(goal, ...)` under that id, for that task, with that budget."""
+        delivering = cast("Delivering", self._holdfast)
+        return delivering.deliver(goal, run_id=self._run_id, task=self._task, budget=self._budget, **options)
 
     def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs

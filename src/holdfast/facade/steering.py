@@ -84,10 +84,17 @@ class Steering(Opened):
         self, run_id: str, reason: str = "", *, by: str | None = None, patience: float = PATIENCE_S
     ) -> str:
         """End a run, the commands and async steps that run in it, and its child runs; returns its status,
-        which is `cancelled` unless its owner took longer than `patience` seconds to end it."""
+        which is `cancelled` unless its owner took longer than `patience` seconds to end it. What it had
+        reserved in budgets is charged."""
         from holdfast.engine.outside.steering import cancel
 
-        return cancel(self._to_write(), self._known(run_id), reason, self._by(by), patience)
+        engine, known = self._to_write(), self._known(run_id)
+        status = cancel(engine, known, reason, self._by(by), patience)
+        if self._store.budgets():
+            end = getattr(engine.handler("governor"), "end", None)  # one of a program's own may have none
+            if end is not None:
+                end(known)
+        return status
 
     @blocking
     def settle(

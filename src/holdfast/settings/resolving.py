@@ -20,6 +20,7 @@ from holdfast.settings.sources import (
     Origin,
     Source,
     digest_of,
+    digest_of_file,
     entries,
 )
 from holdfast.settings.values import converted, default_of, fields, meta_of, nearest, words_for
@@ -41,9 +42,20 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The contents of all settings files of the project, to which trust is bound."""
-        said = "\n".join(f"{source.name} {source.digest}" for source in self.sources)
-        return digest_of(said.encode())
+        """The contents of all settings files of the project, and of the scripts and the plan that they name,
+        to which trust is bound."""
+        said = [f"{source.name} {source.digest}" for source in self.sources]
+        said += [f"{path} {digest_of_file(path)}" for path in self._named_files()]
+        return digest_of("\n".join(said).encode())
+
+    def _named_files(self) -> list[Path]:
+        found = [one.file for one in self.settings.agent.values()] if self._is_of_project("agent") else []
+        if self._is_of_project("deliver"):
+            found.append(self.settings.deliver.get("plan", ""))
+        return [Path(one).expanduser() for one in sorted(set(found)) if one]
+
+    def _is_of_project(self, key: str) -> bool:
+        return self.origins[key].kind in PROJECT_FILES
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -207,3 +207,16 @@ def digest_of(data: bytes) -> str:
     from hashlib import sha256
 
     return sha256(data).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Of a file that cannot be read, the reason: one that appears later is another content."""
+    from hashlib import file_digest
+
+    try:
+        if not path.is_file():  # a pipe would block
+            return "none"
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as exc:
+        return str(exc.strerror)

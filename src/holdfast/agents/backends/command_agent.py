@@ -24,6 +24,7 @@ from holdfast.agents.backends.retries import Retries
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, OutputReader
 from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.engine.primitives.command import CommandResult, command
 from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.values import recorded
@@ -75,7 +76,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
     name     its name, and that of its steps (default: the program's)
     parse    the form of its output: claude, codex, opencode, gemini, or none for plain text
     reads    the program and its arguments for jobs that change no files (default: `argv`)
-    timeout_s  after so many seconds its whole tree is ended
+    timeout  seconds, or a timedelta; then its whole tree is ended
     retry    how often a failed attempt is tried again; its changes to the files are rolled back first
     isolate  "copy": it works in a copy of the workspace, beside others
     env      variables to add, text or `Secret`
@@ -87,7 +88,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     parse: Parse = "none"
     reads: tuple[str, ...] = ()
-    timeout_s: float | None = None
+    timeout: float | None = None
     retry: Retries | None = None
     isolate: Isolate | None = None
     env: dict[str, str | Secret] = {}
@@ -103,7 +104,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             name: str = "",
             parse: Parse = "none",
             reads: Sequence[str] = (),
-            timeout_s: float | None = None,
+            timeout: Seconds | None = None,
             retry: Retries | None = None,
             isolate: Isolate | None = None,
             env: Mapping[str, str | Secret] = {},
@@ -115,6 +116,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
         set_ = msgspec.structs.force_setattr
         set_(self, "argv", _words(self.argv, "argv"))
         set_(self, "reads", _words(self.reads, "reads") if self.reads else ())
+        set_(self, "timeout", None if self.timeout is None else seconds(self.timeout))
         set_(self, "name", self.name or name_of_program(self.argv[0]))
         if self.parse not in PARSERS:
             raise BadInput(f"CommandAgent(parse={self.parse!r}): one of {', '.join(PARSERS)}")
@@ -135,7 +137,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
             cwd=_directory(),
             env=self.env or None,
             stdin=stdin,
-            timeout=self.timeout_s,
+            timeout=self.timeout,
             retry=None if self.retry is None else self.retry.as_retry(),
             writes=job.writes,
             isolate=self.isolate,

@@ -74,24 +74,26 @@ class ScriptAgent(msgspec.Struct, frozen=True, omit_defaults=True):
     """An agent that follows a script: a mapping as above, or the path of a YAML or JSON file with one. It is
     a value, and has the whole script: a child run can have it as an argument.
 
+    plan  the script, or its path
+
     Raises `BadInput` with every fault of the script.
     """
 
-    script: dict[str, Any]
+    plan: dict[str, Any]
     name: str = "script"
 
     if TYPE_CHECKING:
 
         def __init__(
-            self, script: Mapping[str, Any] | str | os.PathLike[str], name: str = "script"
+            self, plan: Mapping[str, Any] | str | os.PathLike[str], name: str = "script"
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        given: Any = self.script
+        given: Any = self.plan
         if isinstance(given, str | os.PathLike):
-            msgspec.structs.force_setattr(self, "script", _read(Path(given)))
+            msgspec.structs.force_setattr(self, "plan", _read(Path(given)))
         reader = _Reader()
-        reader.parts(self.script)
+        reader.parts(self.plan)
         if reader.faults:
             where = os.fspath(given) if isinstance(given, str | os.PathLike) else f"the script of {self.name}"
             raise BadInput(f"{where} is no script of an agent:\n  " + "\n  ".join(reader.faults))
@@ -104,7 +106,7 @@ class ScriptAgent(msgspec.Struct, frozen=True, omit_defaults=True):
     async def work(self, job: Job) -> Outcome:
         """Take the actions of this round, and answer. Raises what a tool raises, and `AgentFailed` if the
         script says `fail`, or has nothing for the kind of the job."""
-        parts = _Reader().parts(self.script)
+        parts = _Reader().parts(self.plan)
         part = parts.get(job.kind) or parts.get(OTHER)
         if part is None:
             there = ", ".join(parts)

@@ -15,7 +15,7 @@ from holdfast.agents.deliver.options import DeliverOptions, Role
 from holdfast.agents.deliver.policies import decide
 from holdfast.agents.deliver.read_only import undo_writes
 from holdfast.agents.deliver.stages import Progress
-from holdfast.agents.deliver.verifying import CheckResult, find_checks, run_checks
+from holdfast.agents.deliver.verifying import CheckResult, changed_by_checks, find_checks, run_checks
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.working import work
 from holdfast.engine.execution.call import Call
@@ -45,6 +45,15 @@ class _Plan(NamedTuple):
     made_on: str
     round: int
     rolled_back: tuple[str, ...] = ()
+
+
+class _Judged(NamedTuple):
+    """The answer of a role that judges, and what was rolled back of its changes."""
+
+    text: str
+    approved: bool
+    session: str
+    undone: list[str]
 
 
 def title_of(goal: str, options: DeliverOptions = DeliverOptions()) -> str:  # noqa: B008
@@ -116,7 +125,7 @@ class Delivery:
         await checkpoint.aio(
             "after_planning",
             round=number, plan=plan.text, digest=_digest(plan.text), files=list(files), snapshot=made_on,
-            rolled_back=undone,
+            session=outcome.session, rolled_back=undone,
         )  # fmt: skip
         return plan
 
@@ -192,7 +201,7 @@ class Delivery:
         await checkpoint.aio(
             "after_implementation",
             attempt=attempt, text=outcome.text, files=[one.path for one in found], lines=_lines(found),
-            snapshot=after,
+            snapshot=after, session=outcome.session,
         )  # fmt: skip
 
     async def _ask_implementation(
@@ -217,12 +226,15 @@ class Delivery:
     async def _still_approved(
         self, base: str, answer: Answer, found: list[FileDiff]
     ) -> tuple[Answer, list[FileDiff]]:
-        """Ask again if files were changed or removed since the approval: by the checks, or by a person. A
-        file that is new, such as a report or a cache, is no reason to ask."""
+        """Ask again if files were changed, removed or added since the approval. Files that the checks add,
+        such as a report or a cache, are no reason to ask."""
         now = await snapshot.aio()
         if now == answer.snapshot:
             return answer, found
-        since = [one for one in await changes.aio(answer.snapshot, now) if one.change != "added"]
+        since = await changes.aio(answer.snapshot, now)
+        if any(one.change == "added" for one in since):
+            made = await changed_by_checks()
+            since = [one for one in since if one.change != "added" or one.path not in made]
         if not since:
             return answer, found
         self._progress.enter("implementation_awaiting_approval")
@@ -233,27 +245,29 @@ class Delivery:
     async def _review(self, plan: _Plan, found: Sequence[FileDiff]) -> str:
         """The objections; empty if there are none."""
         prompt = prompts.to_review(self._goal, plan.text, diff_text(found, _MOST_PROMPT))
-        text, approved, undone = await self._judged("reviewer", "review", prompt)
+        judged = await self._judged("reviewer", "review", prompt)
         await checkpoint.aio(
             "after_review",
-            verdict="approved" if approved else "changes", text=text, rolled_back=undone,
+            verdict="approved" if judged.approved else "changes", text=judged.text, session=judged.session,
+            rolled_back=judged.undone,
         )  # fmt: skip
-        await note("review", text)
-        return "" if approved else text
+        await note("review", judged.text)
+        return "" if judged.approved else judged.text
 
     async def _verify(self, found: Sequence[FileDiff]) -> tuple[bool | None, str]:
         """Whether it is verified, None if nothing could verify it; and why not."""
         lines = list(self._options.checks) or await find_checks.aio()
         results = await run_checks(lines, self._options.check_timeout_s)
         failed = [one for one in results if not one.passed]
-        text = ""
+        text, session = "", ""
         verdict: bool | None = not failed if results else None
         if not failed and self._options.verifier:
             prompt = prompts.to_verify(self._goal, diff_text(found, _MOST_PROMPT), results)
-            text, verdict, _ = await self._judged("verifier", "verify", prompt)
+            judged = await self._judged("verifier", "verify", prompt)
+            text, session, verdict = judged.text, judged.session, judged.approved
         await checkpoint.aio(
             "after_verification",
-            passed=verdict, checks=msgspec.to_builtins(results), text=text,
+            passed=verdict, checks=msgspec.to_builtins(results), text=text, session=session,
         )  # fmt: skip
         await note("verification", _verification(results, text))
         if verdict is not False:
@@ -262,16 +276,15 @@ class Delivery:
             return False, "\n".join(f"{one.sentence}\n{one.output}" for one in failed)
         return False, f"the verifier has objections: {text}"
 
-    async def _judged(self, role: Role, kind: str, prompt: str) -> tuple[str, bool, list[str]]:
-        """The answer of a role that judges, whether it approves, and what was rolled back of its changes. One
-        without a verdict is asked for."""
+    async def _judged(self, role: Role, kind: str, prompt: str) -> _Judged:
+        """The answer of a role that judges. One without a verdict is asked for."""
         undone: list[str] = []
         for _ in range(self._options.retries + 1):
             outcome, wrote = await self._read_only(role, kind, prompt)
             undone += wrote
             verdict = prompts.verdict(outcome.text)
             if verdict is not None:
-                return outcome.text, verdict == "approved", undone
+                return _Judged(outcome.text, verdict == "approved", outcome.session, undone)
             prompt = f"{prompt}\n\n{prompts.NO_VERDICT}"
         times = self._options.retries + 1
         raise self._failed(f"the {role} gave no verdict in {times} answers")

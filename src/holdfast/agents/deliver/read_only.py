@@ -6,40 +6,17 @@ changed meanwhile, outside of its steps, stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
+from holdfast.agents.deliver.step_changes import windows_of
 from holdfast.engine.execution.call import Call
-from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.execution.scope import current
 from holdfast.engine.primitives.step import step
-from holdfast.engine.primitives.values import recorded
 from holdfast.workspace.fs.beneath import shown
-
-if TYPE_CHECKING:
-    from holdfast.kernel.state import Saved
 
 
 async def undo_writes(path: str) -> list[str]:
     """Roll back what the steps whose keys begin with `path` have done to files; the paths that were."""
-    scope = current.get()
-    assert type(scope) is Scope
-    windows = recorded("writes", lambda: _windows(scope.execution.state.files, path))
+    windows = windows_of(path)
     return await _undo.aio(windows) if windows else []
-
-
-def _windows(files: Sequence[Saved], path: str) -> list[list[str]]:
-    """The snapshots before and after the last attempt of each of these steps that changed files."""
-    before: dict[str, str] = {}
-    after: dict[str, str] = {}
-    for saved in files:
-        if not saved.key.startswith(path):
-            continue
-        if saved.place == "before":
-            before[saved.key] = saved.snapshot
-            after.pop(saved.key, None)
-        elif saved.place == "after" and saved.key in before:
-            after[saved.key] = saved.snapshot
-    return [[before[key], left] for key, left in after.items() if before[key] != left]
 
 
 @step(name="undo_writes", effect="workspace")

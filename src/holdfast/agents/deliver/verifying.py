@@ -8,14 +8,18 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.deliver.step_changes import windows_of
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.command import command
+from holdfast.engine.primitives.snapshot import changes
 from holdfast.engine.primitives.step import step
 from holdfast.errors import BadInput, StepTimeout
 from holdfast.plans.test_command import test_command
 from holdfast.shell_syntax import shell_syntax
 
+_CHECK = "check"
+"""The name of the step of each command."""
 TAIL_CHARS = 4000
 """So much of the end of a command's output goes to the developer and into the record."""
 
@@ -71,10 +75,18 @@ async def run_checks(lines: Sequence[str], timeout_s: float) -> list[CheckResult
     return [await _run(line, timeout_s) for line in lines]
 
 
+async def changed_by_checks() -> set[str]:
+    """The files that the commands of this run have changed or added."""
+    found: set[str] = set()
+    for before, after in windows_of(f"{_CHECK}#"):
+        found |= {one.path for one in await changes.aio(before, after)}
+    return found
+
+
 async def _run(line: str, timeout_s: float) -> CheckResult:
     try:
         done = await command.aio(
-            shlex.split(line), name="check", cwd=_directory(), check=False, timeout=timeout_s
+            shlex.split(line), name=_CHECK, cwd=_directory(), check=False, timeout=timeout_s
         )
     except StepTimeout:
         return CheckResult(line, None, timeout_s, "")

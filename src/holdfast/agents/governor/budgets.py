@@ -53,10 +53,10 @@ class Budgets:
 
     def set(self, name: str, changes: Mapping[str, b.Change], parent: str | None, by: str) -> None:
         """Set these limits and this parent, and leave the others. Raises `NotFound` for a parent that is not
-        there, `BadInput` for one that is the budget itself or below it."""
+        there, `BadInput` for one that is the budget itself or below it. `default` is always there."""
         check_name(name)
         if parent and parent != NONE:
-            if check_name(parent) != name and not self.state(parent).is_set:
+            if check_name(parent) not in (name, b.DEFAULT) and not self.state(parent).is_set:
                 raise self.unknown(parent)
         else:
             parent = NONE if parent == "" else parent

@@ -2,8 +2,8 @@
 
 A reservation is named after the attempt (run, generation, step, attempt). If a process dies between the
 reservation and the intent, nothing was begun, and the resumed attempt reserves anew. If it dies later,
-the attempt was begun, and its reservation is charged in full: by the run's next reservation, or by whoever
-else needs what it holds.
+the attempt was begun, and its reservation is charged in full: by the run's next reservation, by
+`cancel`, or by whoever else needs what it holds.
 """
 
 from __future__ import annotations
@@ -88,6 +88,16 @@ class Governor:
         return self._budgets.settlement(
             held.budgets, held.id, held.epoch, amounts, unknown=unknown, cut_off=cut_off
         )
+
+    def end(self, run_id: str) -> None:
+        """End what a run and its child runs left open, as far as no process works on it any more: no attempt
+        of a cancelled run follows that would."""
+        store = self._engine.store
+        for id, one in self._budgets.open_in(store.budgets_holding(run_id)):
+            if one.run == run_id and self._is_cut_off(one):
+                self._end(id, one)
+        for child in store.runs(parent=run_id):
+            self.end(child.id)
 
     def _end_earlier(self, run: Execution) -> None:
         """End what earlier executions of the run left open. That of an attempt which was never begun is
