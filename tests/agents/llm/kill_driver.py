@@ -21,10 +21,14 @@ from typing import Any
 
 import msgspec
 from pydantic_ai import Agent, FunctionToolset, RunContext
+from pydantic_ai.durable_exec import JSON_CODEC
+from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
 
 from holdfast import Holdfast, Retry, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
@@ -75,14 +79,15 @@ def delete(ctx: RunContext[Ledger], path: str) -> str:
     return "deleted"
 
 
+def make_model(protocol: str, url: str) -> Model:
+    if protocol == "anthropic":
+        return AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(base_url=url, api_key="any"))
+    return OpenAIChatModel("gpt-4o", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any"))
+
+
 def make_coder(protocol: str, stream: bool, url: str) -> Agent[Ledger, str]:
-    model = (
-        AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(base_url=url, api_key="any"))
-        if protocol == "anthropic"
-        else OpenAIChatModel("gpt-4o", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any"))
-    )
     return Agent(
-        model,
+        make_model(protocol, url),
         name="coder",
         deps_type=Ledger,
         toolsets=[tools],
@@ -182,8 +187,24 @@ def import_too(names: list[str]) -> None:
         gc.freeze()
 
 
+async def warm_up(url: str) -> None:
+    """Ask once by each protocol, without a run and by clients that are closed at the end: the libraries build
+    what they need for that when it is first used."""
+    said = [ModelRequest.user_text_prompt("go")]
+    settings = ModelSettings(max_tokens=1000, extra_headers={"Idempotency-Key": "warm-up"})
+    parameters = ModelRequestParameters()
+    for protocol in ("openai", "anthropic"):
+        async with make_model(protocol, url) as model:
+            answer = await model.request(said, settings, parameters)
+            async with model.request_stream(said, settings, parameters) as stream:
+                async for _ in stream:
+                    pass
+        JSON_CODEC.load(ModelResponse, JSON_CODEC.dump(ModelResponse, answer))
+
+
 def main() -> None:
     global order
+    asyncio.run(warm_up(sys.argv[1]))
     print(json.dumps({"ready": True}), flush=True)
     with selectors.DefaultSelector() as selector:
         selector.register(0, selectors.EVENT_READ)

@@ -147,9 +147,9 @@ class Past:
         self.done_before = {e.data["key"] for e in before if e.type in ("StepCompleted", "StepRan")}
         begun = {e.data["key"] for e in before if e.type == "StepStarted"}
         self.in_flight = begun - self.done_before
-        self.requests = [
-            one for one in list(driver.provider.requests) if one.idempotency_key.startswith(f"{run}:")
-        ]
+        requests = list(driver.provider.requests)
+        assert all(one.idempotency_key for one in requests), "a request was sent outside of a step"
+        self.requests = [one for one in requests if one.idempotency_key.startswith(f"{run}:")]
         self.sent = collections.Counter(
             one.idempotency_key.removeprefix(f"{run}:0:") for one in self.requests
         )
