@@ -13,13 +13,19 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from holdfast import Holdfast, Retry, RunPaused, approval, command, step, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
+from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
+from holdfast.agents.llm.prices import Prices
 from holdfast.errors import BadInput, WrongColour
 from holdfast.testing import Answer, FakeClock, FakeProvider, Fault, ToolCall
 from holdfast.testing.clock import START
@@ -492,3 +498,77 @@ def test_a_request_reserves_before_it_is_sent(hf: Holdfast):
         hf.budgets.raise_("small", usd="1")
         assert hf.resume("w").result() == "done"
     assert hf.budgets.get("small").spent.usd == Decimal("0.00090")
+
+
+LONGEST = {"openai": "max_completion_tokens", "anthropic": "max_tokens"}
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_an_answer_is_no_longer_than_what_was_reserved(hf: Holdfast, protocol: str, stream: bool):
+    """Where a limit holds, the longest answer that was reserved for is sent along; answers of that length
+    stay within the limit, and the request that does not fit any more is not sent."""
+    hf.budgets.set("company", tokens=30_000)
+    hf.budgets.set("team", parent="company")
+    turns = [Answer(calls=(ToolCall("read", {"path": str(n)}),), output_tokens=4096) for n in range(9)]
+    with FakeProvider(turns) as provider:
+        global agent
+        agent = coder(provider, protocol, stream=stream)
+        with pytest.raises(RunPaused, match="budget company is reached: coder"):
+            hf.with_id("w").with_budget("team").run(ask, "go")
+        assert {request.body[LONGEST[protocol]] for request in provider.requests} == {4096}
+        assert {request.stream for request in provider.requests} == {stream}
+        spent = hf.budgets.get("company").spent.tokens
+        assert spent == 4196 * len(provider.requests) and 20_000 < spent <= 30_000
+
+
+def test_an_answer_has_no_limit_of_its_own_where_no_limit_holds(hf: Holdfast):
+    """Without a limit of money or tokens, what is sent is what the settings say."""
+    hf.budgets.set("patient", seconds=600)
+    with FakeProvider(["done"]) as provider:
+        run(hf, coder(provider))
+        hf.with_id("w2").with_budget("patient").run(ask, "go")
+        assert [request.body.get(LONGEST["openai"]) for request in provider.requests] == [None, None]
+
+
+def test_settings_decide_how_long_an_answer_may_be(hf: Holdfast):
+    """So much is reserved and sent: more than ours, or less."""
+    hf.budgets.set("team", tokens=50_000)
+    with FakeProvider(["done"]) as provider:
+        global agent
+        agent = coder(provider)
+        agent.model_settings = {"max_tokens": 20_000}
+        hf.with_id("w").with_budget("team").run(ask, "go")
+        agent.model_settings = {"max_tokens": 60_000}
+        with pytest.raises(RunPaused, match="budget team is reached"):
+            hf.with_id("w2").with_budget("team").run(ask, "go")
+        assert [request.body[LONGEST["openai"]] for request in provider.requests] == [20_000]
+
+
+def test_thinking_counts_in_the_answer():
+    """A budget of Anthropic's for thinking is a part of `max_tokens`, which must be more than it."""
+    assert answer_tokens({"anthropic_thinking": {"type": "enabled", "budget_tokens": 10_000}}) == 14_096
+    assert answer_tokens({"max_tokens": 500}) == 500
+    assert answer_tokens(None) == answer_tokens({"max_tokens": None}) == 4096
+
+
+def test_the_prompt_is_never_estimated_too_low():
+    """By its bytes, tools included; what an earlier answer of the same model has counted is not counted
+    again."""
+    schema = {"type": "object", "properties": {"path": {"description": "d" * 5000}}}
+    tools = ModelRequestParameters(function_tools=[ToolDefinition(name="t", parameters_json_schema=schema)])
+    first = ModelRequest.user_text_prompt("海" * 10_000)
+    more = ModelRequest.user_text_prompt("w" * 100)
+
+    def tokens(*messages: Any, model: str = "gpt-4o") -> int:
+        used = estimated(Prices(), model, Asked(messages, {"max_tokens": 10}, tools)).tokens
+        assert used is not None
+        return used - 10
+
+    assert 35_000 < tokens(first) < 37_000
+    usage = RequestUsage(input_tokens=9000, output_tokens=50)
+    answer = ModelResponse([], usage=usage, model_name="gpt-4o-2024-08-06")
+    assert 9150 < tokens(first, answer, more) < 11_000
+    assert tokens(first, answer, more, model="another") > 35_000
+    uncounted = ModelResponse([], model_name="gpt-4o")
+    assert tokens(first, uncounted, more) > 35_000

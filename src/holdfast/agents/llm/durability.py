@@ -35,15 +35,14 @@ from pydantic_ai.durable_exec import (
     ToolsetValidateToolArgumentsId,
     conversation_id_from_run_id,
 )
-from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model, ModelRequestContext, infer_model
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from holdfast.agents.llm import agent_scope
 from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
-from holdfast.agents.llm.estimating import estimated
+from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
 from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
@@ -51,7 +50,6 @@ from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.reserving import Reserve
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.sleep import sleep
@@ -122,7 +120,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
         self.pause = pause
         self.stream = stream
         self.prices = Prices(prices)
-        self.reserve = None if reserve_usd is None else Amounts(usd=reserve_usd)
+        self.reserve_usd = None if reserve_usd is None else Amounts(usd=reserve_usd).usd
 
     # Where it is
 
@@ -206,10 +204,12 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         here = agent_scope.running()
         match operation_id:
             case ModelRequestId():
-                return await self._request(here, operation_id.model_name, body, cast(Any, cache_key[1:3]))
+                return await self._request(
+                    here, operation_id.model_name, body, Asked(*cast(Any, cache_key[1:4]))
+                )
             case ModelCompactMessagesId():
                 context = cast(ModelRequestContext, cache_key[1])
-                asked = (context.messages, context.model_settings)
+                asked = Asked(context.messages, context.model_settings, context.model_request_parameters)
                 return await self._request(here, operation_id.model_name, body, asked)
             case ToolsetCallToolId():
                 return await _tool(here, "", body, cache_key, config)
@@ -226,12 +226,11 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         here: AgentScope,
         model: str,
         body: Body,
-        asked: tuple[Sequence[ModelMessage], ModelSettings | None],
+        asked: Asked,
     ) -> object:
         """The answer of the first model that gives one, beginning with the one that answered last. One that
         has failed rests as long as another answers."""
-        messages, settings = asked
-        digested = digest_messages(model, messages)
+        digested = digest_messages(model, asked.messages)
         models = (None, *self._asks.fallbacks)
         while True:
             failures: list[ModelFailed] = []
@@ -240,10 +239,7 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
                 try:
                     instead = models[place]
                     name = model if instead is None else instead.model_name
-                    reserve = self._asks.reserve or partial(
-                        estimated, self._asks.prices, name, messages, settings
-                    )
-                    answer = await self._ask(here, name, instead, body, digested, reserve)
+                    answer = await self._ask(here, name, instead, body, digested, asked)
                 except ModelFailed as failure:
                     failures.append(failure)
                 else:
@@ -261,9 +257,9 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         instead: Model | None,
         body: Body,
         digested: Digested,
-        reserve: Reserve,
+        asked: Asked,
     ) -> object:
-        how = Sending(instead, self._asks.stream, self._asks.prices)
+        how = Sending(instead, self._asks.stream, self._asks.prices, answer_tokens(asked.settings))
 
         async def ask() -> object:
             token = sending.set(how)
@@ -287,11 +283,18 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             ask,
             is_async=True,
             retry=ProviderRetry.like(self._asks.retry),
-            reserve=reserve,  # and so an intent: a request that a kill cuts off is known to have been sent
+            reserve=partial(
+                self._reserved, model, asked
+            ),  # and so an intent: a request that a kill cuts off is known to have been sent
         )
         call = _numbered(here, spec, digested)
         here.request += 1
         return await task_driver.perform_call(call)
+
+    def _reserved(self, model: str, asked: Asked) -> Amounts:
+        most = estimated(self._asks.prices, model, asked)
+        usd = self._asks.reserve_usd
+        return most if usd is None else Amounts(usd=usd, tokens=most.tokens)
 
 
 async def _pause(here: AgentScope, failures: Sequence[ModelFailed]) -> None:

@@ -23,6 +23,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 from holdfast.agents.llm.prices import Prices
+from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.primitives.checkpoint import emit
 from holdfast.engine.primitives.measure import measure
@@ -37,11 +38,13 @@ _PIECE_S = 0.25
 class Sending:
     """How the step of a request sends it: by which model, and whether as a stream."""
 
-    def __init__(self, instead: Model | None, stream: bool, prices: Prices) -> None:
+    def __init__(self, instead: Model | None, stream: bool, prices: Prices, answer_tokens: int) -> None:
         self.instead = instead
         """A fallback that is asked instead of the agent's model."""
         self.stream = stream
         self.prices = prices
+        self.answer_tokens = answer_tokens
+        """The longest answer that was reserved for."""
         self.model = ""
         """The model that was asked last, for messages."""
 
@@ -65,7 +68,7 @@ class SentModel(WrapperModel):
             return await self.wrapped.request(messages, model_settings, model_request_parameters)
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
-            settings = _settings(model, model_settings)
+            settings = _settings(model, how, model_settings)
             if how.stream:
                 async with model.request_stream(asked, settings, model_request_parameters) as stream:
                     await _emit_text(stream)
@@ -92,7 +95,7 @@ class SentModel(WrapperModel):
             return
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
-            settings = _settings(model, model_settings)
+            settings = _settings(model, how, model_settings)
             async with model.request_stream(asked, settings, model_request_parameters, run_context) as stream:
                 yield stream
         _measure(how, model, stream.get())
@@ -116,15 +119,23 @@ def _own_messages(
     return messages if how.instead is None else model.prepare_messages(messages, parameters)
 
 
-def _settings(model: Model, settings: ModelSettings | None) -> ModelSettings:
-    """The key of the step goes along, and the client does not retry: retries are attempts of the step."""
+def _settings(model: Model, how: Sending, settings: ModelSettings | None) -> ModelSettings:
+    """The key of the step goes along, and the client does not retry: retries are attempts of the step. Where
+    a limit holds, an answer is no longer than what was reserved for."""
     ours: dict[str, Any] = {}
+    if _is_limited() and "max_tokens" not in model.unsupported_settings:
+        ours["max_tokens"] = how.answer_tokens
     if "max_retries" not in model.unsupported_settings:
         ours["max_retries"] = 0
     if "extra_headers" not in model.unsupported_settings:
         headers = (settings or {}).get("extra_headers", {})
         ours["extra_headers"] = {**headers, "Idempotency-Key": _header(idempotency_key())}
     return cast(ModelSettings, {**(settings or {}), **ours})
+
+
+def _is_limited() -> bool:
+    inside = current.get()
+    return isinstance(inside, Call) and inside.limited
 
 
 def _header(key: str) -> str:

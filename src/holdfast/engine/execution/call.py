@@ -109,6 +109,7 @@ class Call(InsideStep):
         "digested",
         "guard",
         "kwargs",
+        "limited",
         "meter",
         "ordinal",
         "output",
@@ -135,6 +136,8 @@ class Call(InsideStep):
         self.spec = spec
         self.budget = budget
         """The budget that pays, where the scope has one of its own."""
+        self.limited = False
+        """Whether a limit of money or tokens holds for what its attempt has reserved."""
         self.key = key
         self.ordinal = ordinal
         self.digested = digested
