@@ -8,7 +8,8 @@ steps.
         return (await coder.run(goal)).output  # coder[1]/model#1, coder[1]/read@1-call_7, ...
 
 It is built on `pydantic_ai.durable_exec`, the public surface for such engines. Outside a run the agent is a
-plain one. Dependencies (`deps`) stay in the process: they are neither recorded nor copied.
+plain one; in the body of a step it needs a reservation of that step, which pays for it. Dependencies (`deps`)
+stay in the process: they are neither recorded nor copied.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Literal, cast, get_args
 
 from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -122,6 +125,12 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
         self.prices = Prices(prices)
         self.reserve_usd = None if reserve_usd is None else Amounts(usd=reserve_usd).usd
 
+    def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
+        for call in ("run_sync", "run_stream_sync"):
+            if call not in vars(agent):
+                setattr(agent, call, _not_in_a_loop(agent, call))
+        return super().for_agent(agent)
+
     # Where it is
 
     @property
@@ -148,6 +157,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         if not in_run():
+            agent_scope.check_metered(self.name)
             return await handler()
         here = agent_scope.running()
 
@@ -171,7 +181,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
     # What it does
 
     def get_wrapper_model(self, model: Model) -> Model | None:
-        return SentModel(model)
+        return SentModel(model, self.prices)
 
     def get_durable_operation_backend(self) -> _Backend:
         resolve = self._build_resolve_tool_config({})
@@ -183,6 +193,18 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
             model={}, event={}, capability={}, tool={}, resolve_tool=of_tool
         )
         return _Backend(self, config)
+
+
+def _not_in_a_loop(agent: AbstractAgent[Any, Any], call: str) -> Callable[..., Any]:
+    """The method, which says what to do instead where asyncio only knows that its loop is running."""
+    plain: Callable[..., Any] = getattr(agent, call)
+
+    @wraps(plain)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        agent_scope.check_not_blocking(agent.name or "agent", call)
+        return plain(*args, **kwargs)
+
+    return checked
 
 
 class _Backend(CallableOperationBackend[dict[str, Any]]):

@@ -54,8 +54,12 @@ sending: ContextVar[Sending | None] = ContextVar("holdfast_sending", default=Non
 
 
 class SentModel(WrapperModel):
-    """Sends the requests of `wrapped`, or of the fallback of the step. Outside the step of a request it
-    changes nothing."""
+    """Sends the requests of `wrapped`, or of the fallback of the step. In the body of another step it
+    measures them, so that the reservation of that step pays. Elsewhere it changes nothing."""
+
+    def __init__(self, wrapped: Model, prices: Prices) -> None:
+        super().__init__(wrapped)
+        self._prices = prices
 
     async def request(
         self,
@@ -65,7 +69,9 @@ class SentModel(WrapperModel):
     ) -> ModelResponse:
         how = sending.get()
         if how is None:
-            return await self.wrapped.request(messages, model_settings, model_request_parameters)
+            response = await self.wrapped.request(messages, model_settings, model_request_parameters)
+            self._measure_in_step(response)
+            return response
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
             settings = _settings(model, how, model_settings)
@@ -75,7 +81,7 @@ class SentModel(WrapperModel):
                 response = stream.get()
             else:
                 response = await model.request(asked, settings, model_request_parameters)
-        _measure(how, model, response)
+        _measure(how.prices, model, response)
         return response
 
     @asynccontextmanager
@@ -92,13 +98,19 @@ class SentModel(WrapperModel):
                 messages, model_settings, model_request_parameters, run_context
             ) as stream:
                 yield stream
+            self._measure_in_step(stream.get())
             return
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
             settings = _settings(model, how, model_settings)
             async with model.request_stream(asked, settings, model_request_parameters, run_context) as stream:
                 yield stream
-        _measure(how, model, stream.get())
+        _measure(how.prices, model, stream.get())
+
+    def _measure_in_step(self, response: ModelResponse) -> None:
+        """A request of an agent that works in the body of a step is a part of what that step uses."""
+        if isinstance(current.get(), InsideStep):
+            _measure(self._prices, self.wrapped, response)
 
     @asynccontextmanager
     async def _asked(self, how: Sending) -> AsyncGenerator[Model]:
@@ -143,7 +155,7 @@ def _header(key: str) -> str:
     return key if key.isascii() else hashlib.sha256(key.encode()).hexdigest()
 
 
-def _measure(how: Sending, model: Model, response: ModelResponse) -> None:
+def _measure(prices: Prices, model: Model, response: ModelResponse) -> None:
     """Recorded together with the response."""
     usage = response.usage
     name = response.model_name or model.model_name
@@ -155,7 +167,7 @@ def _measure(how: Sending, model: Model, response: ModelResponse) -> None:
         )
         if count
     }
-    usd = how.prices.usd(
+    usd = prices.usd(
         name, response.provider_name or model.system, usage.input_tokens, usage.output_tokens, **cached
     )
     measure(model=name, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usd, **cached)
