@@ -17,6 +17,8 @@ import selectors
 import signal
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,9 +31,13 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.toolsets import AbstractToolset
 
 from holdfast import Holdfast, Retry, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
+
+NOTE = "take a note"
+"""The goal of the agent whose tools are those of a server."""
 
 
 class Order(msgspec.Struct):
@@ -43,6 +49,7 @@ class Order(msgspec.Struct):
     ledger: str
     protocol: str
     stream: bool
+    goal: str
     kill_at: int = 0
 
 
@@ -85,12 +92,14 @@ def make_model(protocol: str, url: str) -> Model:
     return OpenAIChatModel("gpt-4o", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any"))
 
 
-def make_coder(protocol: str, stream: bool, url: str) -> Agent[Ledger, str]:
+def make_coder(
+    protocol: str, stream: bool, url: str, toolset: AbstractToolset[Ledger] = tools
+) -> Agent[Ledger, str]:
     return Agent(
         make_model(protocol, url),
         name="coder",
         deps_type=Ledger,
-        toolsets=[tools],
+        toolsets=[toolset],
         model_settings={
             "max_tokens": 1000
         },  # without it, pydantic-ai reads each answer of Anthropic as a stream
@@ -109,24 +118,33 @@ coders = {
 order: Order
 
 
+def make_notary() -> Agent[Ledger, str]:
+    """The agent with the tools of a server that it starts."""
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai.mcp import MCPToolset
+
+    server = StdioTransport(sys.executable, [str(Path(__file__).with_name("mcp_notes.py")), order.ledger])
+    toolset: MCPToolset[Ledger] = MCPToolset(server, id="notes")
+    return make_coder(order.protocol, order.stream, sys.argv[1], toolset)
+
+
 @workflow
 async def converse(goal: str) -> list:
-    coder = coders[order.protocol, order.stream]
+    coder = make_notary() if goal == NOTE else coders[order.protocol, order.stream]
     result = await coder.run(goal, deps=Ledger(order.ledger))
     return [result.output, result.usage.requests, result.usage.input_tokens, result.usage.output_tokens]
 
 
 async def execute() -> list:
-    """The conversation, from wherever it is, with a person who approves; ends itself at the event
-    `kill_at`."""
-    seen = 0
+    """The conversation, from wherever it is, with a person who approves, and its events; ends itself at the
+    one with the number `kill_at`."""
+    seen: list[tuple[str, str]] = []
     gate = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def on_event(event) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == order.kill_at:
+        seen.append((event.type, event.data.get("key", "")))
+        if len(seen) == order.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if event.type == "GateOpened":
             loop.call_soon_threadsafe(gate.set)
@@ -141,7 +159,7 @@ async def execute() -> list:
 
         approving = asyncio.ensure_future(person())
         try:
-            return [*await hf.with_id(order.run).start(converse, "go"), seen]
+            return [*await hf.with_id(order.run).start(converse, order.goal), seen]
         finally:
             approving.cancel()
 
@@ -182,7 +200,8 @@ def import_too(names: list[str]) -> None:
     the garbage collector, which would copy the pages that it looks at."""
     if names:
         for name in names:
-            importlib.import_module(name)
+            with suppress(ImportError):  # one that the child has made
+                importlib.import_module(name)
         gc.collect()
         gc.freeze()
 

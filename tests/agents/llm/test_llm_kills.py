@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.agents.llm.conversation import TURNS
+from tests.agents.llm.conversation import NOTE, NOTES, TURNS
 
 from holdfast import Holdfast
 from holdfast.testing import FakeProvider, Fault
@@ -66,6 +66,12 @@ class Child:
             self.pid.set_result(message["pid"])
         else:
             self._ended.set_result((message["ended"], message["result"]))
+
+    def lost(self) -> None:
+        """The process that forked it has ended."""
+        for promised in (self.pid, self._ended):
+            if not promised.done():
+                promised.set_exception(RuntimeError("the driver has ended; its standard error says why"))
 
     def ended(self) -> tuple[int, list | None]:
         """How it ended, and the result if there is one."""
@@ -110,8 +116,10 @@ class Driver:
                 self._ready.set_result(None)
             else:
                 self._children[message["child"]].said(message)
+        for child in self._children:
+            child.lost()
 
-    def begin(self, run: str, mode: Mode, kill_at: int = 0) -> Child:
+    def begin(self, run: str, mode: Mode, kill_at: int = 0, goal: str = "go") -> Child:
         """Execute the conversation in a child."""
         assert self.process.stdin is not None
         self._ready.result(SLOWEST_S)
@@ -125,6 +133,7 @@ class Driver:
                 "ledger": str(self.directory / f"{run}.ledger"),
                 "protocol": mode.protocol,
                 "stream": mode.stream,
+                "goal": goal,
                 "kill_at": kill_at,
             }
             self.process.stdin.write(json.dumps(order) + "\n")
@@ -205,7 +214,7 @@ def driving(directory: Path, provider: FakeProvider, library: Path | None = None
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """One for all modes: it takes seconds to start."""
     with (
-        FakeProvider(TURNS) as provider,
+        FakeProvider(TURNS, conversations={NOTE: NOTES}) as provider,
         driving(tmp_path_factory.mktemp("conversations"), provider) as made,
     ):
         yield made
@@ -221,7 +230,7 @@ def undisturbed(driver: Driver, run: str, mode: Mode) -> Undisturbed:
     assert [(one["input_tokens"], one["output_tokens"]) for one in past.usage] == [(600, 120)]
     assert all(one["usd"] for one in past.usage)
     check(past, mode, past.usage)
-    return Undisturbed(answer, events, past.usage)
+    return Undisturbed(answer, len(events), past.usage)
 
 
 def resumed(driver: Driver, run: str, mode: Mode, whole: Undisturbed) -> Past:
@@ -275,6 +284,42 @@ def test_killed_in_every_request(driver: Driver, mode: Mode):
         assert past.sent[key] == past.steps[key].attempt == 2 and past.sent.total() == 7
 
     side_by_side(kill, range(1, 7))
+
+
+# Tools of a server
+
+
+@pytest.mark.timeout(300)
+def test_tools_of_a_server_are_steps(driver: Driver):
+    """Calls of a tool that a server on standard input and output has are recorded. Killed at each event of
+    one: what was in flight is called again, what is recorded is not, and the server is started anew."""
+    pytest.importorskip(
+        "pydantic_ai.mcp", reason="tools of a server need pydantic-ai-slim[mcp]", exc_type=ImportError
+    )
+    mode = MODES[0]
+    status, result = driver.begin("notes", mode, goal=NOTE).ended()
+    assert status == 0 and result is not None
+    *answer, events = result
+    assert answer == ["both are noted", 2, 200, 40]
+    assert Past(driver, "notes").called == {"note a": 1, "note b": 1}
+    calls = {f"coder[1]/note@1-call_0_{call}": f"note {text}" for call, text in enumerate("ab")}
+    places = [number for number, (_, key) in enumerate(events, start=1) if key in calls]
+    assert len(places) == 4, "each call begins and ends"
+    cut_off: set[str] = set()
+
+    def kill(number: int) -> None:
+        run = f"notes-{number}"
+        driver.begin(run, mode, kill_at=number, goal=NOTE).killed()
+        assert driver.begin(run, mode, goal=NOTE).ended()[1][:-1] == answer
+        past = Past(driver, run)
+        cut_off.update(past.in_flight)
+        assert sorted(past.called) == ["note a", "note b"] and past.sent.total() == 2
+        for key, line in calls.items():
+            assert past.called[line] <= (2 if key in past.in_flight else 1)
+            assert past.steps[key].attempt == (2 if key in past.in_flight else 1)
+
+    side_by_side(kill, places)
+    assert cut_off == set(calls)
 
 
 # Another version of pydantic-ai
