@@ -78,7 +78,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderRequest(msgspec.Struct, kw_only=True):
     """A request as it came. `turn` is the answer of the script that it asks for, None if it asks for none;
     `conversation` is the text by which that script was chosen; `status` is what was answered, 0 until then;
-    `whole` says that the answer was written to its end."""
+    `whole` says that the answer was written to its end, `held` that it hangs, or hung."""
 
     number: int
     protocol: str
@@ -92,6 +92,7 @@ class ProviderRequest(msgspec.Struct, kw_only=True):
     conversation: str = ""
     status: int = 0
     whole: bool = False
+    held: bool = False
 
 
 Turn = Answer | ToolCall | str | Sequence[ToolCall]
@@ -105,6 +106,7 @@ class FakeProvider:
                 A text at the end is repeated; after tool calls at the end, requests fail with 400
     conversations  other answers for a conversation that has this text in it; the first that fits counts
     faults      a fault for the request with this number (the first is 1), or for every request of this model
+                or with this idempotency key
     key         requests with another key are answered with 401; empty accepts every key
     models      requests for other models are answered with 404; None accepts every model
     delay_s     passes before each answer, and `piece_delay_s` before each event of a stream
@@ -179,12 +181,19 @@ class FakeProvider:
         """Let go of all requests that hang, and of those that would."""
         self._released.set()
 
-    def wait_for(self, number: int, timeout_s: float = 30.0) -> ProviderRequest:
-        """The request with this number, once it has come."""
+    def wait_for(self, which: int | str, timeout_s: float = 30.0, *, held: bool = False) -> ProviderRequest:
+        """The request with this number, or the first one with this idempotency key, once it has come. With
+        `held`, once it hangs: what `cut` lets through of its answer is written then."""
+
+        def came() -> ProviderRequest | None:
+            found = (one for one in self.requests if which in (one.number, one.idempotency_key))
+            return next((one for one in found if one.held or not held), None)
+
         with self._lock:
-            if not self._lock.wait_for(lambda: len(self.requests) >= number, timeout_s):
+            request = self._lock.wait_for(came, timeout_s)
+            if request is None:
                 raise TimeoutError(f"only {len(self.requests)} requests came in {timeout_s:g} s")
-            return self.requests[number - 1]
+            return request
 
     # What the handler asks
 
@@ -214,7 +223,11 @@ class FakeProvider:
             self.requests.append(request)
             self._write(request)
             self._lock.notify_all()
-        fault = self.faults.get(request.number) or self.faults.get(model)
+        fault = (
+            self.faults.get(request.number)
+            or self.faults.get(request.idempotency_key)
+            or self.faults.get(model)
+        )
         if fault is None:
             fault = self._refusal(request)
         return _Reply(request, self._wire(request), fault)
@@ -255,7 +268,7 @@ class FakeProvider:
         if self._log is None:
             return
         fields = msgspec.to_builtins(request)
-        for name in ("status", "whole"):
+        for name in ("status", "whole", "held"):
             del fields[name]
         for name in ("authorization", "x-api-key", "cookie"):
             if name in request.headers:
@@ -263,8 +276,11 @@ class FakeProvider:
         with self._log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(fields) + "\n")
 
-    def hold(self, client: socket.socket) -> None:
+    def hold(self, request: ProviderRequest, client: socket.socket) -> None:
         """Wait until the client goes away or `release` is called."""
+        with self._lock:
+            request.held = True
+            self._lock.notify_all()
         ends = time.monotonic() + HELD_S
         client.settimeout(0.05)
         while not self._released.is_set() and time.monotonic() < ends:
@@ -343,6 +359,9 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # else the body of an answer waits 40 ms for the client to confirm its head
+    )
     server: _Server
 
     def log_message(self, format: str, *args: object) -> None:
@@ -372,7 +391,7 @@ class _Handler(BaseHTTPRequestHandler):
         request, fault = reply.request, reply.fault
         answer, delay_s = reply.wire
         if fault is not None and fault.hang and not fault.cut:
-            self.server.provider.hold(self.connection)
+            self.server.provider.hold(request, self.connection)
             self.close_connection = True
             return
         if delay_s:
@@ -392,7 +411,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, protocol.plain(answer), cut=cut)
         if fault is not None and fault.cut:
             if fault.hang:
-                self.server.provider.hold(self.connection)
+                self.server.provider.hold(request, self.connection)
             self._break_off()
         request.whole = not cut
 

@@ -11,3 +11,7 @@ TURNS = [
     "all of it is done",
 ]
 """Six requests and six tool calls, two of them at once, one behind an approval."""
+
+NOTE = "take a note"
+NOTES = [[ToolCall("note", {"text": "a"}), ToolCall("note", {"text": "b"})], "both are noted"]
+"""The conversation with this goal: two calls at once of a tool that a server has."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,14 +14,20 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
-from holdfast import Holdfast, Retry, RunPaused, approval, command, step, workflow
+from holdfast import Amounts, Holdfast, Retry, RunPaused, approval, command, step, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
-from holdfast.errors import BadInput, WrongColour
+from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
+from holdfast.agents.llm.prices import Prices
+from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.testing import Answer, FakeClock, FakeProvider, Fault, ToolCall
 from holdfast.testing.clock import START
 
@@ -116,6 +123,45 @@ def parent(goal: str) -> str:
 @workflow
 def wrong(goal: str) -> str:
     return asyncio.run(agent.run(goal)).output
+
+
+@workflow
+async def blocking(goal: str) -> str:
+    return agent.run_sync(goal).output
+
+
+@workflow
+async def blocking_stream(goal: str) -> str:
+    with agent.run_stream_sync(goal) as stream:
+        return stream.get_output()
+
+
+@step
+async def unpaid(goal: str) -> str:
+    async with agent:
+        return (await agent.run(goal)).output
+
+
+@step(reserve=Amounts(usd="0.50"))
+async def paid(goal: str) -> str:
+    async with agent:
+        return (await agent.run(goal)).output
+
+
+@workflow
+async def in_unpaid_step(goal: str) -> str:
+    return await unpaid(goal)
+
+
+@workflow
+async def in_paid_step(goal: str) -> str:
+    return await paid(goal)
+
+
+@workflow
+async def on_a_thread_of_its_own(goal: str) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(agent.run(goal)).output).result()
 
 
 @workflow
@@ -293,6 +339,59 @@ def test_def_workflows_use_an_agent_by_a_child_run(hf: Holdfast):
         assert run(hf, coder(provider), code=parent) == "done"
         with pytest.raises(WrongColour, match="run it in an `async def` workflow"):
             run(hf, coder(provider), "w2", code=wrong)
+
+
+def test_a_call_that_blocks_the_loop_says_what_to_await(hf: Holdfast):
+    """`run_sync` in an async workflow, where asyncio would only say that its loop is running."""
+    with FakeProvider(["done"]) as provider:
+        with pytest.raises(WrongColour, match=r"coder.run_sync\(\) blocks.*`await coder.run\(...\)` instead"):
+            run(hf, coder(provider), code=blocking)
+        with pytest.raises(WrongColour, match=r"coder.run_stream_sync\(\) blocks"):
+            run(hf, coder(provider), "w2", code=blocking_stream)
+        assert not provider.requests
+    free: Agent[None, str] = Agent("test", name="free", capabilities=[HoldfastDurability()])
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)  # pydantic-ai would make one, and leave it open
+    try:
+        assert free.run_sync("go").output, "outside a run it is a plain one"
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def test_an_agent_in_the_body_of_a_step_needs_a_reservation(hf: Holdfast):
+    """Without one nothing would pay for it: it is refused before its first request, with the ways out."""
+    with FakeProvider(["done"]) as provider:
+        with pytest.raises(BadInput, match=r"in the body of step unpaid.*call it from the workflow.*reserve"):
+            run(hf, coder(provider), code=in_unpaid_step)
+        assert not provider.requests
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_the_reservation_of_a_step_pays_for_the_agent_in_its_body(hf: Holdfast, stream: bool):
+    """Its requests are no steps; what they use is measured, at the agent's prices, and settled with the
+    step."""
+    hf.budgets.set("team", usd="1")
+    with FakeProvider([READ, "done"]) as provider:
+        global agent
+        agent = coder(provider, stream=stream, prices={"gpt-4o": ("10", "100")})
+        assert hf.with_id("w").with_budget("team").run(in_paid_step, "go") == "done"
+        assert len(provider.requests) == 2
+        hf.budgets.set("team", usd="0.10")
+        with pytest.raises(RunPaused, match="budget team is reached: paid"):
+            hf.with_id("w2").with_budget("team").run(in_paid_step, "go")
+        assert len(provider.requests) == 2
+    assert keys(hf) == [("paid#1", "completed", 1)]
+    assert [(one["input_tokens"], one["usd"]) for one in usage(hf)] == [(200, "0.006")]
+    assert hf.budgets.get("team").spent.usd == Decimal("0.006")
+
+
+def test_an_agent_beside_a_run_is_refused(hf: Holdfast):
+    """On a thread without the context of the run it would spend without a budget."""
+    with FakeProvider(["done"]) as provider:
+        with pytest.raises(DetachedStep, match="agent coder was called outside every run while"):
+            run(hf, coder(provider), code=on_a_thread_of_its_own)
+        assert not provider.requests
 
 
 def test_importing_holdfast_imports_no_pydantic():
@@ -492,3 +591,110 @@ def test_a_request_reserves_before_it_is_sent(hf: Holdfast):
         hf.budgets.raise_("small", usd="1")
         assert hf.resume("w").result() == "done"
     assert hf.budgets.get("small").spent.usd == Decimal("0.00090")
+
+
+LONGEST = {"openai": "max_completion_tokens", "anthropic": "max_tokens"}
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_an_answer_is_no_longer_than_what_was_reserved(hf: Holdfast, protocol: str, stream: bool):
+    """Where a limit holds, the longest answer that was reserved for is sent along; answers of that length
+    stay within the limit, and the request that does not fit any more is not sent."""
+    hf.budgets.set("company", tokens=30_000)
+    hf.budgets.set("team", parent="company")
+    turns = [Answer(calls=(ToolCall("read", {"path": str(n)}),), output_tokens=4096) for n in range(9)]
+    with FakeProvider(turns) as provider:
+        global agent
+        agent = coder(provider, protocol, stream=stream)
+        with pytest.raises(RunPaused, match="budget company is reached: coder"):
+            hf.with_id("w").with_budget("team").run(ask, "go")
+        assert {request.body[LONGEST[protocol]] for request in provider.requests} == {4096}
+        assert {request.stream for request in provider.requests} == {stream}
+        spent = hf.budgets.get("company").spent.tokens
+        assert spent == 4196 * len(provider.requests) and 20_000 < spent <= 30_000
+
+
+def test_an_answer_has_no_limit_of_its_own_where_no_limit_holds(hf: Holdfast):
+    """Without a limit of money or tokens, what is sent is what the settings say."""
+    hf.budgets.set("patient", seconds=600)
+    with FakeProvider(["done"]) as provider:
+        run(hf, coder(provider))
+        hf.with_id("w2").with_budget("patient").run(ask, "go")
+        assert [request.body.get(LONGEST["openai"]) for request in provider.requests] == [None, None]
+
+
+def test_settings_decide_how_long_an_answer_may_be(hf: Holdfast):
+    """So much is reserved and sent: more than ours, or less."""
+    hf.budgets.set("team", tokens=50_000)
+    with FakeProvider(["done"]) as provider:
+        global agent
+        agent = coder(provider)
+        agent.model_settings = {"max_tokens": 20_000}
+        hf.with_id("w").with_budget("team").run(ask, "go")
+        agent.model_settings = {"max_tokens": 60_000}
+        with pytest.raises(RunPaused, match="budget team is reached"):
+            hf.with_id("w2").with_budget("team").run(ask, "go")
+        assert [request.body[LONGEST["openai"]] for request in provider.requests] == [20_000]
+
+
+def test_thinking_counts_in_the_answer():
+    """A budget of Anthropic's for thinking is a part of `max_tokens`, which must be more than it."""
+    assert answer_tokens({"anthropic_thinking": {"type": "enabled", "budget_tokens": 10_000}}) == 14_096
+    assert answer_tokens({"max_tokens": 500}) == 500
+    assert answer_tokens(None) == answer_tokens({"max_tokens": None}) == 4096
+
+
+def test_the_prompt_is_never_estimated_too_low():
+    """By its bytes, tools included; what an earlier answer of the same model has counted is not counted
+    again."""
+    schema = {"type": "object", "properties": {"path": {"description": "d" * 5000}}}
+    tools = ModelRequestParameters(function_tools=[ToolDefinition(name="t", parameters_json_schema=schema)])
+    first = ModelRequest.user_text_prompt("海" * 10_000)
+    more = ModelRequest.user_text_prompt("w" * 100)
+
+    def tokens(*messages: Any, model: str = "gpt-4o") -> int:
+        used = estimated(Prices(), model, Asked(messages, {"max_tokens": 10}, tools)).tokens
+        assert used is not None
+        return used - 10
+
+    assert 35_000 < tokens(first) < 37_000
+    usage = RequestUsage(input_tokens=9000, output_tokens=50)
+    answer = ModelResponse([], usage=usage, model_name="gpt-4o-2024-08-06")
+    assert 9150 < tokens(first, answer, more) < 11_000
+    assert tokens(first, answer, more, model="another") > 35_000
+    uncounted = ModelResponse([], model_name="gpt-4o")
+    assert tokens(first, uncounted, more) > 35_000
+
+
+PRICES = {"gpt-4o": ("2.5", "10")}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("status", [401, 429, 500, 529])
+def test_a_request_that_is_refused_costs_nothing(hf: Holdfast, protocol: str, stream: bool, status: int):
+    """A provider that answers with an HTTP error has not worked: of its attempt, nothing is charged."""
+    with FakeProvider(["done"], faults={1: Fault(status=status)}) as provider:
+        others = [model_of(provider, protocol)]
+        made = coder(provider, protocol, stream=stream, fallbacks=others, prices=PRICES)
+        assert run(hf, made) == "done"
+        assert len(provider.requests) == 2
+    spent = hf.budgets.get("default").spent
+    assert (spent.usd, spent.tokens) == (sum(Decimal(one["usd"]) for one in usage(hf)), 120)
+
+
+@pytest.mark.parametrize("fault", [Fault(hang=True), Fault(cut=True)], ids=["hang", "cut"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+def test_a_request_that_breaks_off_costs_what_was_reserved(
+    hf: Holdfast, protocol: str, stream: bool, fault: Fault
+):
+    """The provider may have worked to the end, and charge for it: the attempt is charged in full, once."""
+    with FakeProvider(["done"], faults={1: fault}) as provider:
+        made = coder(provider, protocol, stream=stream, reserve_usd="0.25", timeout=1.0, prices=PRICES)
+        assert run(hf, made) == "done"
+        assert len(provider.requests) == 2
+    answered = sum(Decimal(one["usd"]) for one in usage(hf))
+    assert hf.budgets.get("default").spent.usd == Decimal("0.25") + answered
+    assert not hf.budgets.get("default").reserved.usd

@@ -185,6 +185,11 @@ class Budgets:
         """The budget that pays and its parents, as they are now."""
         return self._paying_chain(paying)
 
+    def have_limit(self, names: Sequence[str], *units: str) -> bool:
+        """Whether one of these budgets limits one of these units, as far as is known here."""
+        states = [self._folded(name).state for name in names]
+        return any(state.limits.of(unit) is not None for state in states for unit in units)
+
     def unknown(self, name: str) -> Exception:
         """The error for a budget that is not there."""
         return b.unknown(name, [row.name for row in self._store.budgets()])

@@ -38,6 +38,8 @@ class Reserved(NamedTuple):
     id: str
     epoch: int
     budgets: tuple[str, ...]
+    limited: bool
+    """Whether one of them has a limit of money or tokens."""
 
 
 class Governor:
@@ -70,7 +72,7 @@ class Governor:
             if not self._end_cut_off(self._budgets.names_of(paying)):
                 raise
             budgets = self._budgets.reserve(asked, paying)
-        return Reserved(asked.id, asked.epoch, budgets)
+        return Reserved(asked.id, asked.epoch, budgets, self._budgets.have_limit(budgets, "usd", "tokens"))
 
     def open(self, paying: Paying) -> None:
         """Set a budget that was made for a run, unless it is set."""

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from holdfast.engine.execution.scope import Scope, current
-from holdfast.errors import WrongColour
+from holdfast.engine.execution.call import Call
+from holdfast.engine.execution.scope import Scope, current, live_runs
+from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.kernel.measures import Measured, added
 
 _BAD = re.compile(r"[\s/@#\[\]\x00-\x1f\x7f]+")
@@ -91,6 +92,39 @@ _running: ContextVar[AgentScope | None] = ContextVar("holdfast_running_agent", d
 def in_run() -> bool:
     """Whether the code here is code of a run, and not the body of a step."""
     return type(current.get()) is Scope
+
+
+def check_metered(name: str) -> None:
+    """Outside the code of a run: raise where the requests of the agent would escape every budget.
+
+    In the body of a step with a reservation they are paid by that. Elsewhere in a run that is executed here
+    they are refused, as a step that costs is: `BadInput` in the body of another step, `DetachedStep` on a
+    thread or task without the context of the run."""
+    inside = current.get()
+    if isinstance(inside, Call):
+        if inside.spec.reserve is None:
+            raise BadInput(
+                f"agent {name} was called in the body of step {inside.spec.name}, where its requests are "
+                "neither recorded nor paid by a budget: call it from the workflow, or from a tool with "
+                'metadata={"holdfast": False}, or reserve for the step what it may use: '
+                '@step(reserve=Amounts(usd="0.50"))'
+            )
+    elif live_runs:
+        raise DetachedStep(
+            f"agent {name} was called outside every run while this process executes one: its requests would "
+            "be neither recorded nor paid by a budget; call it from the workflow, in its task or in one that "
+            "gather() starts"
+        )
+
+
+def check_not_blocking(name: str, call: str) -> None:
+    """Raise `WrongColour` in the code of an async workflow, whose event loop the call would block."""
+    scope = current.get()
+    if type(scope) is Scope and scope.execution.is_async:
+        raise WrongColour(
+            f"{name}.{call}() blocks the event loop that its `async def` workflow runs in: write "
+            f"`await {name}.run(...)` instead"
+        )
 
 
 def opened(name: str) -> AgentScope:

@@ -8,7 +8,8 @@ steps.
         return (await coder.run(goal)).output  # coder[1]/model#1, coder[1]/read@1-call_7, ...
 
 It is built on `pydantic_ai.durable_exec`, the public surface for such engines. Outside a run the agent is a
-plain one. Dependencies (`deps`) stay in the process: they are neither recorded nor copied.
+plain one; in the body of a step it needs a reservation of that step, which pays for it. Dependencies (`deps`)
+stay in the process: they are neither recorded nor copied.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Literal, cast, get_args
 
 from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -35,15 +38,14 @@ from pydantic_ai.durable_exec import (
     ToolsetValidateToolArgumentsId,
     conversation_id_from_run_id,
 )
-from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model, ModelRequestContext, infer_model
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from holdfast.agents.llm import agent_scope
 from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
-from holdfast.agents.llm.estimating import estimated
+from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
 from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
@@ -51,7 +53,6 @@ from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.reserving import Reserve
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.primitives.measure import measure
 from holdfast.engine.primitives.sleep import sleep
@@ -122,7 +123,13 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
         self.pause = pause
         self.stream = stream
         self.prices = Prices(prices)
-        self.reserve = None if reserve_usd is None else Amounts(usd=reserve_usd)
+        self.reserve_usd = None if reserve_usd is None else Amounts(usd=reserve_usd).usd
+
+    def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
+        for call in ("run_sync", "run_stream_sync"):
+            if call not in vars(agent):
+                setattr(agent, call, _not_in_a_loop(agent, call))
+        return super().for_agent(agent)
 
     # Where it is
 
@@ -150,6 +157,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         if not in_run():
+            agent_scope.check_metered(self.name)
             return await handler()
         here = agent_scope.running()
 
@@ -173,7 +181,7 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
     # What it does
 
     def get_wrapper_model(self, model: Model) -> Model | None:
-        return SentModel(model)
+        return SentModel(model, self.prices)
 
     def get_durable_operation_backend(self) -> _Backend:
         resolve = self._build_resolve_tool_config({})
@@ -185,6 +193,18 @@ class HoldfastDurability(BaseDurabilityCapability[Any]):
             model={}, event={}, capability={}, tool={}, resolve_tool=of_tool
         )
         return _Backend(self, config)
+
+
+def _not_in_a_loop(agent: AbstractAgent[Any, Any], call: str) -> Callable[..., Any]:
+    """The method, which says what to do instead where asyncio only knows that its loop is running."""
+    plain: Callable[..., Any] = getattr(agent, call)
+
+    @wraps(plain)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        agent_scope.check_not_blocking(agent.name or "agent", call)
+        return plain(*args, **kwargs)
+
+    return checked
 
 
 class _Backend(CallableOperationBackend[dict[str, Any]]):
@@ -206,10 +226,12 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         here = agent_scope.running()
         match operation_id:
             case ModelRequestId():
-                return await self._request(here, operation_id.model_name, body, cast(Any, cache_key[1:3]))
+                return await self._request(
+                    here, operation_id.model_name, body, Asked(*cast(Any, cache_key[1:4]))
+                )
             case ModelCompactMessagesId():
                 context = cast(ModelRequestContext, cache_key[1])
-                asked = (context.messages, context.model_settings)
+                asked = Asked(context.messages, context.model_settings, context.model_request_parameters)
                 return await self._request(here, operation_id.model_name, body, asked)
             case ToolsetCallToolId():
                 return await _tool(here, "", body, cache_key, config)
@@ -226,12 +248,11 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         here: AgentScope,
         model: str,
         body: Body,
-        asked: tuple[Sequence[ModelMessage], ModelSettings | None],
+        asked: Asked,
     ) -> object:
         """The answer of the first model that gives one, beginning with the one that answered last. One that
         has failed rests as long as another answers."""
-        messages, settings = asked
-        digested = digest_messages(model, messages)
+        digested = digest_messages(model, asked.messages)
         models = (None, *self._asks.fallbacks)
         while True:
             failures: list[ModelFailed] = []
@@ -240,10 +261,7 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
                 try:
                     instead = models[place]
                     name = model if instead is None else instead.model_name
-                    reserve = self._asks.reserve or partial(
-                        estimated, self._asks.prices, name, messages, settings
-                    )
-                    answer = await self._ask(here, name, instead, body, digested, reserve)
+                    answer = await self._ask(here, name, instead, body, digested, asked)
                 except ModelFailed as failure:
                     failures.append(failure)
                 else:
@@ -261,9 +279,9 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
         instead: Model | None,
         body: Body,
         digested: Digested,
-        reserve: Reserve,
+        asked: Asked,
     ) -> object:
-        how = Sending(instead, self._asks.stream, self._asks.prices)
+        how = Sending(instead, self._asks.stream, self._asks.prices, answer_tokens(asked.settings))
 
         async def ask() -> object:
             token = sending.set(how)
@@ -287,11 +305,18 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
             ask,
             is_async=True,
             retry=ProviderRetry.like(self._asks.retry),
-            reserve=reserve,  # and so an intent: a request that a kill cuts off is known to have been sent
+            reserve=partial(
+                self._reserved, model, asked
+            ),  # and so an intent: a request that a kill cuts off is known to have been sent
         )
         call = _numbered(here, spec, digested)
         here.request += 1
         return await task_driver.perform_call(call)
+
+    def _reserved(self, model: str, asked: Asked) -> Amounts:
+        most = estimated(self._asks.prices, model, asked)
+        usd = self._asks.reserve_usd
+        return most if usd is None else Amounts(usd=usd, tokens=most.tokens)
 
 
 async def _pause(here: AgentScope, failures: Sequence[ModelFailed]) -> None:

@@ -23,6 +23,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 from holdfast.agents.llm.prices import Prices
+from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.primitives.checkpoint import emit
 from holdfast.engine.primitives.measure import measure
@@ -37,11 +38,13 @@ _PIECE_S = 0.25
 class Sending:
     """How the step of a request sends it: by which model, and whether as a stream."""
 
-    def __init__(self, instead: Model | None, stream: bool, prices: Prices) -> None:
+    def __init__(self, instead: Model | None, stream: bool, prices: Prices, answer_tokens: int) -> None:
         self.instead = instead
         """A fallback that is asked instead of the agent's model."""
         self.stream = stream
         self.prices = prices
+        self.answer_tokens = answer_tokens
+        """The longest answer that was reserved for."""
         self.model = ""
         """The model that was asked last, for messages."""
 
@@ -51,8 +54,12 @@ sending: ContextVar[Sending | None] = ContextVar("holdfast_sending", default=Non
 
 
 class SentModel(WrapperModel):
-    """Sends the requests of `wrapped`, or of the fallback of the step. Outside the step of a request it
-    changes nothing."""
+    """Sends the requests of `wrapped`, or of the fallback of the step. In the body of another step it
+    measures them, so that the reservation of that step pays. Elsewhere it changes nothing."""
+
+    def __init__(self, wrapped: Model, prices: Prices) -> None:
+        super().__init__(wrapped)
+        self._prices = prices
 
     async def request(
         self,
@@ -62,17 +69,19 @@ class SentModel(WrapperModel):
     ) -> ModelResponse:
         how = sending.get()
         if how is None:
-            return await self.wrapped.request(messages, model_settings, model_request_parameters)
+            response = await self.wrapped.request(messages, model_settings, model_request_parameters)
+            self._measure_in_step(response)
+            return response
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
-            settings = _settings(model, model_settings)
+            settings = _settings(model, how, model_settings)
             if how.stream:
                 async with model.request_stream(asked, settings, model_request_parameters) as stream:
                     await _emit_text(stream)
                 response = stream.get()
             else:
                 response = await model.request(asked, settings, model_request_parameters)
-        _measure(how, model, response)
+        _measure(how.prices, model, response)
         return response
 
     @asynccontextmanager
@@ -89,13 +98,19 @@ class SentModel(WrapperModel):
                 messages, model_settings, model_request_parameters, run_context
             ) as stream:
                 yield stream
+            self._measure_in_step(stream.get())
             return
         async with self._asked(how) as model:
             asked = _own_messages(model, how, messages, model_request_parameters)
-            settings = _settings(model, model_settings)
+            settings = _settings(model, how, model_settings)
             async with model.request_stream(asked, settings, model_request_parameters, run_context) as stream:
                 yield stream
-        _measure(how, model, stream.get())
+        _measure(how.prices, model, stream.get())
+
+    def _measure_in_step(self, response: ModelResponse) -> None:
+        """A request of an agent that works in the body of a step is a part of what that step uses."""
+        if isinstance(current.get(), InsideStep):
+            _measure(self._prices, self.wrapped, response)
 
     @asynccontextmanager
     async def _asked(self, how: Sending) -> AsyncGenerator[Model]:
@@ -116,9 +131,12 @@ def _own_messages(
     return messages if how.instead is None else model.prepare_messages(messages, parameters)
 
 
-def _settings(model: Model, settings: ModelSettings | None) -> ModelSettings:
-    """The key of the step goes along, and the client does not retry: retries are attempts of the step."""
+def _settings(model: Model, how: Sending, settings: ModelSettings | None) -> ModelSettings:
+    """The key of the step goes along, and the client does not retry: retries are attempts of the step. Where
+    a limit holds, an answer is no longer than what was reserved for."""
     ours: dict[str, Any] = {}
+    if _is_limited() and "max_tokens" not in model.unsupported_settings:
+        ours["max_tokens"] = how.answer_tokens
     if "max_retries" not in model.unsupported_settings:
         ours["max_retries"] = 0
     if "extra_headers" not in model.unsupported_settings:
@@ -127,12 +145,17 @@ def _settings(model: Model, settings: ModelSettings | None) -> ModelSettings:
     return cast(ModelSettings, {**(settings or {}), **ours})
 
 
+def _is_limited() -> bool:
+    inside = current.get()
+    return isinstance(inside, Call) and inside.limited
+
+
 def _header(key: str) -> str:
     """The key as a header can carry it: names of agents may have any letters."""
     return key if key.isascii() else hashlib.sha256(key.encode()).hexdigest()
 
 
-def _measure(how: Sending, model: Model, response: ModelResponse) -> None:
+def _measure(prices: Prices, model: Model, response: ModelResponse) -> None:
     """Recorded together with the response."""
     usage = response.usage
     name = response.model_name or model.model_name
@@ -144,7 +167,7 @@ def _measure(how: Sending, model: Model, response: ModelResponse) -> None:
         )
         if count
     }
-    usd = how.prices.usd(
+    usd = prices.usd(
         name, response.provider_name or model.system, usage.input_tokens, usage.output_tokens, **cached
     )
     measure(model=name, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usd, **cached)

@@ -113,6 +113,7 @@ class Call(InsideStep):
         "digested",
         "guard",
         "kwargs",
+        "limited",
         "meter",
         "ordinal",
         "output",
@@ -139,6 +140,8 @@ class Call(InsideStep):
         self.spec = spec
         self.budget = budget
         """The budget that pays, where the scope has one of its own."""
+        self.limited = False
+        """Whether a limit of money or tokens holds for what its attempt has reserved."""
         self.key = key
         self.ordinal = ordinal
         self.digested = digested

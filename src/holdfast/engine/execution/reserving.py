@@ -44,7 +44,8 @@ class Governor(Protocol):
     (`Holdfast(handlers={"governor": ...})`)."""
 
     def reserve(self, call: Call, amounts: Amounts, paying: Paying) -> Any:
-        """Reserve before an attempt begins, and return what `settle` needs to know of it. May wait for the
+        """Reserve before an attempt begins, and return what `settle` needs to know of it. If that has an
+        attribute `limited` that is false, no limit of money or tokens holds for the attempt. May wait for the
         disk. Raises `RunPaused`, such as `BudgetReached`, to refuse: the run is paused with its sentence."""
         ...
 
@@ -83,6 +84,7 @@ def reserve(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome | No
     assert answer is not None
     error = answer.error
     if error is None:
+        call.limited = getattr(answer.value, "limited", True)
         return None, Held(governor, answer.value, 1 if past is None else past.attempt + 1)
     if isinstance(error, RunPaused):
         raise run.stop(Control(error, [c.PauseRun(run.id, error.reason, error.by)]))
