@@ -358,6 +358,18 @@ def test_files_that_change_while_a_plan_waits(desk: Callable[..., Desk]) -> None
     at.result()
 
 
+def test_a_rejection_counts_whatever_the_files_are(desk: Callable[..., Desk]) -> None:
+    """Who rejects is not asked again because a file changed meanwhile: the planner gets the reason."""
+    at = desk()
+    at.deliver()
+    gate = at.gate()
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.reject("d", gate.key, gate.digest, comment="be polite")
+    again = at.gate()
+    assert "be polite" in at.agents.jobs[-1].prompt
+    assert not again.shown.startswith("It is asked again")
+
+
 def test_drift_in_the_files_of_a_plan_is_shown(desk: Callable[..., Desk]) -> None:
     """A file that the plan names and that changed since the plan was made stands in the next question."""
     at = desk()
