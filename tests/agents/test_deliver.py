@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import queue
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,8 @@ PATIENCE_S = 60
 GOAL = "Let app.py say hello"
 APPROVED = "looks right\nVERDICT: APPROVED"
 CHECK = 'python3 -c "import app; assert app.TEXT"'
+
+WORDS = ("made", "shown")
 
 Work = Callable[[Job], tuple[dict[str, str], str]]
 """A job → the files that are written, and the answer."""
@@ -150,7 +154,8 @@ def test_every_stage_and_checkpoint(desk: Callable[..., Desk]) -> None:
     at = desk()
     at.deliver()
     assert "1. change app.py" in at.approve().shown
-    assert '+TEXT = "hello"' in at.approve().shown
+    shown = at.approve().shown
+    assert '+TEXT = "hello"' in shown and "shown on the files of snapshot " in shown
     assert at.result() == {
         "files": ["app.py"],
         "verified": True,
@@ -175,6 +180,7 @@ def test_the_record(desk: Callable[..., Desk]) -> None:
     assert (record.plan["plan"], record.plan["files"], record.plan["round"]) == (
         "1. change app.py\n", ["app.py"], 1
     )  # fmt: skip
+    assert record.plan["digest"] == hashlib.sha256(b"1. change app.py\n").hexdigest()
     assert (record.implementation["files"], record.implementation["text"]) == (["app.py"], "done")
     assert record.review["verdict"] == "approved"
     (check,) = record.verification["checks"]
@@ -259,6 +265,9 @@ def test_objections_go_back(desk: Callable[..., Desk]) -> None:
     at.approve()
     at.approve()
     assert at.result()["retries"] == {"plan": 0, "implementation": 0, "review": 1, "verification": 0}
+    told = [job.history for job in at.agents.jobs if job.kind == "implement"]
+    assert not any("has objections" in line for line in told[0])
+    assert any(line.startswith("the review has objections: x is no greeting") for line in told[-1])
     assert at.stages().count("implementation_awaiting_approval") == 2
 
 
@@ -354,6 +363,9 @@ def test_files_that_change_while_a_plan_waits(desk: Callable[..., Desk]) -> None
     again = at.approve()
     assert (gate.key, again.key) == ("plan#1", "plan#2")
     assert again.shown.startswith("It is asked again") and "+edited" in again.shown
+    made, shown = (re.findall(rf"{word} on the files of snapshot (\w+)", again.shown) for word in WORDS)
+    assert len(made) == len(shown) == 1 and made != shown
+    assert re.findall(r"made on the files of snapshot (\w+)", gate.shown) == made
     at.approve()
     at.result()
 
@@ -399,6 +411,47 @@ def test_files_that_change_while_an_implementation_waits(desk: Callable[..., Des
     assert at.approve().key == "implementation#3"
     assert at.result()["retries"]["implementation"] == 1
     assert at.text() == 'TEXT = "hello"\n'
+
+
+def test_what_is_asked_again_shows_the_whole_implementation(desk: Callable[..., Desk]) -> None:
+    """The difference since it was asked, then all of it as it is by now; the result has every file of it."""
+    at = desk()
+    at.deliver()
+    at.approve()
+    gate = at.gate()
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.approve("d", gate.key, gate.digest)
+    again = at.approve()
+    assert again.shown.count("+edited") == 2 and again.shown.count('+TEXT = "hello"') == 1
+    assert at.result()["files"] == ["app.py", "other.txt"]
+
+
+def test_what_a_check_changed_can_be_rejected(desk: Callable[..., Desk]) -> None:
+    """It goes back to the developer, with the reason, and is not delivered before it is approved."""
+    at = desk()
+    at.deliver(checks=["sh -c 'grep -q kept app.py || echo formatted >> app.py'"])
+    at.agents._work["implement"] = lambda job: (
+        {"app.py": 'TEXT = "hello"\n' + ("# kept\n" if "do not format" in job.prompt else "")}, "done"
+    )  # fmt: skip
+    at.approve()
+    at.approve()
+    assert "+formatted" in at.reject("do not format").shown
+    assert "+# kept" in at.approve().shown
+    assert at.result()["retries"]["implementation"] == 1
+    assert at.text() == 'TEXT = "hello"\n# kept\n'
+
+
+def test_a_verifier_is_not_asked_about_what_a_check_refused(desk: Callable[..., Desk]) -> None:
+    """It verifies what the commands passed, and nothing else."""
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        return {"app.py": 'TEXT = "hello"\n' if "AssertionError" in job.prompt else "TEXT = 0\n"}, "done"
+
+    at = desk(implement=implement)
+    at.deliver(yes=True, verifier="v")
+    assert at.result()["retries"]["verification"] == 1
+    (asked,) = [job for job in at.agents.jobs if job.kind == "verify"]
+    assert '+TEXT = "hello"' in asked.prompt
 
 
 def test_a_check_that_changes_files_is_asked_about(desk: Callable[..., Desk]) -> None:
