@@ -14,7 +14,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.agents import tools
-from holdfast.agents.deliver.policies import Policy
+from holdfast.agents.deliver import deliver
+from holdfast.agents.deliver.options import DeliverOptions
+from holdfast.agents.deliver.policies import YES, Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.errors import BadInput, GateError, NotDelivered
@@ -287,6 +289,18 @@ def test_a_failed_check_is_repaired(desk: Callable[..., Desk]) -> None:
     assert record is not None and record.retries["verification"] == 1 and record.verification["passed"]
 
 
+def test_a_check_that_takes_too_long_has_failed(desk: Callable[..., Desk]) -> None:
+    """It is ended, and the developer is told so; what the other checks say is in the record, too."""
+    at = desk()
+    options = DeliverOptions(checks=("sleep 600", "true"), check_timeout_s=0.3, retries=0, policies=(YES,))
+    at.run = at.hf.with_id("d").start(deliver, GOAL, options)
+    with pytest.raises(NotDelivered, match="sleep 600: took too long"):
+        at.result()
+    record = at.hf.get("d").deliver
+    assert record is not None
+    assert [one["exit_code"] for one in record.verification["checks"]] == [None, 0]
+
+
 def test_an_answer_without_a_verdict_is_asked_for(desk: Callable[..., Desk]) -> None:
     """A reviewer that forgets the verdict is asked again, and has decided nothing before."""
 
@@ -512,6 +526,21 @@ def test_a_planner_that_changes_files(desk: Callable[..., Desk]) -> None:
     at.result()
 
 
+class Again(dict[str, str]):
+    """Writes to one file, one after the other."""
+
+    def items(self) -> Any:
+        return [("app.py", "sly\n"), ("app.py", "slier\n"), ("app.py", "sliest\n")]
+
+
+def test_a_planner_that_changes_a_file_again_and_again(desk: Callable[..., Desk]) -> None:
+    """What each of its steps did is rolled back, the last first."""
+    at = desk(plan=lambda job: (Again(), "1. change app.py"))
+    at.deliver()
+    assert "the planner changed files, which was rolled back: app.py" in at.gate().shown
+    assert at.text() == 'TEXT = ""\n'
+
+
 def test_a_person_may_edit_while_it_plans(desk: Callable[..., Desk]) -> None:
     """What others change outside of the planner's steps stays."""
     at = desk()
@@ -590,6 +619,18 @@ def test_its_task(desk: Callable[..., Desk]) -> None:
         "plan", "review", "verification", "file"
     ]  # fmt: skip
     assert len(at.hf.memory.list(kind="decision", scope=f"task:{task.id}")) == 2
+
+
+def test_a_secret_in_a_plan_is_hidden_in_its_task(desk: Callable[..., Desk]) -> None:
+    """Notes and memories are redacted, as the log is."""
+    token = "ghp_" + "a1B2" * 9
+    at = desk(plan=lambda job: ({}, f"1. change app.py with {token}"))
+    at.deliver(yes=True)
+    at.result()
+    (task,) = at.hf.tasks.list(status="completed")
+    kept = [note.text for note in at.hf.tasks.show(task.id).notes]
+    kept += [one.text for one in at.hf.memory.list(kind="decision", scope=f"task:{task.id}")]
+    assert len(kept) == 6 and token not in " ".join(kept)
 
 
 def test_a_task_that_was_there(desk: Callable[..., Desk]) -> None:
