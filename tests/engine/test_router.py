@@ -447,6 +447,19 @@ class Unreadable:
         raise StoreError("the disk is gone")
 
 
+class Stranger(Unreadable):
+    """A router that names a candidate of its own."""
+
+    def rank(self, kind, candidates):
+        return [*candidates, "z"]
+
+
+def test_an_order_of_other_candidates_is_refused(open_hf, act):
+    """The code gave the names: no other one is worked with."""
+    with pytest.raises(BadInput, match=r"Stranger.rank\(\) returned \['a', 'z'\], which is not an order of"):
+        open_hf(handlers={"router": Stranger}).run(act(lambda: router.choose("draft", ["a"]).candidate))
+
+
 def test_a_store_that_cannot_be_read_is_no_failure_of_the_run(open_hf, act):
     """The run stops where it is, and is resumed when the store can be read again."""
     broken = open_hf(handlers={"router": Unreadable})
