@@ -320,7 +320,9 @@ def test_drift_before_implementing(repo):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (repo.directory / "other.txt").write_text("of no plan\n")
     (repo.directory / "greet.py").write_text("GREETING = 'theirs'\n")
     again = repo("resume", "d", code=5)
     assert "plan#2" in again.err and "+GREETING = 'theirs'" in again.err
+    assert "It is asked again" in again.err and "other.txt" not in again.err
     assert "implement" not in passed(repo)

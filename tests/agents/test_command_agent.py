@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, workflow
+from holdfast import Holdfast, milestone, workflow
 from holdfast.agents import CommandAgent, Job, Outcome, work
 from holdfast.agents.backends.retries import Retries
 from holdfast.agents.governor.budgets import Budgets
@@ -139,6 +140,15 @@ def test_nothing_is_said_of_the_cost(hf: Holdfast) -> None:
     assert spent(hf) == Decimal("0.5")
 
 
+def test_what_a_job_may_cost_comes_before_what_its_agent_reserves(hf: Holdfast) -> None:
+    """`max_usd` of the job is reserved, and counted if nothing is said of the cost."""
+    team(hf, "5")
+    job = Job(goal="", prompt="p", budget="team", max_usd=Decimal("0.9"))
+    outcome = hf.run(one_job, python("print('ok')"), {"parse": "none", "reserve_usd": Decimal("0.5")}, job)
+    assert outcome.measured == (Measured(usd=Decimal("0.9"), units={"estimated": 1}),)
+    assert spent(hf) == Decimal("0.9")
+
+
 def test_a_cost_that_is_said_is_settled(hf: Holdfast) -> None:
     """The budget of the job has what the program said, not what was reserved."""
     team(hf, "5")
@@ -180,6 +190,59 @@ def test_killed_before_the_answer_was_recorded(hf: Holdfast, root: Path) -> None
     after = hf.resume(run.id).result()
     assert after == before
     assert [step.attempt for step in hf.steps(run.id) if step.kind == "command"] == [1]
+
+
+def test_the_log_is_read_for_the_last_attempt_and_its_standard_output(hf: Holdfast, root: Path) -> None:
+    """A session that a failed attempt named, or that stands in the error output, is not the answer's."""
+    counter = root.parent / "attempts"
+    first, error = (json.dumps({"type": "system", "session_id": name}) for name in ("first", "error"))
+    done = json.dumps({"type": "result", "result": "ok"})
+    code = (
+        f"n = os.path.exists({str(counter)!r}); open({str(counter)!r}, 'w').close(); "
+        f"print({done!r} if n else {first!r}); print({error!r}, file=sys.stderr); sys.exit(not n)"
+    )
+    run = hf.start(one_job, python(code), {"retry": Retries(attempts=2, initial=0.01)})
+    before = run.result()
+    assert (before.text, before.session) == ("ok", "")
+    hf.rewind(run.id, to="implement[1]/claude#1")
+    assert hf.resume(run.id).result() == before
+
+
+@workflow
+async def two_jobs(first: list[str], second: list[str], ended: str) -> list[Outcome]:
+    """The second begins before the first has ended, and ends after it."""
+    beside = asyncio.create_task(work.aio(agent(second, {}), JOB))
+    done = await work.aio(agent(first, {}), JOB)
+    Path(ended).touch()
+    return [done, await beside]
+
+
+def test_jobs_side_by_side_have_their_own_usage(home: Path, tmp_path: Path) -> None:
+    """The step of a job is the one in its own scope, not the last of that name in the run."""
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    fine = str(CAPTURED / "claude.jsonl")
+    until = "[time.sleep(0.01) for _ in range(3000) if not os.path.exists({!r})]"
+    first = python(f"{until.format(str(begun))}; print(open({fine!r}).read())")
+    second = python(f"open({str(begun)!r}, 'w').close(); {until.format(str(ended))}")
+    with Holdfast(home, durability="process") as hf:
+        one, two = hf.run(two_jobs, first, second, str(ended))
+    assert one.measured == (Measured("claude-sonnet-4-5", 300, 60, Decimal("0.0018")),)
+    assert two.measured == ()
+
+
+@workflow
+async def job_and_milestone(argv: list[str]) -> str:
+    await work.aio(agent(argv, {"parse": "none"}), JOB)
+    await milestone.aio("done")
+    return "ok"
+
+
+def test_what_it_prints_is_no_evidence(hf: Holdfast) -> None:
+    """Its program is an agent, whatever it is called: a milestone after it rests on nothing observed."""
+    run = hf.start(job_and_milestone, python("print('42 passed')"))
+    run.result()
+    (found,) = hf.evidence.list(run.id)
+    assert (found.level, found.commands) == ("asserted", 0)
 
 
 def test_it_works_in_the_workspace(hf: Holdfast, root: Path) -> None:
@@ -247,6 +310,15 @@ def test_a_gigabyte_of_output_is_bounded(hf: Holdfast) -> None:
     assert (outcome.text, outcome.session) == ("All done.", "f4b25264-cd39-4de7-947a-cb4d906cabe3")
     kept = sum(len(line.text) for line in hf.logs(run.id))
     assert 1 << 19 < kept < (1 << 20) + 2000
+
+
+def test_what_the_log_has_left_out_is_read_while_it_runs(hf: Holdfast) -> None:
+    """A session that is named in the middle of much output."""
+    chatter = "[print('x' * 1000) for _ in range(2000)]"
+    named, done = '{"type": "system", "session_id": "middle"}', '{"type": "result", "result": "ok"}'
+    code = f"{chatter}; print({named!r}); {chatter}; print({done!r})"
+    outcome = hf.run(one_job, python(code), {"output_limit": 1 << 16})
+    assert (outcome.text, outcome.session) == ("ok", "middle")
 
 
 def test_each_attempt_has_its_own_output(hf: Holdfast, root: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import queue
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.agents import tools
-from holdfast.agents.deliver.policies import Policy
+from holdfast.agents.deliver import deliver
+from holdfast.agents.deliver.options import DeliverOptions
+from holdfast.agents.deliver.policies import YES, Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.errors import BadInput, GateError, NotDelivered
@@ -22,6 +26,8 @@ PATIENCE_S = 60
 GOAL = "Let app.py say hello"
 APPROVED = "looks right\nVERDICT: APPROVED"
 CHECK = 'python3 -c "import app; assert app.TEXT"'
+
+WORDS = ("made", "shown")
 
 Work = Callable[[Job], tuple[dict[str, str], str]]
 """A job → the files that are written, and the answer."""
@@ -151,7 +157,8 @@ def test_every_stage_and_checkpoint(desk: Callable[..., Desk]) -> None:
     at = desk()
     at.deliver()
     assert "1. change app.py" in at.approve().shown
-    assert '+TEXT = "hello"' in at.approve().shown
+    shown = at.approve().shown
+    assert '+TEXT = "hello"' in shown and "shown on the files of snapshot " in shown
     assert at.result() == {
         "files": ["app.py"],
         "verified": True,
@@ -176,6 +183,7 @@ def test_the_record(desk: Callable[..., Desk]) -> None:
     assert (record.plan["plan"], record.plan["files"], record.plan["round"]) == (
         "1. change app.py\n", ["app.py"], 1
     )  # fmt: skip
+    assert record.plan["digest"] == hashlib.sha256(b"1. change app.py\n").hexdigest()
     assert (record.implementation["files"], record.implementation["text"]) == (["app.py"], "done")
     assert record.review["verdict"] == "approved"
     (check,) = record.verification["checks"]
@@ -260,6 +268,9 @@ def test_objections_go_back(desk: Callable[..., Desk]) -> None:
     at.approve()
     at.approve()
     assert at.result()["retries"] == {"plan": 0, "implementation": 0, "review": 1, "verification": 0}
+    told = [job.history for job in at.agents.jobs if job.kind == "implement"]
+    assert not any("has objections" in line for line in told[0])
+    assert any(line.startswith("the review has objections: x is no greeting") for line in told[-1])
     assert at.stages().count("implementation_awaiting_approval") == 2
 
 
@@ -277,6 +288,18 @@ def test_a_failed_check_is_repaired(desk: Callable[..., Desk]) -> None:
     assert at.result()["retries"]["verification"] == 1
     record = at.hf.get("d").deliver
     assert record is not None and record.retries["verification"] == 1 and record.verification["passed"]
+
+
+def test_a_check_that_takes_too_long_has_failed(desk: Callable[..., Desk]) -> None:
+    """It is ended, and the developer is told so; what the other checks say is in the record, too."""
+    at = desk()
+    options = DeliverOptions(checks=("sleep 600", "true"), check_timeout_s=0.3, retries=0, policies=(YES,))
+    at.run = at.hf.with_id("d").start(deliver, GOAL, options)
+    with pytest.raises(NotDelivered, match="sleep 600: took too long"):
+        at.result()
+    record = at.hf.get("d").deliver
+    assert record is not None
+    assert [one["exit_code"] for one in record.verification["checks"]] == [None, 0]
 
 
 def test_an_answer_without_a_verdict_is_asked_for(desk: Callable[..., Desk]) -> None:
@@ -355,8 +378,23 @@ def test_files_that_change_while_a_plan_waits(desk: Callable[..., Desk]) -> None
     again = at.approve()
     assert (gate.key, again.key) == ("plan#1", "plan#2")
     assert again.shown.startswith("It is asked again") and "+edited" in again.shown
+    made, shown = (re.findall(rf"{word} on the files of snapshot (\w+)", again.shown) for word in WORDS)
+    assert len(made) == len(shown) == 1 and made != shown
+    assert re.findall(r"made on the files of snapshot (\w+)", gate.shown) == made
     at.approve()
     at.result()
+
+
+def test_a_rejection_counts_whatever_the_files_are(desk: Callable[..., Desk]) -> None:
+    """Who rejects is not asked again because a file changed meanwhile: the planner gets the reason."""
+    at = desk()
+    at.deliver()
+    gate = at.gate()
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.reject("d", gate.key, gate.digest, comment="be polite")
+    again = at.gate()
+    assert "be polite" in at.agents.jobs[-1].prompt
+    assert not again.shown.startswith("It is asked again")
 
 
 def test_drift_in_the_files_of_a_plan_is_shown(desk: Callable[..., Desk]) -> None:
@@ -388,6 +426,47 @@ def test_files_that_change_while_an_implementation_waits(desk: Callable[..., Des
     assert at.approve().key == "implementation#3"
     assert at.result()["retries"]["implementation"] == 1
     assert at.text() == 'TEXT = "hello"\n'
+
+
+def test_what_is_asked_again_shows_the_whole_implementation(desk: Callable[..., Desk]) -> None:
+    """The difference since it was asked, then all of it as it is by now; the result has every file of it."""
+    at = desk()
+    at.deliver()
+    at.approve()
+    gate = at.gate()
+    (at.root / "other.txt").write_text("edited\n")
+    at.hf.approve("d", gate.key, gate.digest)
+    again = at.approve()
+    assert again.shown.count("+edited") == 2 and again.shown.count('+TEXT = "hello"') == 1
+    assert at.result()["files"] == ["app.py", "other.txt"]
+
+
+def test_what_a_check_changed_can_be_rejected(desk: Callable[..., Desk]) -> None:
+    """It goes back to the developer, with the reason, and is not delivered before it is approved."""
+    at = desk()
+    at.deliver(checks=["sh -c 'grep -q kept app.py || echo formatted >> app.py'"])
+    at.agents._work["implement"] = lambda job: (
+        {"app.py": 'TEXT = "hello"\n' + ("# kept\n" if "do not format" in job.prompt else "")}, "done"
+    )  # fmt: skip
+    at.approve()
+    at.approve()
+    assert "+formatted" in at.reject("do not format").shown
+    assert "+# kept" in at.approve().shown
+    assert at.result()["retries"]["implementation"] == 1
+    assert at.text() == 'TEXT = "hello"\n# kept\n'
+
+
+def test_a_verifier_is_not_asked_about_what_a_check_refused(desk: Callable[..., Desk]) -> None:
+    """It verifies what the commands passed, and nothing else."""
+
+    def implement(job: Job) -> tuple[dict[str, str], str]:
+        return {"app.py": 'TEXT = "hello"\n' if "AssertionError" in job.prompt else "TEXT = 0\n"}, "done"
+
+    at = desk(implement=implement)
+    at.deliver(yes=True, verifier="v")
+    assert at.result()["retries"]["verification"] == 1
+    (asked,) = [job for job in at.agents.jobs if job.kind == "verify"]
+    assert '+TEXT = "hello"' in asked.prompt
 
 
 def test_a_check_that_changes_files_is_asked_about(desk: Callable[..., Desk]) -> None:
@@ -490,6 +569,21 @@ def test_a_planner_that_changes_files(desk: Callable[..., Desk]) -> None:
     at.result()
 
 
+class Again(dict[str, str]):
+    """Writes to one file, one after the other."""
+
+    def items(self) -> Any:
+        return [("app.py", "sly\n"), ("app.py", "slier\n"), ("app.py", "sliest\n")]
+
+
+def test_a_planner_that_changes_a_file_again_and_again(desk: Callable[..., Desk]) -> None:
+    """What each of its steps did is rolled back, the last first."""
+    at = desk(plan=lambda job: (Again(), "1. change app.py"))
+    at.deliver()
+    assert "the planner changed files, which was rolled back: app.py" in at.gate().shown
+    assert at.text() == 'TEXT = ""\n'
+
+
 def test_a_person_may_edit_while_it_plans(desk: Callable[..., Desk]) -> None:
     """What others change outside of the planner's steps stays."""
     at = desk()
@@ -568,6 +662,18 @@ def test_its_task(desk: Callable[..., Desk]) -> None:
         "plan", "review", "verification", "file"
     ]  # fmt: skip
     assert len(at.hf.memory.list(kind="decision", scope=f"task:{task.id}")) == 2
+
+
+def test_a_secret_in_a_plan_is_hidden_in_its_task(desk: Callable[..., Desk]) -> None:
+    """Notes and memories are redacted, as the log is."""
+    token = "ghp_" + "a1B2" * 9
+    at = desk(plan=lambda job: ({}, f"1. change app.py with {token}"))
+    at.deliver(yes=True)
+    at.result()
+    (task,) = at.hf.tasks.list(status="completed")
+    kept = [note.text for note in at.hf.tasks.show(task.id).notes]
+    kept += [one.text for one in at.hf.memory.list(kind="decision", scope=f"task:{task.id}")]
+    assert len(kept) == 6 and token not in " ".join(kept)
 
 
 def test_a_task_that_was_there(desk: Callable[..., Desk]) -> None:

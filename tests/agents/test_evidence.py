@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import (
@@ -24,7 +26,9 @@ from holdfast import (
 )
 from holdfast.agents import tools
 from holdfast.agents.evidence import EvidenceWriter, MilestoneRecord, Reached, Written
-from holdfast.agents.evidence.document import DOCUMENT_CHARS
+from holdfast.agents.evidence.document import DOCUMENT_CHARS, render
+from holdfast.agents.evidence.observed import ObservedRun
+from holdfast.clock import instant
 from holdfast.errors import (
     BadInput,
     EvidenceNotFound,
@@ -341,6 +345,22 @@ def test_verify_names_the_command_that_differs(hf: Holdfast, root: Path) -> None
 
 
 @workflow
+def complaining() -> None:
+    sh("cat said.txt >&2")
+    milestone("said")
+
+
+def test_verify_compares_the_error_output(hf: Holdfast, root: Path) -> None:
+    """The exit code and the standard output are the same."""
+    (root / "said.txt").write_text("a warning\n")
+    run = executed(hf, complaining)
+    (root / "said.txt").write_text("another warning\n")
+    (result,) = hf.evidence.verify(run)
+    assert [(one.outcome, one.why) for one in result.checks] == [("different", "stderr differs")]
+    assert "-a warning\n+another warning\n" in result.checks[0].diff
+
+
+@workflow
 def fixing(path: str) -> None:
     command(["python3", "check.py"], check=False)
     milestone("red")
@@ -484,6 +504,70 @@ def test_evidence_of_a_generation_that_was_left_does_not_count(hf: Holdfast, roo
     assert (again[1].generation, again[1].level, again[1].commands) == (2, "observed", 1)
     hf.rewind(run, "start")
     assert hf.evidence.list() == []
+
+
+VERSION = {"suffix": ""}
+"""Which commands the workflow below runs: the code was changed before the rewound run is resumed."""
+
+
+@workflow
+def in_three_parts() -> None:
+    milestone("start")
+    sh("echo middle", name=f"first{VERSION['suffix']}")
+    milestone("middle")
+    sh("echo end", name=f"second{VERSION['suffix']}")
+    milestone("end")
+
+
+def test_milestones_of_a_rewound_run_have_the_commands_of_the_live_history(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each those since the milestone before it; none that ran in the part that was rewound."""
+    run = executed(hf, in_three_parts)
+    hf.rewind(run, to="start")
+    monkeypatch.setitem(VERSION, "suffix", "-again")
+    hf.resume(run).result()
+    assert [(one.milestone, one.commands) for one in hf.evidence.list(run)] == [
+        ("start", 0), ("middle", 1), ("end", 1),
+    ]  # fmt: skip
+    assert "- step: `first-again#1`" in hf.evidence.get(run, "middle").document
+    assert "- step: `second-again#1`" in hf.evidence.get(run, "end").document
+
+
+@workflow
+async def in_flight(begun: str, go: str) -> None:
+    line = f"touch {begun}; until [ -e {go} ]; do sleep 0.01; done; echo finished"
+    running = asyncio.create_task(command.aio(["sh", "-c", line], effect="idempotent", timeout=60))
+    while not Path(begun).exists():
+        await asyncio.sleep(0.01)
+    await milestone.aio("begun")
+    Path(go).touch()
+    await running
+    await milestone.aio("ended")
+
+
+def test_a_command_that_began_before_the_last_milestone(hf: Holdfast, tmp_path: Path) -> None:
+    """It counts for the milestone behind its end, with its words and output."""
+    run = executed(hf, in_flight, str(tmp_path / "begun"), str(tmp_path / "go"))
+    assert [(one.milestone, one.commands) for one in hf.evidence.list(run)] == [("begun", 0), ("ended", 1)]
+    assert "```text\nfinished\n```" in hf.evidence.get(run, "ended").document
+
+
+def test_what_a_person_has_settled_is_no_observation() -> None:
+    """The document says who said so, and evidence does not rest on it."""
+    seen = ObservedRun(
+        run="r", key="sh#1", attempt=1, argv=("sh",), cwd="", effect="once", started_at=0, ended_at=1,
+        ended=3, exit_code=0,
+    )  # fmt: skip
+    settled = msgspec.structs.replace(seen, exit_code=None, settled="settled as done by ann")
+    assert (seen.counts, settled.counts) == (True, False)
+    record = MilestoneRecord(
+        reached=Reached(run="r", key="m#1", name="m", generation=0), workflow="w", at=instant(0),
+        commands=(settled,),
+    )  # fmt: skip
+    text = render(record)
+    assert "- level: asserted\n" in text
+    assert "- outcome: settled as done by ann; it was not observed\n" in text
 
 
 def test_evidence_goes_with_its_run(hf: Holdfast) -> None:

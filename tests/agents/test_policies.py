@@ -24,6 +24,7 @@ LARGE = Policy(name="large", lines=100, decide="reject")
         ([SMALL], "implementation", ["a.py", "b.py"], 11, None),
         ([SMALL], "implementation", ["a.py", "b.py", "c.py"], 1, None),
         ([SMALL], "implementation", ["image.png"], None, None),
+        ([SMALL], "implementation", [], 0, None),
         ([SMALL], "plan", ["a.py"], None, None),
         ([YES, GUARD], "implementation", ["a.py", ".github/ci.yml"], 1, "policy:guard"),
         ([YES, GUARD], "implementation", ["a.py"], 1, "policy:yes"),

@@ -38,6 +38,7 @@ from tests.crash.history import (
     require,
     task_of,
 )
+from tests.crash.ledger import check_ledger
 from tests.crash.lives import Lives, Plan, RunPlan, said_of, whole_lines
 from tests.crash.tracker import TrackerHistory, check_tracker
 
@@ -133,6 +134,8 @@ def _check_database(db: sqlite3.Connection, archive: Path) -> History:
         kept = {**log.streams, **log.deleted}
         history.tracker = TrackerHistory(kept, history.deleted, history.archived)
         check_tracker(db, history.tracker, history.runs, log.ids)
+    if "budgets" in tables:
+        check_ledger(db, log.streams, history.runs, log.ids)
     if log.streams:
         require(
             db.execute("SELECT count(*) FROM meta WHERE key = 'incarnation'").fetchone()[0] == 1,
@@ -476,5 +479,6 @@ def _dump(home: Path) -> dict[str, list[Any]]:
         tables = (
             *("runs", "step_rows", "steps", "generations", "stages", "operations", "events", "streams"),
             *("deleted_events", "tasks", "task_readiness", "links", "sessions", "memories", "authored"),
+            *("budgets", "reservations", "run_spending", "outcomes"),
         )
         return {table: sorted(db.execute(f"SELECT * FROM {table}")) for table in tables}

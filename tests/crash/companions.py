@@ -2,8 +2,8 @@
 
 `accompany(hf)` makes the store of a life add two companions to the appends of owners: `Spent` on the run's
 budget, with the digests of the events that the append writes, and `TaskMoved` on its task when the run
-completes. The engine has no companions of its own yet. `tests.crash.checker` compares both streams with the
-run's.
+completes. Those of the engine are in other workloads (`tests.crash.metered`, `tests.crash.chores`): these are
+of every append. `tests.crash.checker` compares both streams with the run's.
 """
 
 from __future__ import annotations

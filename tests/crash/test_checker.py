@@ -259,6 +259,93 @@ def test_companions_go_with_their_appends(tmp_path, monkeypatch):
         check_store(tmp_path / "without")
 
 
+# Budgets
+
+
+@pytest.fixture(scope="module")
+def accounts(tmp_path_factory) -> Path:
+    """A store with a run that has spent of a budget and of its parent."""
+    home = tmp_path_factory.mktemp("accounts")
+    WORKLOADS["metered"].prepare(home)
+    live("metered", home, Side(None))
+    return home
+
+
+FLAKY = "metered:0:flaky#1:1"
+
+
+LAST = "metered:0:ask#8:1"
+
+
+def booked(rows: list[Row], type: str, id: str = FLAKY) -> int:
+    """Where a budget has the event of this reservation."""
+    return next(n for n, row in enumerate(rows) if row["type"] == type and row["payload"]["id"] == id)
+
+
+def unbooked(*types: str, id: str = FLAKY) -> Callable[[list[Row]], None]:
+    return lambda rows: [rows.pop(booked(rows, type, id)) for type in types] and None
+
+
+def charged(usd: str) -> Callable[[list[Row]], None]:
+    return lambda rows: rows[booked(rows, "BudgetSettled")]["payload"]["amounts"].update(usd=usd)
+
+
+def never_raised(rows: list[Row]) -> None:
+    last = max(n for n, row in enumerate(rows) if row["type"] == "BudgetSet")
+    del rows[last]
+
+
+def released(rows: list[Row]) -> None:
+    row = rows[booked(rows, "BudgetSettled")]
+    row |= {"type": "BudgetReleased", "payload": {"id": FLAKY}}
+
+
+@pytest.mark.parametrize(
+    ("budgets", "change", "found"),
+    [
+        (["team"], never_raised, "team, version .* of 0.25 usd"),
+        (["ann"], unbooked("BudgetReserved"), "is charged, and has no open reservation"),
+        (["team"], unbooked("BudgetSettled", id=LAST), "not the same in its parent team"),
+        (["ann"], charged("0.02"), "not the same in its parent team"),
+        (["ann"], unbooked("BudgetSettled"), "reserved in ann, and not in its parent"),
+        (["ann", "team"], unbooked("BudgetSettled", id=LAST), "ended, and their reservations in .* are open"),
+        (["ann", "team"], unbooked("BudgetReserved", "BudgetSettled"), "begun, and have no reservation"),
+        (["ann", "team"], released, "begun, and their reservations in .* were released"),
+        (["metered"], without("StepAttemptFailed", "flaky#1"), "."),
+    ],
+)
+def test_wrong_accounts(accounts, tmp_path, budgets, change, found):
+    """Limits that were passed, charges without reservations, reservations without ends, in a budget alone or
+    in its parent too."""
+    assert check_store(accounts).runs["metered"].status == "completed"
+    home = Path(shutil.copytree(accounts, tmp_path / "home"))
+    for name in budgets:
+        rewrite(home, name if name == "metered" else budget_of(name), change)
+    with pytest.raises(Violation, match=found):
+        check_store(home)
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE budgets SET spent_usd = '0'", "budgets"),
+        ("UPDATE budgets SET unknown = unknown + 1", "budgets"),
+        ("DELETE FROM run_spending", "run_spending"),
+        (
+            "INSERT INTO reservations SELECT stream, 'x', 'metered', 'ask#1', 1, '{}', 0, '', 1, 0 "
+            "FROM budgets",
+            "reservations",
+        ),
+    ],
+)
+def test_tables_of_budgets_that_do_not_fit(accounts, tmp_path, statement, table):
+    """What was spent, what each run has spent, and what is reserved."""
+    home = Path(shutil.copytree(accounts, tmp_path / "home"))
+    edit(home, statement)
+    with pytest.raises(Violation, match=f"table {table} has"):
+        check_store(home)
+
+
 # Runs that others steer
 
 

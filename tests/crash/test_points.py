@@ -51,6 +51,12 @@ def test_kills_around_companions():
     expect_good(points.kill("spending", 40, SEED), 36)
 
 
+def test_kills_around_budgets():
+    """Limits hold after every event, every attempt that began is charged once, and what an attempt that has
+    ended had reserved is not reserved any more, in the budget and in its parent."""
+    expect_good(points.kill("metered", 30, SEED), 27)
+
+
 def test_where_a_kill_falls():
     """A body that was in the log is not repeated; one that was not, is."""
     score = points.classify(SEED, each=3)

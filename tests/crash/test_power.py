@@ -82,7 +82,7 @@ def test_entries_of_the_directory():
 
 
 @pytest.mark.parametrize(
-    "name", ["sequential", "tides", "post", "spending", "heritage", "reopened", "together"]
+    "name", ["sequential", "tides", "post", "spending", "metered", "heritage", "reopened", "together"]
 )
 def test_sample(recorder, name):
     """What was acknowledged is there after every cut, and the runs continue to their ends."""

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.crash import chores, steered
+from tests.crash import chores, metered, steered
 from tests.crash.checker import (
     APPLICATION_ID,
     GENESIS,
@@ -426,6 +426,14 @@ WORKLOADS: dict[str, Workload] = {
             },
             prepare=_new_store,
             enter=accompany,
+            in_line=False,
+        ),
+        Workload(
+            metered.RUN,
+            metered.metered,
+            metered.PLAN,
+            prepare=metered.begin,
+            play=metered.spend,
             in_line=False,
         ),
         Workload(

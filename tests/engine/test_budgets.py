@@ -31,7 +31,10 @@ from holdfast import (
     workflow,
 )
 from holdfast.agents.governor import Governor
+from holdfast.agents.governor.budgets import Budgets
+from holdfast.engine.execution.reserving import Paying
 from holdfast.errors import BadInput, DetachedStep, NotFound
+from holdfast.kernel.budget import BudgetReserved, stream_of
 from holdfast.serving.protocol import error_fields, error_of
 from holdfast.testing import FakeClock
 from holdfast.testing.crash import at_mark, before_append
@@ -61,6 +64,18 @@ def spent(hf: Any, name: str = "default") -> tuple[Any, Any, Any]:
     found = hf.budgets.get(name)
     assert found.reservations == ()
     return found.spent.usd, found.spent.tokens, found.spent.steps
+
+
+def reserved(hf: Any, name: str = "default") -> list[tuple[str, int]]:
+    """The name and the attempt of everything that was ever reserved."""
+    events = [one.event for one in hf._store.load(stream_of(name))]
+    return [(event.id, event.attempt) for event in events if isinstance(event, BudgetReserved)]
+
+
+def left_by(hf: Any, owner: str, *, attempt: int, generation: int) -> None:
+    """Reserve for this attempt of `ask#1` of run x, as an execution did that was over before it began."""
+    asked = BudgetReserved("left", "x", "ask#1", attempt, Amounts(usd="0.05"), generation, owner, 1)
+    Budgets(hf._store, hf._engine.clock).reserve(asked, Paying("default"))
 
 
 # Reserve, settle
@@ -158,8 +173,9 @@ def test_a_failed_attempt_settles_what_it_measured_or_all(hf: Any, act: Any, ran
         spend(1)
         return "done"
 
-    assert hf.run(act(flaky)) == "done"
+    assert hf.with_id("x").run(act(flaky)) == "done"
     assert spent(hf) == (8 * CENT, 30, 3)
+    assert reserved(hf) == [("x:0:flaky#1:1", 1), ("x:0:flaky#1:2", 2), ("x:0:flaky#1:3", 3)]
 
 
 def test_an_unknown_price_counts_tokens_and_is_said(hf: Any, act: Any) -> None:
@@ -318,6 +334,18 @@ def test_a_parent_refuses_and_nothing_is_reserved(hf: Any, act: Any) -> None:
         assert spent(hf, name) == (2 * CENT, 15, 1)
 
 
+def test_a_parent_that_another_process_has_changed_is_the_one_that_pays(open_hf: Any, act: Any) -> None:
+    """What this process knows of the chain is older than the log."""
+    first, second = open_hf(), open_hf()
+    first.budgets.set("old")
+    first.budgets.set("new")
+    first.budgets.set("team", parent="old")
+    first.with_budget("team").run(act(lambda: ask()))
+    second.budgets.set("team", parent="new")
+    first.with_budget("team").run(act(lambda: ask()))
+    assert [spent(first, name)[2] for name in ("team", "old", "new")] == [2, 1, 1]
+
+
 def test_a_budget_that_was_never_set_pauses_the_run(hf: Any, act: Any) -> None:
     """A name that is spelt wrong is no way around a limit."""
     with pytest.raises(RunPaused, match="budget taem, which is not set; `holdfast budget set taem"):
@@ -418,6 +446,11 @@ def test_a_function_of_the_arguments_says_what_is_needed(hf: Any, act: Any) -> N
     @step(reserve=lambda: Amounts(usd=0.05))  # type: ignore[arg-type]
     def inexact() -> None: ...
 
+    @step(reserve=lambda: 5)  # type: ignore[arg-type, return-value]
+    def other() -> None: ...
+
+    with pytest.raises(BadInput, match=r"reserve= of step other returned 5: return Amounts\(...\)"):
+        hf.run(act(other))
     with pytest.raises(BadInput, match=r"usd=0.05: text or a Decimal"):
         hf.with_id("x").run(act(inexact))
     assert [(one.key, one.status) for one in hf.steps("x")] == [("inexact#1", "failed")]
@@ -619,6 +652,81 @@ def test_what_a_run_holds_that_is_cancelled_at_work_is_charged_in_full(hf: Any) 
     assert spent(hf)[0] == 5 * CENT
 
 
+def test_how_long_a_cut_off_attempt_took_is_charged_as_reserved(hf: Any, act: Any) -> None:
+    """Nobody measured it. A price that was unknown is counted as such."""
+
+    @step(reserve=Amounts(usd="0.05", seconds=9))
+    def long() -> None:
+        measure(model="new", input_tokens=10)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.run(act(long))
+    hf.budgets.set("default", usd="0.08")
+    with pytest.raises(BudgetReached):
+        hf.run(act(lambda: ask()))
+    found = hf.budgets.get("default")
+    assert (found.spent.seconds, found.unknown) == (9, 1)
+
+
+@pytest.mark.parametrize(("attempt", "generation"), [(2, 0), (1, 1)])
+def test_what_was_reserved_for_another_attempt_is_not_charged(
+    hf: Any, act: Any, attempt: int, generation: int
+) -> None:
+    """An earlier attempt of the step has begun, or the same one before a rewind: this one has not."""
+    hf.with_id("x").run(act(lambda: ask()))
+    left_by(hf, "gone", attempt=attempt, generation=generation)
+    hf.budgets.set("default", usd="0.07")
+    assert hf.run(act(lambda: ask())) == "?"
+    assert spent(hf) == (4 * CENT, 30, 2)
+
+
+def test_a_resumed_run_ends_what_it_left_and_nothing_else(hf: Any, act: Any) -> None:
+    """Another run has a request in flight in the same budget, reserved by an earlier epoch than the run's."""
+    begun: list[Any] = []
+
+    @step(reserve=Amounts(usd="0.03"))
+    def cut() -> None:
+        begun.append(1)
+        if len(begun) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hf.with_id("cut").run(act(lambda: cut(), "child"))
+
+    @step(reserve=Amounts(usd="0.05"))
+    def slow() -> None:
+        hf.resume("cut").result()
+        begun.append([one.step for one in hf.budgets.get("default").reservations])
+        spend()
+
+    hf.with_id("slow").run(act(slow))
+    assert begun == [1, 1, ["slow#1"]]
+    assert spent(hf)[0] == 8 * CENT
+
+
+def test_what_an_earlier_execution_of_a_live_run_holds_is_not_in_use(open_hf: Any, act: Any) -> None:
+    """The process that reserved is alive and executes the run again: what another run needs is released."""
+    first, second = open_hf(), open_hf()
+    done: list[Any] = []
+
+    @step
+    def prepare() -> None:
+        if done:
+            done.append(second.run(act(lambda: ask(), "child")))
+            return
+        done.append("interrupted")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        first.with_id("x").run(act(prepare))
+    left_by(first, first._engine.owner_id, attempt=1, generation=0)
+    first.budgets.set("default", usd="0.07")
+    first.resume("x").result()
+    assert done == ["interrupted", "?"]
+    assert spent(first) == (2 * CENT, 15, 1)
+
+
 def test_what_a_deleted_run_holds_is_charged_in_full(lab: Any, open_hf: Any, act: Any) -> None:
     """Deleting a run gives nothing back, and leaves nothing reserved for ever."""
     assert lab(KILLED).run(kill=at_mark("in flight")).killed
@@ -660,6 +768,7 @@ def test_a_rewind_refunds_nothing(hf: Any, act: Any) -> None:
     assert spent(hf) == (2 * CENT, 15, 1)
     hf.resume("x").result()
     assert spent(hf) == (4 * CENT, 30, 2)
+    assert reserved(hf) == [("x:0:ask#1:1", 1), ("x:1:ask#1:1", 1)]
 
 
 def test_a_failed_once_step_settles_before_it_is_tried_again(hf: Any, act: Any, ran: list[int]) -> None:
@@ -724,6 +833,25 @@ def test_a_budget_cannot_be_below_itself(hf: Any, open_hf: Any) -> None:
         hf.budgets.set("a", parent="a")
     open_hf().budgets.set("c", parent="none")
     assert hf.budgets.set("a", parent="c").parent == "c"
+
+
+def test_a_cycle_that_two_processes_make_at_once(open_hf: Any) -> None:
+    """The second sets its half after the first has looked at the parents, and before it writes."""
+    first, second = open_hf(), open_hf()
+    first.budgets.set("a")
+    first.budgets.set("b")
+    store = first._engine.store
+    command_all = store.command_all
+
+    def late(*given: Any, **how: Any) -> Any:
+        store.command_all = command_all
+        second.budgets.set("b", parent="a")
+        return command_all(*given, **how)
+
+    store.command_all = late
+    with pytest.raises(BadInput, match="cannot be its own parent: a → b → a"):
+        first.budgets.set("a", parent="b")
+    assert [first.budgets.get(name).parent for name in ("a", "b")] == ["", "a"]
 
 
 def test_wrong_limits_are_refused_with_a_sentence(hf: Any) -> None:

@@ -161,6 +161,17 @@ def test_a_setting_names_one_once_it_is_trusted(project, act, place):
         assert type(hf._engine.handler("router")).__name__ == "LastFirst"
 
 
+def test_a_setting_comes_before_a_package(project, monkeypatch):
+    """Which packages are installed does not change what the user has named."""
+    point = importlib.metadata.EntryPoint(
+        "router", "tests.agents.routing_example:Nobody", "holdfast.handlers"
+    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group, name: [point])
+    monkeypatch.setenv("HOLDFAST_HANDLERS", "router=routing.py:LastFirst")
+    with Holdfast() as hf:
+        assert type(hf._engine.handler("router")).__name__ == "LastFirst"
+
+
 def test_a_variable_names_one(project, act, monkeypatch):
     """The environment is the user's own word; several are between commas; the program's own come first."""
     monkeypatch.setenv("HOLDFAST_HANDLERS", "router=routing.py:LastFirst, skills=routing.py:Always")

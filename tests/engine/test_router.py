@@ -14,7 +14,7 @@ import holdfast
 from holdfast import Holdfast, measure, parallel, sleep, step
 from holdfast.agents import router
 from holdfast.agents.learning.learner import WINDOW
-from holdfast.errors import AllFailed, BadInput
+from holdfast.errors import AllFailed, BadInput, StoreError
 from holdfast.kernel import events as e
 from holdfast.operations.replaying import replay
 from holdfast.store.port import Decision, new_event
@@ -435,3 +435,36 @@ def instructions(home, query, values):
     db.execute(query, values).fetchall()
     db.close()
     return count
+
+
+class Unreadable:
+    """A router whose store cannot be read."""
+
+    def __init__(self, engine, settings):
+        pass
+
+    def rank(self, kind, candidates):
+        raise StoreError("the disk is gone")
+
+
+class Stranger(Unreadable):
+    """A router that names a candidate of its own."""
+
+    def rank(self, kind, candidates):
+        return [*candidates, "z"]
+
+
+def test_an_order_of_other_candidates_is_refused(open_hf, act):
+    """The code gave the names: no other one is worked with."""
+    with pytest.raises(BadInput, match=r"Stranger.rank\(\) returned \['a', 'z'\], which is not an order of"):
+        open_hf(handlers={"router": Stranger}).run(act(lambda: router.choose("draft", ["a"]).candidate))
+
+
+def test_a_store_that_cannot_be_read_is_no_failure_of_the_run(open_hf, act):
+    """The run stops where it is, and is resumed when the store can be read again."""
+    broken = open_hf(handlers={"router": Unreadable})
+    with pytest.raises(StoreError):
+        broken.with_id("r").run(act(lambda: router.choose("draft", ["a"]).candidate))
+    assert broken.get("r").status != "failed"
+    broken.close()
+    assert open_hf().with_id("r").run(act(lambda: router.choose("draft", ["a"]).candidate)) == "a"

@@ -131,6 +131,32 @@ def test_a_skill_that_fails_is_hardly_chosen(hf, act, alone):
         assert sum("charts" in names for names in after) > 180
 
 
+def test_the_best_is_first(hf, act):
+    """Of skills with the same outcomes the one that fits better; of those that fit alike the one whose work
+    succeeded more often."""
+    put("all", "Draw pretty tables, legends, footnotes and borders.")
+    put("any", "Draw pretty tables.")
+    goal = "tables with legends, footnotes, borders, pretty"
+
+    def choose():
+        return {tuple(one.name for one in skills.choose(goal, limit=1).skills) for _ in range(50)}
+
+    assert hf.with_id("fits").run(act(choose)) == {("all",)}
+
+    def learn():
+        for n in range(60):
+            for one in skills.choose(GOAL).skills:
+                skills.Chosen("work", [one]).report(one.name == "tables" or n % 3 != 0)
+
+    def succeeds():
+        return {skills.choose("charts, tables", limit=1).skills[0].name for _ in range(50)}
+
+    hf.with_id("learn").run(act(learn))
+    put("all", "Bind books.")
+    put("any", "Bind books.")
+    assert hf.with_id("succeeds").run(act(succeeds)) == {"tables"}
+
+
 def test_an_edited_skill_begins_anew(hf, act):
     """Failures belong to the text that failed."""
 

@@ -164,6 +164,7 @@ def test_what_an_attempt_used() -> None:
     known = [Measured("a", 1, 2, Decimal("0.1")), Measured("b", 3, 0, Decimal("0.2"))]
     assert b.used(known, seconds) == (Amounts("0.3", 6, seconds, 1), False)
     assert b.used([*known, Measured("c", 1)], seconds) == (Amounts("0.3", 7, seconds, 1), True)
+    assert b.used([Measured("c")], seconds) == (Amounts(0, 0, seconds, 1), True)
 
 
 def test_amounts_are_exact() -> None:
@@ -190,3 +191,56 @@ def test_a_cycle_is_named() -> None:
     b.refuse_cycle(["a", "b", "c"])
     with pytest.raises(BadInput, match="a budget cannot be its own parent: b → c → b"):
         b.refuse_cycle(["a", "b", "c", "b"])
+
+
+def test_the_state_after_its_events() -> None:
+    """Who has set it and when, what is reserved by whom, what is spent, and how often a price was unknown."""
+    first, second = asked(Reserve("1", Amounts("0.50", 9), 3)), asked(Reserve("2", Amounts("0.25"), 3))
+    events: list[Event] = [
+        b.BudgetSet(Amounts("5"), "team", "ann"),
+        first,
+        second,
+        b.BudgetSettled("1", Amounts("0.40", 7, "1.5", 1), unknown=True),
+    ]
+    state = b.fold(At(event, at) for at, event in enumerate(events, 10))
+    assert state == b.BudgetState(
+        limits=Amounts("5"), parent="team", spent=Amounts("0.40", 7, "1.5", 1),
+        reserved=Amounts("0.25", 0, 0, 0),
+        open={"2": b.Reservation("r", "ask#1", 1, Amounts("0.25"), epoch=3, at=12)},
+        unknown=1, is_set=True, by="ann", created_at=10, updated_at=13,
+    )  # fmt: skip
+    ended = b.evolve(state, At(b.BudgetReleased("2"), 14))
+    assert ended.reserved.texts() == ZERO.texts()  # and not 0.00
+
+
+@pytest.mark.parametrize(("used", "refused"), [("4.9", False), ("5", True), ("5.1", True)])
+def test_a_unit_that_is_not_named_is_refused_when_nothing_is_left(used, refused) -> None:
+    """How much the attempt will use of it is not known, so that it may begin as long as something is left."""
+    state = b.fold(
+        [
+            At(b.BudgetSet(Amounts(seconds="5"))),
+            At(asked(Reserve("1", NOTHING, 1))),
+            At(b.BudgetSettled("1", Amounts(seconds=used))),
+        ]
+    )
+    if refused:
+        with pytest.raises(BudgetReached) as error:
+            b.reserve(state, "team", asked(Reserve("2", Amounts("1"), 1)))
+        assert (error.value.unit, error.value.short) == ("seconds", {"seconds": "0"})
+    else:
+        assert b.reserve(state, "team", asked(Reserve("2", Amounts("1"), 1))).id == "2"
+
+
+@pytest.mark.parametrize(
+    ("measured", "charged"),
+    [
+        (Amounts("2", 4), Amounts("5", 9)),
+        (Amounts("7", 12), Amounts("7", 12)),
+        (Amounts("7"), Amounts("7", 9)),
+        (NOTHING, Amounts("5", 9)),
+    ],
+)
+def test_what_a_cut_off_attempt_is_charged(measured, charged) -> None:
+    """As reserved, or as measured if that is more; what was measured is in the record."""
+    state = b.evolve(b.EMPTY, At(asked(Reserve("1", Amounts("5", 9), 1))))
+    assert b.settle(state, "1", 1, measured, cut_off=True) == b.BudgetSettled("1", charged, measured)

@@ -47,6 +47,8 @@ REVERSAL = "tests/engine/test_reversal.py::"
 BUDGETS = "tests/engine/test_budgets.py::"
 EVIDENCE = "tests/agents/test_evidence.py::"
 ROUTER = "tests/engine/test_router.py::"
+AGENT = "tests/agents/test_command_agent.py::"
+DELIVER = "tests/agents/test_deliver.py::"
 
 MUTANTS = (
     # What is acknowledged
@@ -994,6 +996,72 @@ MUTANTS = (
             "    before = before or Reservation('', '', 1, NOTHING)\n    left",
         ),
     ),
+    mutant(
+        "an attempt reserves under the name of the first",
+        BUDGETS + "test_a_failed_attempt_settles_what_it_measured_or_all",
+        (
+            "agents/governor/governor.py",
+            "        attempt = 1 if past is None else past.attempt + 1\n",
+            "        attempt = 1\n",
+        ),
+    ),
+    mutant(
+        "a resumed run ends the reservations of others",
+        BUDGETS + "test_a_resumed_run_ends_what_it_left_and_nothing_else",
+        (
+            "agents/governor/governor.py",
+            "one.run == run.id and one.epoch < run.epoch",
+            "one.epoch < run.epoch",
+        ),
+    ),
+    mutant(
+        "what was reserved before a rewind is charged for what ran after it",
+        BUDGETS + "test_what_was_reserved_for_another_attempt_is_not_charged",
+        (
+            "agents/governor/governor.py",
+            "(event.key, event.attempt, event.generation) == (one.step, one.attempt, one.generation)",
+            "(event.key, event.attempt) == (one.step, one.attempt)",
+        ),
+    ),
+    mutant(
+        "a budget pays to the parent that it had",
+        BUDGETS + "test_a_parent_that_another_process_has_changed_is_the_one_that_pays",
+        (
+            "agents/governor/budgets.py",
+            "        if state.parent != parent:\n            raise _Moved\n        made.append",
+            "        made.append",
+        ),
+    ),
+    mutant(
+        "two processes make a cycle of budgets",
+        BUDGETS + "test_a_cycle_that_two_processes_make_at_once",
+        (
+            "agents/governor/budgets.py",
+            "self._write([(name, change), *checks])",
+            "self._write([(name, change)])",
+        ),
+    ),
+    mutant(
+        "a settlement that is not of an open reservation is counted in the table",
+        "tests/contract/test_differential.py::test_sqlite_and_the_oracle_agree",
+        (
+            "store/sqlite/budgets.sql",
+            "    WHERE stream = NEW.stream\n      AND EXISTS (SELECT 1 FROM main.reservations "
+            "WHERE stream = NEW.stream AND id = NEW.payload ->> '$.id');",
+            "    WHERE stream = NEW.stream;",
+        ),
+    ),
+    mutant(
+        "a settlement is a commit of its own",
+        CRASH + "test_points.py::test_kills_around_budgets",
+        (
+            "engine/execution/reserving.py",
+            "    append.also = (*append.also, *more)\n",
+            "    store = call.execution.engine.store\n"
+            "    for one in more:\n"
+            "        store.command_all([one.source], lambda read, one=one: [one.decide(read[0])])\n",
+        ),
+    ),
     # Evidence
     mutant(
         "the evidence of a milestone is behind its checkpoint, so a rewind to it loses it",
@@ -1083,6 +1151,77 @@ MUTANTS = (
             "raise run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(_CAUSE, reason)])) ",
             "raise error ",
         ),
+    ),
+    mutant(
+        "evidence names commands of the part that was rewound",
+        EVIDENCE + "test_milestones_of_a_rewound_run_have_the_commands_of_the_live_history",
+        (
+            "agents/evidence/observed.py",
+            "    return live(recorded, generation) if recorded else ()\n",
+            "    return recorded\n",
+        ),
+    ),
+    mutant(
+        "verification does not look at the error output",
+        EVIDENCE + "test_verify_compares_the_error_output",
+        ("agents/evidence/reproducing.py", 'for name in ("stdout", "stderr"):', 'for name in ("stdout",):'),
+    ),
+    # Agents
+    mutant(
+        "the error output of an agent is read for its answer",
+        AGENT + "test_the_log_is_read_for_the_last_attempt_and_its_standard_output",
+        (
+            "engine/execution/command_output.py",
+            'seen = line if self._is_read and source != "stdout" else on_line(line)',
+            "seen = on_line(line)",
+        ),
+    ),
+    mutant(
+        "an agent's program is evidence",
+        AGENT + "test_what_it_prints_is_no_evidence",
+        ("agents/backends/command_agent.py", "            evidence=False,\n", ""),
+    ),
+    mutant(
+        "a job has the usage of the job beside it",
+        AGENT + "test_jobs_side_by_side_have_their_own_usage",
+        (
+            "agents/backends/command_agent.py",
+            ' and key.rpartition("/")[0] == path.rstrip("/")',
+            "",
+        ),
+    ),
+    mutant(
+        "a rejection is asked for again because a file changed",
+        DELIVER + "test_a_rejection_counts_whatever_the_files_are",
+        (
+            "agents/deliver/bound_approval.py",
+            '        if decision.outcome != "approved":\n'
+            "            return Answer(decision, question.snapshot)\n",
+            "",
+        ),
+    ),
+    mutant(
+        "an approval that was given while files changed counts",
+        DELIVER + "test_files_that_change_while_a_plan_waits",
+        (
+            "agents/deliver/bound_approval.py",
+            "        if after == question.snapshot:\n",
+            "        if True:\n",
+        ),
+    ),
+    mutant(
+        "what is rejected after the checks is delivered",
+        DELIVER + "test_what_a_check_changed_can_be_rejected",
+        (
+            "agents/deliver/delivery.py",
+            "            if answer.approved:\n                return [one.path for one in found], verified\n",
+            "            return [one.path for one in found], verified\n",
+        ),
+    ),
+    mutant(
+        "a planner's changes are rolled back in the order in which they were made",
+        DELIVER + "test_a_planner_that_changes_a_file_again_and_again",
+        ("agents/deliver/read_only.py", "in reversed(windows)", "in windows"),
     ),
     # Learning
     mutant(

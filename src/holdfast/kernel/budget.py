@@ -170,7 +170,7 @@ def evolve(state: BudgetState, recorded: AtVersion) -> BudgetState:
     if before is None:
         return state
     left = {id: one for id, one in state.open.items() if id != event.id}
-    reserved = state.reserved.minus(before.amounts) if left else ZERO
+    reserved = state.reserved.minus(before.amounts)
     if isinstance(event, BudgetReleased):
         return replace(state, reserved=reserved, open=left)
     return replace(

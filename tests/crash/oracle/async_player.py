@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tests.crash.oracle.learning import CHOICES
 from tests.crash.oracle.programs import Node, Program
 from tests.crash.oracle.steps import Planned, arguments, simple, step_of
 from tests.crash.oracle.witness import brief, described, see
@@ -154,6 +155,14 @@ async def _value(node: Node, shared: Shared) -> str:
     return node.name
 
 
+async def _chosen(node: Node, shared: Shared) -> str:
+    """A step whose argument a router or a chooser of skills has chosen."""
+    with CHOICES[node.kind](node) as choice:
+        see("value", node.name, choice)
+        await call(simple(f"{node.name}-use"), shared, choice)
+    return node.name
+
+
 async def _patched(node: Node, shared: Shared) -> str:
     new = patched(f"p-{node.name}")
     see("patched", node.name, new)
@@ -206,6 +215,8 @@ LEAVES: dict[str, Act] = {
     "spin": _spin,
     "pause": _pause,
     "value": _value,
+    "route": _chosen,
+    "skills": _chosen,
     "patched": _patched,
     "inserted": _inserted,
     "checkpoint": _checkpoint,

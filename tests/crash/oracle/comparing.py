@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.crash import history, ledger
 from tests.crash.oracle.lives import Life
+from tests.crash.oracle.steps import PAID
 from tests.crash.oracle.wal import Logged
 
 DURABLE = frozenset({"got", "failed", "child", "checkpoint"})
@@ -85,7 +87,7 @@ def check(story: Story, life: Life) -> list[Violation]:
     if life.hung:
         return [Violation("hang", hang_of(life))]
     found = [*_check_end(life), *_check_traces(story, life), *check_bodies(story, life)]
-    return [*found, *_check_replay(story, life), *_check_faults(life)]
+    return [*found, *_check_replay(story, life), *_check_faults(life), *_check_records(life)]
 
 
 def hang_of(life: Life) -> str:
@@ -228,3 +230,35 @@ def _is_whole(live: dict[Stream, list[Entry]], stream: Stream) -> bool:
 
 def _check_faults(life: Life) -> list[Violation]:
     return [Violation("error", f"audit: {text}") for _, _, faults in life.of("faults") for text in faults]
+
+
+# Outcomes and budgets
+
+
+def _check_records(life: Life) -> list[Violation]:
+    """What was learned is recorded once, and every attempt that costs has reserved and is charged once."""
+    streams: dict[str, list[history.Event]] = {}
+    for one in life.log:
+        events = streams.setdefault(one.run, [])
+        events.append(history.Event(0, len(events) + 1, one.type, 0, one.data, b"", 1))
+    runs = [
+        history.RunHistory(name, events=events)
+        for name, events in streams.items()
+        if not name.startswith(ledger.BUDGET)
+    ]
+    reported = Counter(
+        (run.id, event.payload["key"])
+        for run in runs
+        for event in run.events
+        if event.type == "OutcomeReported"
+    )
+    found = [
+        Violation("repeated", f"{run}: the outcome {key} is reported {times} times")
+        for (run, key), times in reported.items()
+        if times > 1
+    ]
+    try:
+        ledger.check_accounts(streams, runs, lambda _, event: event.payload["name"].endswith(PAID))
+    except history.Violation as wrong:
+        found.append(Violation("error", f"budget: {wrong}"))
+    return found

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.crash.oracle import async_player, witness
 from tests.crash.oracle.async_player import Shared, gate_name, value_text
+from tests.crash.oracle.learning import CHOICES
 from tests.crash.oracle.programs import Node, Program
 from tests.crash.oracle.steps import ITEM_STEPS, Planned, arguments, simple, step_of
 from tests.crash.oracle.witness import brief, described
@@ -130,6 +131,14 @@ def _value(node: Node, shared: Shared) -> str:
     return node.name
 
 
+def _chosen(node: Node, shared: Shared) -> str:
+    """A step whose argument a router or a chooser of skills has chosen."""
+    with CHOICES[node.kind](node) as choice:
+        see("value", node.name, choice)
+        call(simple(f"{node.name}-use"), shared, choice)
+    return node.name
+
+
 def _patched(node: Node, shared: Shared) -> str:
     new = patched(f"p-{node.name}")
     see("patched", node.name, new)
@@ -175,6 +184,8 @@ LEAVES: dict[str, Act] = {
     "doze": _doze,
     "pause": _pause,
     "value": _value,
+    "route": _chosen,
+    "skills": _chosen,
     "patched": _patched,
     "inserted": _inserted,
     "checkpoint": _checkpoint,

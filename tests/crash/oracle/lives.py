@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.oracle import async_player, def_player, steps, wal, witness
+from tests.crash.oracle.learning import HANDLERS
 from tests.crash.oracle.person import Person, attend
 from tests.crash.oracle.programs import Program
 from tests.crash.oracle.witness import Witness
@@ -222,7 +223,7 @@ def warm_up(program: Program) -> None:
 
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory, "home")
-        hf = Holdfast(home, durability="process")
+        hf = Holdfast(home, durability="process", handlers=HANDLERS)
         _choose(program)
         witness.take(Witness(Path(directory, "lines"), home / wal.DATABASE))
         person = Person(hf, program, "warm")
@@ -258,7 +259,7 @@ def _live(plan: Plan) -> None:
     reports = Witness(_lines_of(plan.home), plan.home / wal.DATABASE, plan.kill_at)
     witness.take(reports)
     threading.Thread(target=_watch, args=(reports,), daemon=True).start()
-    hf = Holdfast(plan.home, durability="process")
+    hf = Holdfast(plan.home, durability="process", handlers=HANDLERS)
     _forbid_checkpoints(hf)
     person = _person(plan, hf)
     _execute(plan, hf)

@@ -18,10 +18,14 @@ ASYNC_BLOCKS = (
     "cancel_later", "shield", "agen", "helper", "child", "give_up", "beside", "tally", "other_child",
 )  # fmt: skip
 ANYIO_BLOCKS = ("any_group", "any_move_on", "any_stream", "any_fail_after")
-ASYNC_LEAVES = ("nap", "spin", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal")
+ASYNC_LEAVES = (
+    "nap", "spin", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal", "route", "skills",
+)  # fmt: skip
 DEF_BLOCKS = ("each", "parallel", "pool", "parallel", "helper", "child", "tally", "other_child")
 LOCKING_BLOCKS = ("lock", "each", "parallel", "helper", "child")
-DEF_LEAVES = ("doze", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal")
+DEF_LEAVES = (
+    "doze", "pause", "value", "patched", "checkpoint", "emit", "approval", "signal", "route", "skills",
+)  # fmt: skip
 
 EFFECTS = ("plain",) * 6 + ("once", "once", "verified", "verified")
 
@@ -127,7 +131,7 @@ class _Maker:
         kind = self._chance.choice(DEF_LEAVES if self._colour == "def" else ASYNC_LEAVES)
         if kind in ("approval", "signal"):
             return self._gate(kind)
-        self._left -= kind in ("value", "patched")
+        self._left -= kind in ("value", "patched", "route", "skills")
         return Node(kind, self._name(), options={"ms": self._chance.randint(1, 7)})
 
     def step(self, **options: Any) -> Node:
@@ -142,6 +146,7 @@ class _Maker:
             "failures": 0 if not fails else chance.randint(1, attempts) if attempts > 1 else 1,
             "slow": chance.random() < 0.25,
             "keyed": chance.random() < 0.12,
+            "paid": chance.random() < 0.2,
             "plain_def": self._colour == "async" and chance.random() < 0.15,
         }
         return Node("step", self._name(), options={**given, **options})
@@ -155,7 +160,7 @@ class _Maker:
         elif kind == "beside":
             body = [self._gate(chance.choice(("approval", "signal"))), *body]
         elif kind == "each":
-            same = {"effect": chance.choice(EFFECTS), "attempts": 1, "keyed": False}
+            same = {"effect": chance.choice(EFFECTS), "attempts": 1, "keyed": False, "paid": False}
             body = [self.step(**same) for _ in range(chance.randint(2, 4))]
         options.update(
             limit=chance.choice((1, 2, 2, 3)),

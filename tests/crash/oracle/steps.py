@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from decimal import Decimal
 from typing import Any
 
 from tests.crash.oracle.programs import Node
 from tests.crash.oracle.witness import here
 
-from holdfast import NOT_DONE, Retry, idempotency_key, step
+from holdfast import NOT_DONE, Amounts, Retry, idempotency_key, measure, step
 from holdfast.engine.execution.scope import current
 
 SCALE = 1.0
 """How long the bodies of this life take, relative to others."""
+PAID = "-paid"
+"""How the names of steps end that reserve in a budget."""
 
 
 class Planned(Exception):
     """A failure that the program planned."""
+
+
+_USED = Decimal("0.03")
 
 
 def _begin(name: str, effect: str) -> int:
@@ -50,10 +56,12 @@ def _not_done(name: str, failures: int, slow: bool, value: str) -> Any:
     return NOT_DONE
 
 
-def _make(effect: str, attempts: int, is_async: bool) -> Any:
+def _make(effect: str, attempts: int, is_async: bool, paid: bool) -> Any:
     async def async_body(name: str, failures: int, slow: bool, value: str) -> str:
         attempt = _begin(name, effect)
         delay = _delay(slow)
+        if paid and slow:
+            measure(usd=_USED)
         if delay is not None:
             await asyncio.sleep(delay)
         return _finish(name, attempt, failures)
@@ -61,11 +69,16 @@ def _make(effect: str, attempts: int, is_async: bool) -> Any:
     def def_body(name: str, failures: int, slow: bool, value: str) -> str:
         attempt = _begin(name, effect)
         delay = _delay(slow)
+        if paid and slow:
+            measure(usd=_USED)
         if delay is not None:
             time.sleep(delay)
         return _finish(name, attempt, failures)
 
-    options: dict[str, Any] = {"name": effect if attempts == 1 else f"{effect}{attempts}"}
+    name = effect if attempts == 1 else f"{effect}{attempts}"
+    options: dict[str, Any] = {"name": f"{name}{PAID}" if paid else name}
+    if paid:
+        options["reserve"] = Amounts(usd="0.05")
     if attempts > 1:
         options["retry"] = Retry(attempts=attempts, initial=0.003)
     if effect != "plain":
@@ -76,10 +89,11 @@ def _make(effect: str, attempts: int, is_async: bool) -> Any:
 
 
 STEPS = {
-    (effect, attempts, is_async): _make(effect, attempts, is_async)
+    (effect, attempts, is_async, paid): _make(effect, attempts, is_async, paid)
     for effect in ("plain", "once", "verified")
     for attempts in ((1,) if effect == "once" else (1, 2, 3))
     for is_async in (True, False)
+    for paid in (True, False)
 }
 
 
@@ -111,7 +125,7 @@ ITEM_STEPS = {effect: _make_item(effect) for effect in ("plain", "once", "verifi
 
 def step_of(node: Node, *, is_async: bool) -> Any:
     """The step that a node calls, with its key if it has one."""
-    found = STEPS[(node["effect"], node["attempts"], is_async)]
+    found = STEPS[(node["effect"], node["attempts"], is_async, bool(node["paid"]))]
     return found.with_key(node.name) if node["keyed"] else found
 
 

@@ -59,7 +59,7 @@ def copy_until(home: Path, size: int, target: Path) -> None:
 
 
 def events(home: Path) -> list[Logged]:
-    """All events of all runs, in the order of the log. Leaves the write-ahead log as it is."""
+    """All events of all runs and budgets, in the order of the log. Leaves the write-ahead log as it is."""
     db = apsw.Connection(str(home / DATABASE))
     try:
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -72,5 +72,5 @@ def events(home: Path) -> list[Logged]:
     return [
         Logged(name.decode() if isinstance(name, bytes) else name, type, json.loads(payload))
         for name, type, payload in rows
-        if not str(name).startswith("@")
+        if not str(name).startswith("@") or str(name).startswith("@budget/")
     ]

@@ -24,7 +24,8 @@ OnLine = Callable[[str], object]
 
 
 class OutputReader:
-    """An `on_line` that returns what a person sees of a line while the command runs; the log has the line."""
+    """An `on_line` for standard output alone, which returns what a person sees of a line while the command
+    runs; the log has the line. Error output is shown as it is: no line of it is an answer."""
 
     def __call__(self, line: str) -> str:
         raise NotImplementedError
@@ -51,7 +52,7 @@ class CommandOutput:
 
     def _passed_to(self, on_line: OnLine) -> Callable[[str, str], None]:
         def pass_on(source: str, line: str) -> None:
-            seen = on_line(line)
+            seen = line if self._is_read and source != "stdout" else on_line(line)
             if self._is_read and seen:
                 self._show(source, f"{seen}\n")
 
