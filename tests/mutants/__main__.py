@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.crash import page
@@ -33,7 +34,12 @@ def main(words: list[str]) -> int:
         return 2
     if not _pass_unchanged(chosen):
         return 1
-    found = [{"name": one.name, "test": one.test, "caught": _report(one)} for one in chosen]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        verdicts = list(pool.map(_report, chosen))
+    found = [
+        {"name": one.name, "test": one.test, "caught": caught}
+        for one, caught in zip(chosen, verdicts, strict=True)
+    ]
     caught = sum(one["caught"] is True for one in found)
     print(f"{caught} of {len(chosen)} mutants caught")
     if not words:

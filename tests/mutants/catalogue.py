@@ -226,12 +226,17 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a group of projections misses the beginning of a run",
+        "tests/contract/test_projection_groups.py::test_a_group_that_looks_at_the_beginning_of_a_run_gets_it",
+        ("store/sqlite/projections.py", """ if f"'{type}'" not in others)""", ")"),
+    ),
+    mutant(
         "the write lock is not taken",
         WRITER + "test_the_gate_is_held_during_a_commit_and_free_after_it",
         (
             "store/sqlite/write_lock.py",
-            "            if not try_lock(self._fd):\n",
-            "            if False:\n",
+            "                flock(self._fd, LOCK_EX | LOCK_NB)  # by every commit: no call in between\n",
+            "                pass\n",
         ),
     ),
     mutant(
@@ -295,11 +300,11 @@ MUTANTS = (
         SQLITE + "test_blobs_are_written_with_the_events_that_name_them",
         (
             "store/sqlite/commit.py",
-            "        parts = self._sort(batch)\n",
-            "        for one in batch:\n"
-            "            for blob in getattr(one, 'blobs', ()):\n"
-            "                self._db.execute(sql.query('put_blob'), blob)\n"
-            "        parts = self._sort(batch)\n",
+            "            parts = self._sort(batch)\n",
+            "            for one in batch:\n"
+            "                for blob in getattr(one, 'blobs', ()):\n"
+            "                    self._db.execute(sql.query('put_blob'), blob)\n"
+            "            parts = self._sort(batch)\n",
         ),
     ),
     mutant(
@@ -499,8 +504,8 @@ MUTANTS = (
         GIT + "test_what_a_person_does_in_the_root_during_an_isolated_step[completed]",
         (
             "engine/execution/call.py",
-            '        return self.spec.isolate != "copy"\n',
-            "        return True\n",
+            '        self.in_root = touches_files and isolate != "copy"\n',
+            "        self.in_root = touches_files\n",
         ),
     ),
     mutant(
