@@ -44,6 +44,15 @@ def grandchild(*args: Any) -> Any:
 
 
 @pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a project, in which the test works."""
+    path = tmp_path / "project"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    return path
+
+
+@pytest.fixture
 def act() -> Iterator[Callable[..., Any]]:
     """`act(plot)` is a workflow that plays it; `act(plot, "child")` one to call inside."""
 

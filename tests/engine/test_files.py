@@ -26,14 +26,6 @@ from holdfast.errors import BadInput, BadWorkspace, CommandFailed, NeedsAttentio
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "project"
-    path.mkdir()
-    monkeypatch.chdir(path)
-    return path
-
-
-@pytest.fixture
 def files(tmp_path: Path, root: Path) -> Iterator[Holdfast]:
     with Holdfast(tmp_path / "home", workspace=root) as opened:
         yield opened

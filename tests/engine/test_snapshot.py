@@ -25,14 +25,6 @@ from holdfast.testing.crash import at_body, before_append
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "project"
-    path.mkdir()
-    monkeypatch.chdir(path)
-    return path
-
-
-@pytest.fixture
 def files(home: Path, root: Path) -> Iterator[Holdfast]:
     with Holdfast(home, workspace=root) as opened:
         yield opened

@@ -188,11 +188,7 @@ def _lose_history(state: RunState, command: c.LoseHistory) -> Sequence[e.Event]:
     """A run of a repaired store has no owner. One that had ended stays as it is."""
     if state.ended:
         return []
-    cut_off = [
-        e.StepInDoubt(step.key, "was under way where its history is cut off", state.generation)
-        for step in state.steps.values()
-        if step.effect == "once" and step.status == "running"
-    ]
+    cut_off = _cut_off(state, "was under way where its history is cut off")
     step = command.step or (cut_off[0].key if cut_off else "")
     return [*cut_off, e.RunNeedsAttention("history_lost", command.reason, step)]
 
@@ -215,12 +211,17 @@ def _cancel_run(state: RunState, command: c.CancelRun) -> Sequence[e.Event]:
 
 
 def _cancelled(state: RunState, reason: str, by: str, seen_at: int) -> Sequence[e.Event]:
-    cut_off = [
-        e.StepInDoubt(step.key, "was cut off when the run was cancelled", state.generation)
+    cut_off = _cut_off(state, "was cut off when the run was cancelled")
+    return [*cut_off, e.RunCancelled(reason, by, seen_at)]
+
+
+def _cut_off(state: RunState, why: str) -> list[e.StepInDoubt]:
+    """A doubt for each `once` step that was under way."""
+    return [
+        e.StepInDoubt(step.key, why, state.generation)
         for step in state.steps.values()
         if step.effect == "once" and step.status == "running"
     ]
-    return [*cut_off, e.RunCancelled(reason, by, seen_at)]
 
 
 def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
