@@ -249,16 +249,17 @@ def _counted(stream: str, at: int) -> Callable[[Sequence[Recorded]], Decision]:
 def _booked(at: int, seen: int) -> e.Event:
     """One of the events of a budget, with what the companion saw in it. Few ids: reservations are taken anew,
     ended twice, and ended without having been made."""
-    id, amounts = f"{at % 3}", Amounts(f"0.{at}", seen, f"{at}.5", 1)
+    turn, kind = divmod(at, 6)
+    id, amounts = f"{turn % 2}", Amounts(f"0.{at}", seen, f"{at}.5", 1)
     every = (
-        b.BudgetSet(amounts, ("", "b")[at % 2], "ann"),
-        b.BudgetReserved(id, RUNS[at % 2], "a#1", at, amounts, at % 3, "ann", at % 4),
-        b.BudgetSettled(id, amounts, unknown=at % 2 == 0),
-        b.BudgetReleased(id),
-        b.BudgetReserved(id, RUNS[at % 2], "a#2", 1, Amounts(tokens=seen)),
+        b.BudgetReserved(id, RUNS[turn % 2], "a#1", at, amounts, at % 3, "ann", at % 4),
+        b.BudgetSettled(id, amounts, unknown=turn % 3 == 0),
+        b.BudgetSet(amounts, ("", "b")[turn % 2], "ann"),
+        b.BudgetReserved(id, RUNS[turn % 2], "a#2", 1, Amounts(tokens=seen)),
         b.BudgetSettled(id, Amounts()),
+        b.BudgetReleased(id),
     )
-    return every[at // 3 % len(every)]
+    return every[kind]
 
 
 def _outcome(submission: Append | Command):

@@ -127,6 +127,22 @@ def test_a_recorded_step_never_runs_again_under_any_key():
     assert [one.what for one in check(story, again)] == ["repeated"]
 
 
+def test_an_outcome_is_reported_once():
+    reported = Logged("p", "OutcomeReported", {"key": "route[1]/outcome#1"})
+    assert check(Story(), life(past=(reported,))) == []
+    assert [one.what for one in check(Story(), life(past=(reported, reported)))] == ["repeated"]
+
+
+def test_an_attempt_that_costs_has_reserved():
+    began = Logged("p", "StepStarted", {"key": "plain-paid#1", "name": "plain-paid"})
+    id = "p:0:plain-paid#1:1"
+    reserved = Logged("@budget/default", "BudgetReserved", {"id": id, "run": "p", "amounts": {}})
+    assert check(Story(), life(past=(reserved, began))) == []
+    assert [one.text for one in check(Story(), life(past=(began,)))] == [
+        f"budget: ['{id}'] were begun, and have no reservation"
+    ]
+
+
 @step
 def number_of(n: int) -> int:
     return n

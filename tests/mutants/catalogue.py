@@ -1047,16 +1047,6 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "a settlement that is not of an open reservation is counted in the table",
-        "tests/contract/test_differential.py::test_sqlite_and_the_oracle_agree",
-        (
-            "store/sqlite/budgets.sql",
-            "    WHERE stream = NEW.stream\n      AND EXISTS (SELECT 1 FROM main.reservations "
-            "WHERE stream = NEW.stream AND id = NEW.payload ->> '$.id');",
-            "    WHERE stream = NEW.stream;",
-        ),
-    ),
-    mutant(
         "a settlement is a commit of its own",
         CRASH + "test_points.py::test_kills_around_budgets",
         (
