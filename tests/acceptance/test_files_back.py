@@ -140,7 +140,7 @@ def test_what_somebody_saves_while_a_step_has_its_files_is_named(cli, isolated):
         (cli.directory.parent / "go").touch()
         done = with_an_editor(cli, "resume", "r")
     assert (cli.directory / "a").read_text() == "agent\n"
-    told = done.stderr.partition("while they were put back; `holdfast workspace restore ")[2]
+    told = done.stderr.partition("while they were restored; `holdfast workspace restore ")[2]
     cli("gc")
     cli("workspace", "restore", told.split("`")[0])
     assert (cli.directory / "a").read_text().startswith("the last save\n")
