@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.agents.deliver.policies import Policy
     from holdfast.agents.learning.skill_file import SkillFault
+    from holdfast.engine.execution.step_options import Seconds
     from holdfast.engine.outside.records import LogEvent
     from holdfast.engine.runs.run import Run
     from holdfast.facade.claim import Claim
@@ -471,6 +472,7 @@ class AsyncHoldfast(Coroutines):
         checks: Sequence[str] = (),
         rounds: int | None = None,
         retries: int | None = None,
+        check_timeout: Seconds | None = None,
         policies: Sequence[Policy] = (),
         yes: bool = False,
         plan: str | os.PathLike[str] | None = None,
@@ -492,6 +494,7 @@ class AsyncHoldfast(Coroutines):
             checks=checks,
             rounds=rounds,
             retries=retries,
+            check_timeout=check_timeout,
             policies=policies,
             yes=yes,
             plan=plan,

@@ -4,6 +4,7 @@
 checks = ["pytest -q"]
 rounds = 5
 retries = 3
+check_timeout_s = 1800
 plan = "deliver.yaml"
 
 [deliver.policy.docs]
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -48,6 +49,7 @@ _TYPES: Final[dict[str, tuple[Any, str]]] = {
     "plan": (str, "the path of a plan file"),
     "rounds": (int, "a whole number, not less than 0"),
     "retries": (int, "a whole number, not less than 0"),
+    "check_timeout_s": (Annotated[float, msgspec.Meta(gt=0)], "a number of seconds, more than 0"),
 }
 
 

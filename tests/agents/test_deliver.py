@@ -15,9 +15,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.agents import tools
-from holdfast.agents.deliver import deliver
-from holdfast.agents.deliver.options import DeliverOptions
-from holdfast.agents.deliver.policies import YES, Policy
+from holdfast.agents.deliver.policies import Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.errors import BadInput, GateError, NotDelivered
@@ -293,8 +291,7 @@ def test_a_failed_check_is_repaired(desk: Callable[..., Desk]) -> None:
 def test_a_check_that_takes_too_long_has_failed(desk: Callable[..., Desk]) -> None:
     """It is ended, and the developer is told so; what the other checks say is in the record, too."""
     at = desk()
-    options = DeliverOptions(checks=("sleep 600", "true"), check_timeout_s=0.3, retries=0, policies=(YES,))
-    at.run = at.hf.with_id("d").start(deliver, GOAL, options)
+    at.deliver(checks=["sleep 600", "true"], check_timeout=0.3, retries=0, yes=True)
     with pytest.raises(NotDelivered, match="sleep 600: took too long"):
         at.result()
     record = at.hf.get("d").deliver

@@ -18,6 +18,7 @@ from holdfast.kernel.budget import DEFAULT
 if TYPE_CHECKING:
     from holdfast.agents.deliver.options import DeliverOptions
     from holdfast.agents.deliver.policies import Policy
+    from holdfast.engine.execution.step_options import Seconds
     from holdfast.engine.runs.run import Run
     from holdfast.engine.runs.workflow import AsyncWorkflow
     from holdfast.facade.budgets import BudgetNamespace
@@ -43,6 +44,7 @@ class Delivering(Executing):
         checks: Sequence[str] = (),
         rounds: int | None = None,
         retries: int | None = None,
+        check_timeout: Seconds | None = None,
         policies: Sequence[Policy] = (),
         yes: bool = False,
         plan: str | os.PathLike[str] | None = None,
@@ -60,6 +62,7 @@ class Delivering(Executing):
                   the project's files show
         rounds    so often a rejected plan, and a rejected implementation, is made again (default: 5)
         retries   so often objections and failed checks go back to the developer (default: 3)
+        check_timeout  seconds that one check may take (default: 1800)
         policies  decisions made beforehand, beside those of the settings; `yes` approves both gates
         plan      a plan file that replaces the stages; its input `goal` is the goal
         budget    the budget that pays; without one, `default`
@@ -72,6 +75,7 @@ class Delivering(Executing):
         from holdfast.agents.deliver import deliver
         from holdfast.agents.deliver.options import DeliverOptions
         from holdfast.agents.deliver.policies import YES
+        from holdfast.engine.execution.step_options import seconds
 
         wiring.refuse_untrusted_delivery(self._place)
         said = self.settings.deliver
@@ -83,6 +87,9 @@ class Delivering(Executing):
             checks=texts(checks, "checks=") or tuple(said.get("checks", ())),
             rounds=said.get("rounds", 5) if rounds is None else rounds,
             retries=said.get("retries", 3) if retries is None else retries,
+            check_timeout_s=(
+                said.get("check_timeout_s", 1800.0) if check_timeout is None else seconds(check_timeout)
+            ),
             policies=(*((YES,) if yes else ()), *policies, *_policies(said)),
         ).check()
         plan = said.get("plan") if plan is None else plan

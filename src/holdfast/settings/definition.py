@@ -174,8 +174,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     deliver: Annotated[
         dict[str, Any],
         Meta(
-            description="How goals are delivered: `checks`, `rounds`, `retries`, `plan`, and a table "
-            "`[deliver.policy.NAME]` for each policy.",
+            description="How goals are delivered: `checks`, `rounds`, `retries`, `check_timeout_s`, `plan`, "
+            "and a table `[deliver.policy.NAME]` for each policy.",
             extra={"table": read_deliver},
         ),
     ] = {}

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     "--retries", type=click.IntRange(0), metavar="N",
     help="How often objections and failed checks go back to the developer (default: 3).",
 )  # fmt: skip
+@click.option(
+    "--check-timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="How long one check may take (default: 1800).",
+)  # fmt: skip
 @click.option("--yes", is_flag=True, help="Approve the plan and the implementation beforehand.")
 @click.option("--plan", metavar="FILE", help="A plan file that replaces the stages; its input has `goal`.")
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
