@@ -118,7 +118,7 @@ def test_a_document_has_the_commands_since_the_last_milestone(hf: Holdfast, root
     assert "Standard output:\n\n```text\nmade\n```" in text
     assert f"5 bytes, sha256 `{_sha256(MADE)}`" in text
     assert "```diff\nadded out.txt\n--- /dev/null\n+++ b/out.txt\n@@ -0,0 +1 @@\n+hello\n```" in text
-    assert "The workflow says this; nobody has checked it.\n\n```text\nall is well\n```" in text
+    assert "The workflow says this; it is not verified.\n\n```text\nall is well\n```" in text
     assert f"- snapshot of the files: `{first.snapshot}`" in text
     assert f"- run: `{run}`" in text and "- generation: 0\n" in text
     assert first.digest == hashlib.sha256(text.encode()).hexdigest()

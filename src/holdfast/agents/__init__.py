@@ -29,7 +29,7 @@ __all__ = ["Agent", "CommandAgent", "Job", "Outcome", "ScriptAgent", "work"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is used: whoever needs a tool, or only the handlers, does not load the rest."""
+    """Imported when it is used: a program that needs only a tool or the handlers does not load the rest."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -60,7 +60,7 @@ class Agents:
         return made
 
     def fault(self, name: str, adjusts: bool = False) -> str:
-        """What is wrong with the agent that a plan names, see `agent_fault`."""
+        """The fault of the agent that a plan names, see `agent_fault`."""
         return agent_fault(self._settings, name, adjusts)
 
     def names(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Agents:
 
 
 def agent_fault(settings: Settings, name: str, adjusts: bool = False) -> str:
-    """What is wrong with the agent that a plan names, in one line, found without starting it; empty if
+    """The fault of the agent that a plan names, in one line, found without starting it; empty if
     nothing is. `adjusts` says that the plan sets options of a command agent."""
     chosen = name or chosen_name(settings.agent, settings.roles, "developer")
     if not chosen:

@@ -49,7 +49,7 @@ class Skilled(Protocol):
 
     @property
     def text(self) -> str:
-        """What the prompt gets."""
+        """The text for the prompt."""
         ...
 
 

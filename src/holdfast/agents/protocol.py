@@ -1,4 +1,4 @@
-"""What an agent is to holdfast: something that works on a job and says how it ended.
+"""The interface of an agent: it works on a job and returns how that ended.
 
     class Echo:
         name = "echo"
@@ -23,7 +23,7 @@ __all__ = ["Agent", "Job", "Outcome"]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an agent is asked to do. It is recorded as the argument of what performs it.
+    """A task for an agent. It is recorded as the argument of the step that performs it.
 
     goal      the goal of the whole run, in the words of the person who asked
     prompt    what is asked of the agent now

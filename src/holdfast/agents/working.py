@@ -2,9 +2,9 @@
 
     outcome = await work.aio("claude", Job(goal=goal, prompt="Add a test for the parser", kind="implement"))
 
-The job gets a scope of its own (`implement[1]/`), so its steps have stable keys. The agent is told what the
-run has done, decided and rejected so far; that text is recorded, so every replay tells it the same. After
-the work a snapshot of the files is taken. In a `def` workflow, `work(...)` does the same in a child run.
+The job gets a scope of its own (`implement[1]/`), so its steps have stable keys. The prompt says what the
+run has done, decided and rejected so far; that text is recorded, so every replay has the same. After the
+work a snapshot of the files is taken. In a `def` workflow, `work(...)` does the same in a child run.
 """
 
 from __future__ import annotations

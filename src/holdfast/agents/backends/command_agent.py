@@ -149,7 +149,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
         return recorded("answer", lambda: self._outcome(job, seen, result))
 
     def _most(self, job: Job) -> Decimal | None:
-        """What an attempt may cost: so much is reserved before it begins."""
+        """The most that an attempt may cost, reserved before it begins."""
         return self.reserve_usd if job.max_usd is None else job.max_usd
 
     def _filled(self, prompt: str, argv: Sequence[str]) -> tuple[list[str], str | None]:

@@ -27,7 +27,7 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class AgentOutput:
-    """What the output of an agent says so far. Lines of another form are passed over.
+    """The answer, session and cost in the output of an agent so far. Lines of another form are skipped.
 
     session  the agent's own id of the conversation
     text     its answer, the last 64 KB of it

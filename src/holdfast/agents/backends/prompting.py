@@ -1,4 +1,4 @@
-"""The prompt of a job: everything that an agent is told, as one text."""
+"""The prompt of a job: everything that an agent gets to read, as one text."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked about: the files as they are, and what of them changed since it was last asked."""
+    """The subject of a gate: the files as they are, and those that changed since it was last asked."""
 
     snapshot: str
     changed: Sequence[FileDiff] = ()

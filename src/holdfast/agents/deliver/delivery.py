@@ -145,7 +145,7 @@ class Delivery:
         return answer
 
     async def _drift(self, plan: _Plan, approved_on: str, now: str) -> list[FileDiff]:
-        """What changed in the files that the plan names since it was approved: the run may have been stopped
+        """The changes to files that the plan names since it was approved: the run may have been stopped
         in between."""
         if now == approved_on:
             return []
@@ -368,7 +368,7 @@ def _implementation_lines(found: Sequence[FileDiff], question: Question) -> list
 
 
 def _changed_lines(question: Question) -> list[str]:
-    """What is new comes first when something is asked again."""
+    """The text of a gate; if it is asked again, the changes come first."""
     if not question.changed:
         return []
     return [f"It is asked again: files changed since it was approved.\n{diff_text(question.changed)}"]

@@ -1,4 +1,4 @@
-"""What a delivery writes down outside its run: notes on its task, decisions in the memory.
+"""The records of a delivery outside its run: notes on its task, decisions in the memory.
 
 Each is a step, and its author is the run: a rewind reverses them.
 """

@@ -1,4 +1,4 @@
-"""What `deliver` asks of each role, in words.
+"""The prompts of `deliver` for each role.
 
 A reviewer and a verifier end their answer with a line that says how they decide: `VERDICT: APPROVED` or
 `VERDICT: CHANGES`. An answer without one decides nothing.

@@ -1,4 +1,4 @@
-"""What steps of a run did to the files, as the log attributes it to them (decision 0009)."""
+"""Changes of files by the steps of a run, as the log attributes them (decision 0009)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class MilestoneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the log and the snapshots have of the time since the last milestone.
+    """The content of the log and the snapshots since the last milestone.
 
     workflow   the name of the run's code
     since      the milestone before this one; empty for the first
@@ -82,7 +82,7 @@ def _lines(record: MilestoneRecord) -> Iterator[str]:
     yield f"- snapshot of the files: {code(reached.snapshot) if reached.snapshot else 'none'}"
     yield f"- written by holdfast {__version__} from the log of the run"
     if reached.statement:
-        yield from ("", "## Statement", "", "The workflow says this; nobody has checked it.", "")
+        yield from ("", "## Statement", "", "The workflow says this; it is not verified.", "")
         yield from fenced(reached.statement)
     yield from ("", "## Commands", "")
     yield from _commands(record)

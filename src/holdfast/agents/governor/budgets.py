@@ -265,6 +265,6 @@ def _unchanged(parent: str, state: b.BudgetState) -> Sequence[Event]:
 
 
 def asked_amounts(amounts: Amounts) -> Amounts:
-    """What is recorded of a reservation: an attempt is one step, unless it says more."""
+    """The amounts of a reservation as recorded: an attempt is one step, unless it says more."""
     steps = 1 if amounts.steps is None else amounts.steps
     return msgspec.structs.replace(amounts, steps=steps, budget="")

@@ -3,7 +3,7 @@
 A reservation is named after the attempt (run, generation, step, attempt). If a process dies between the
 reservation and the intent, nothing was begun, and the resumed attempt reserves anew. If it dies later,
 the attempt was begun, and its reservation is charged in full: by the run's next reservation, by
-`cancel`, or by whoever else needs what it holds.
+`cancel`, or by another run that needs what it holds.
 """
 
 from __future__ import annotations

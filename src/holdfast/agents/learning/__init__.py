@@ -1,1 +1,1 @@
-"""What the router and the skill chooser stand on: the rule that ranks by outcomes, and skill files."""
+"""The base of the router and the skill chooser: the rule that ranks by outcomes, and skill files."""

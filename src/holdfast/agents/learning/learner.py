@@ -104,7 +104,7 @@ def value(record: Record, random: Random, typical_usd: float, failure_usd: float
 
 
 def expected_value(record: Record, failure_usd: float) -> float:
-    """What a candidate is worth by the means, for people: successes per dollar."""
+    """The value of a candidate by its means, for display: successes per dollar."""
     p = (1 + record.good) / (2 + record.good + record.bad)
     cost = record.usd / record.priced if record.priced else 0.0
     return p / max(cost + (1 - p) * failure_usd, 1e-12)

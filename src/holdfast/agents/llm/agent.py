@@ -51,7 +51,7 @@ class LlmAgent:
     of
                   pydantic-ai
     name          its name, and that of the scope of its steps
-    instructions  what the model is told before the job, after our own few sentences on the workspace
+    instructions  text for the model before the job, after our own few sentences on the workspace
     tools         the names of the tools it gets (read, write, edit, list, search, run); True for all of them
     approve       the names of tools that wait for a person's approval at each call
     fallbacks     models that are asked when the first one fails for good

@@ -62,7 +62,7 @@ from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Effect
 
 TOOL_OPTIONS = ("effect", "retry", "timeout", "writes")
-"""What a tool's `metadata={"holdfast": {...}}` may say; `metadata={"holdfast": False}` makes it no step."""
+"""The keys of a tool's `metadata={"holdfast": {...}}`; `metadata={"holdfast": False}` makes it no step."""
 
 Body = Callable[[], Awaitable[object]]
 

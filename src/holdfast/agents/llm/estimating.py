@@ -23,7 +23,7 @@ from holdfast.kernel.amounts import Amounts
 OUTPUT_TOKENS = 4096
 """Of an answer where the settings have no `max_tokens`. Every model accepts so many."""
 _FRAME_TOKENS = 1_000
-"""What a provider adds to the messages: roles, separators, its own words on tools."""
+"""Tokens that a provider adds to the messages: roles, separators, its own words on tools."""
 
 
 class Asked(NamedTuple):

@@ -15,7 +15,7 @@ from holdfast.agents.tools.tool_registry import Tool
 from holdfast.errors import BadInput, CommandFailed, ProgramNotFound, StepTimeout, ToolFailed
 
 _FAILURES = (ToolFailed, CommandFailed, ProgramNotFound, StepTimeout, BadInput)
-"""What a model can do something about: it reads the sentence and calls again."""
+"""Errors that a model can correct: it reads the sentence and calls again."""
 
 
 def checked_names(names: Sequence[str] | bool) -> tuple[str, ...]:

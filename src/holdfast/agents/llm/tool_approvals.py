@@ -26,7 +26,7 @@ from holdfast.engine.primitives.gates import Decision, approval
 
 
 def approvals(*, timeout: Seconds | None = None) -> HandleDeferredToolCalls[Any]:
-    """The capability. A gate that nobody answers within `timeout` denies the call. Outside a run it does
+    """The capability. A gate without an answer within `timeout` denies the call. Outside a run it does
     nothing, and pydantic-ai returns the requests to the caller, as it does without it."""
 
     async def ask(ctx: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults | None:

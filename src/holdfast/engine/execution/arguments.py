@@ -160,7 +160,7 @@ class OwnArguments:
             if _is_changed(copied, data):
                 warnings.warn(
                     ArgumentChanged(
-                        f"{self._what} changed its argument {name}, which is a copy: nobody sees the change. "
+                        f"{self._what} changed its argument {name}, which is a copy: the change is lost. "
                         "Return the new value instead"
                     ),
                     stacklevel=2,

@@ -88,7 +88,7 @@ class Spec:
         """Whether its body may change files of the workspace: not if it works in a copy."""
         self.no_evidence = no_evidence
         self.reserve = reserve
-        """What an attempt may use, reserved before its intent; None if it costs nothing."""
+        """The most that an attempt may use, reserved before its intent; None if it costs nothing."""
         self.intent_first = intent_first or effect != "idempotent" or reserve is not None
         self.straight = timeout is None and not self.intent_first
         self.signature: Signature | None = None
@@ -205,7 +205,7 @@ class Call(InsideStep):
         )  # fmt: skip
 
     def flush(self, done: Callable[[Append], None]) -> None:
-        """Say that it began, without waiting for the disk, if nobody has."""
+        """Record that it began, unless the log has that. Does not wait for the disk."""
         run = self.execution
         with run.taking:
             events = self.take() if run.state.owner else ()

@@ -289,21 +289,21 @@ class Execution:
         *,
         obey: bool = False,
     ) -> None:
-        """Do what `make` says in the store's own transaction, when it has heard what others have written
+        """Do what `make` says in the store's own transaction, after the inbox has taken in what others wrote
         before: a gate and what comes to it, for one, must not miss each other. Waits for the disk.
 
-        What it hears is obeyed when it is on the disk; with `obey`, for a run whose code does nothing any
-        more, at once: `make` sees what stops the run."""
-        store, hearing = self.engine.store, self.inbox
+        Requests in the inbox are obeyed when they are on the disk; with `obey`, for a run whose code does
+        nothing any more, at once: `make` sees what stops the run."""
+        store, inbox = self.engine.store, self.inbox
         written: list[NewEvent] = []
         doubts: set[str] = set()
         requests: list[e.Event] = []
 
         def decide_now(recorded: Sequence[Recorded]) -> Decision:
-            requests[:] = hearing.take_in(recorded, sure=False)
+            requests[:] = inbox.take_in(recorded, sure=False)
             if obey:
-                hearing.obey(requests)
-            if any(map(hearing.is_taken, requests)):
+                inbox.obey(requests)
+            if any(map(inbox.is_taken, requests)):
                 raise OwnershipLost(self.id)
             if self.control is not None and self.control.silent:
                 raise self.control.error
@@ -315,7 +315,7 @@ class Execution:
                     for command in commands
                     for event in self._record(command, at, sure=False)
                 ]
-            doubts.update(hearing.doubts())
+            doubts.update(inbox.doubts())
             return Decision("run", written, None, blobs)
 
         try:
@@ -330,9 +330,9 @@ class Execution:
         except BaseException as error:
             self.interrupted(error)
             raise
-        hearing.settle(doubts)
+        inbox.settle(doubts)
         if not obey:
-            hearing.obey(requests)
+            inbox.obey(requests)
         told = Append(self.id, self.epoch, written)
         told.version = version
         self.engine.tell(told)

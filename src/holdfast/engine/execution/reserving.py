@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.store.port import Append, Companion
 
 Reserve = Amounts | Callable[..., Amounts]
-"""What an attempt may use: always the same, or a function of the step's arguments."""
+"""The most that an attempt may use: always the same, or a function of the step's arguments."""
 
 
 class Paying(NamedTuple):
@@ -56,7 +56,7 @@ class Governor(Protocol):
     def settle(
         self, held: Any, measured: Sequence[Measured], seconds: Decimal, *, begun: bool, cut_off: bool
     ) -> Sequence[Companion]:
-        """What is committed with the end of the attempt, which took so long and measured this. If it was not
+        """The companions of the end of the attempt, which took so long and measured this. If it was not
         `begun`, its body did not run. If it was `cut_off`, its time was over, and what it had in flight is
         not measured. Must not refuse, and must not wait."""
         ...

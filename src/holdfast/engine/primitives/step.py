@@ -301,7 +301,7 @@ def step(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     retry    `Retry(...)`: try again after a failure; attempts survive a crash
     timeout  seconds for one attempt
     effect   `idempotent` (runs again after a crash), `once` (never runs again by itself) or `workspace`
-             (alone on the files of the workspace; what a cut-off attempt did to them is taken back first)
+             (alone on the files of the workspace; what a cut-off attempt did to them is rolled back first)
     verify   for `once`: called with the same arguments after a crash; returns the result if it
              happened, `NOT_DONE` if it did not, raises if it cannot tell
     ignore   names of parameters that are not recorded (a client, `self`)
