@@ -36,7 +36,7 @@ STEPS = 2_000
 PARTS: list[tuple[Any, str, str]] = [
     (step.Step, "__call__", "find the scope, look in the history (`step.py`)"),
     (step.StepBase, "call", "fix the identity, digest the arguments (`step.py`, `arguments.py`)"),
-    (thread_driver, "drive", "run the body in its scope (`drive.py`)"),
+    (thread_driver, "drive", "run the body in its scope (`thread_driver.py`)"),
     (perform, "completion", "encode the result (`perform.py`, `codec.py`)"),
     (Execution, "record", "decide, evolve, encode the event (`execution.py`, `kernel`)"),
     (SqliteStore, "append", "queue and lead the commit (`group.py`)"),

@@ -86,6 +86,7 @@ def seen(store: Store) -> dict[str, Any]:
         "ready": (store.ready_tasks(), store.count_ready_tasks()),
         "ready with a label": [store.ready_tasks(label="x"), store.ready_tasks(1, "x")],
         "claimed": store.claimed_tasks(),
+        "in progress": store.claimed_tasks(workable=False),
         "ids": [store.task_ids("", 100), store.task_ids("1ab", 2)],
         "links": [store.links(TASKS[:2]), store.all_links()],
         "leading": [store.links_of(task) for task in TASKS],

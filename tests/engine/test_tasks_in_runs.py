@@ -172,6 +172,41 @@ def test_a_body_that_runs_again_claims_what_it_has_completed(hf: Holdfast) -> No
 
 
 @holdfast.workflow
+def claims_next() -> str:
+    claim = STATE["hf"].tasks.claim()
+    claim.complete("well")
+    return str(claim.task.id)
+
+
+def test_a_claim_is_found_again_whatever_others_did_to_the_task_since(hf: Holdfast) -> None:
+    """Before the step runs again, a person notes something on the task, edits it, and says what it needs: the
+    step has claimed it all the same, and claims no other one."""
+    first, second = (hf.tasks.create(name, priority=n).id for n, name in enumerate("ab"))
+    real, lost = hf._store.append, [True]
+
+    def dies_once(append: Any) -> None:
+        if lost and any(event.type in STEP_ENDS for event in append.events):
+            lost.pop()
+            raise StoreFull("no room")
+        real(append)
+
+    hf._store.append = dies_once  # type: ignore[method-assign]
+    with pytest.raises(StoreFull):
+        hf.with_id("r").run(claims_next)
+    hf.tasks.note(first, "look here")
+    hf.tasks.edit(first, body="more")
+    needed = hf.tasks.create("c").id
+    hf.tasks.link(first, needed)
+    with pytest.raises(Refused, match="needs"):
+        hf.with_id("r").run(claims_next)
+    assert [hf.tasks.get(one).status for one in (first, second)] == ["in_progress", "pending"]
+    hf.tasks.complete(needed)
+    hf.resume("r")
+    assert hf.with_id("r").run(claims_next) == first
+    assert [hf.tasks.get(one).attempts for one in (first, second)] == [1, 0]
+
+
+@holdfast.workflow
 def reads() -> str:
     return str(STATE["hf"].tasks.get(STATE["task"]).name)
 

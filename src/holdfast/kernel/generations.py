@@ -85,8 +85,8 @@ def done_once(steps: Iterable[StepState]) -> list[StepState]:
 
 
 def again(state: RunState, kept: Mapping[str, StepState]) -> list[StepState]:
-    """Recorded steps of all generations, the live one first, that would run again in a run that goes
-    on with no more than `kept`. A generation that was put aside did what it did: it counts too."""
+    """Recorded steps of all generations, the live one first, that would run again in a run that
+    continues with no more than `kept`. Includes abandoned generations: their side effects happened."""
     every = {
         (step.key, step.version): step
         for steps in (state.steps, *(one.steps for one in state.past.values()))

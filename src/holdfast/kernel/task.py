@@ -234,6 +234,8 @@ class TaskState(msgspec.Struct, frozen=True):
     version: int = 0
     created: Author = NOBODY
     last: Author = NOBODY
+    moved: Author = NOBODY
+    """Who claimed, released, ended or reopened it last, whatever was noted or edited since."""
     notes: tuple[Note, ...] = ()
     session: str = ""
     """That of the last claim; before the first one, that in which the task was created."""
@@ -276,7 +278,7 @@ def evolve(state: TaskState | None, event: Event, version: int, at: int) -> Task
             meta=event.meta,
         )
         author = event.author
-        return TaskState(fields, 0, at, at, version, author, author, (), author.session)
+        return TaskState(fields, 0, at, at, version, author, author, session=author.session)
     if state is None:
         return None
     change = _CHANGES.get(type(event))
@@ -292,7 +294,13 @@ def evolve(state: TaskState | None, event: Event, version: int, at: int) -> Task
     if isinstance(event, TaskClaimed):
         number, session = max(number, event.number), event.session or session
     last: Author = getattr(event, "author", NOBODY)
-    return TaskState(fields, number, state.created_at, at, version, state.created, last, notes, session)
+    moved = last if isinstance(event, _MOVES) else state.moved
+    return TaskState(
+        fields, number, state.created_at, at, version, state.created, last, moved, notes, session
+    )
+
+
+_MOVES = (TaskClaimed, ClaimReleased, TaskCompleted, TaskFailed, TaskReopened, TaskReverted)
 
 
 def fold(recorded: Iterable[tuple[Event, int, int]]) -> TaskState | None:

@@ -108,7 +108,7 @@ def release(
     task: str, state: TaskState, number: int | None, reason: str, author: Author
 ) -> ClaimReleased | None:
     """Decide to give a task back; None if it is not claimed, or the same step has done so already."""
-    if state.fields.claim is None and author.is_step_of(state.last):
+    if state.fields.claim is None and author.is_step_of(state.moved):
         return None
     held = own_claim(task, state, number, author)
     return None if held is None else ClaimReleased(held.number, reason, author)
@@ -147,7 +147,7 @@ def fail(task: str, state: TaskState, number: int | None, why: str, author: Auth
 
 
 def _has_ended(state: TaskState, number: int | None, author: Author) -> bool:
-    return number == state.number if number is not None else author.is_step_of(state.last)
+    return number == state.number if number is not None else author.is_step_of(state.moved)
 
 
 def _ending(task: str, state: TaskState, number: int | None, author: Author, end: str) -> ClaimState | None:
@@ -189,7 +189,7 @@ def block(task: str, state: TaskState, reason: str, author: Author) -> TaskBlock
 
 def reopen(task: str, state: TaskState, reason: str, author: Author) -> TaskReopened | None:
     """Decide that a task is pending again; None if the same step has done so already."""
-    if state.fields.status == "pending" and author.is_step_of(state.last):
+    if state.fields.status == "pending" and author.is_step_of(state.moved):
         return None
     if state.fields.status in ("pending", "in_progress") and not state.fields.archived:
         raise Refused(f"task {task[:8]} is {state.fields.status}: there is nothing to reopen")

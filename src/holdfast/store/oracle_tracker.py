@@ -48,8 +48,9 @@ class TrackerFolds:
     def count_ready_tasks(self) -> int:
         return len(self.ready_tasks())
 
-    def claimed_tasks(self) -> list[TaskRow]:
-        return [row for row in self._workable() if row.fields.status == "in_progress"]
+    def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
+        rows = self._workable() if workable else self.tasks(TaskFilter())
+        return [row for row in rows if row.fields.status == "in_progress"]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return sorted(task for task in self._rows() if task.startswith(prefix))[:limit]

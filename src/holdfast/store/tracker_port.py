@@ -85,9 +85,9 @@ class TrackerStore(Protocol):
         """How many `ready_tasks` there are."""
         ...
 
-    def claimed_tasks(self) -> list[TaskRow]:
-        """Tasks that are in progress, not blocked and not archived, and need nothing that is open, in the
-        order of `tasks`: those of them whose claim is dead are ready, too."""
+    def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
+        """Tasks that are in progress and not archived, in the order of `tasks`. If `workable`, those that are
+        not blocked and need nothing that is open: the ones of them whose claim is dead are ready, too."""
         ...
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:

@@ -88,10 +88,10 @@ def claim_next(
     A step that runs again after a crash gets the task that it had claimed."""
     lease_of(lease_s)
     author = tracker.author()
-    for row in tracker.store.claimed_tasks() if author.run else ():
+    for row in tracker.store.claimed_tasks(workable=False) if author.run else ():
         if row.fields.claim is not None and row.fields.claim.run == author.run:
             state = tracker.load(row.id)
-            if author.is_step_of(state.last):
+            if author.is_step_of(state.moved):
                 return row.id, state
     before: list[str] = []
     rounds = 0
@@ -171,10 +171,10 @@ class _Claiming:
         author = self._author
         held = state.fields.claim
         is_own = held is not None and self._run and held.run == self._run
-        if is_own and (self._shared or author.is_step_of(state.last)):
+        if is_own and (self._shared or author.is_step_of(state.moved)):
             self.after = state  # the run has it; or its step runs again after a crash
             return nothing
-        if state.fields.status in ("completed", "failed") and author.is_step_of(state.last):
+        if state.fields.status in ("completed", "failed") and author.is_step_of(state.moved):
             self.after = state  # the step has claimed and ended it, and runs again
             return nothing
         event = task_rules.claim(
@@ -216,7 +216,7 @@ def claim_for_run(tracker: Tracker, task: str, run: str) -> None:
     """Claim a task for a run that is about to be started, unless the run has it, or has moved it, already.
     If the process dies before the run is in the log, the claim is free."""
     state = tracker.load(task)
-    if state.last.run == run and state.fields.claim is None:
+    if state.moved.run == run and state.fields.claim is None:
         return  # the run has ended: starting it again gives its outcome
     claim(tracker, task, lease_s=_UNTIL_RECORDED_S, pid=os.getpid(), run=run)
 

@@ -63,7 +63,7 @@ def _storm(budget: Budget, score: Score, size: int, seconds: float) -> None:
 def _check_gate(lines: list[Line], score: Score) -> None:
     longest_us = max((int(line.words[0]) for line in lines if line.verb == "waited"), default=0)
     longest_ms = -(-longest_us // 1000)
-    score.notes["longest wait for the gate, ms"] = max(
-        longest_ms, score.notes.get("longest wait for the gate, ms", 0)
+    score.notes["longest wait for the write lock, ms"] = max(
+        longest_ms, score.notes.get("longest wait for the write lock, ms", 0)
     )
     require(longest_us < GATE_S * 1e6, f"somebody waited {longest_ms} ms for the write lock")

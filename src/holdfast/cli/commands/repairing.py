@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("repair")
 @click.option("--dry-run", is_flag=True, help="Examine the store and print what would be done.")
 @click.option("--from", "backup", metavar="BACKUP", help="Use this backup too, as one more copy.")
-@click.option("--rebuild", is_flag=True, help="Only make the tables of runs and steps again from the log.")
+@click.option("--rebuild", is_flag=True, help="Only make the tables again from the log.")
 @options.json_object
 def repair_command(dry_run: bool, backup: str | None, rebuild: bool, as_json: bool) -> int:
     """Examine the store, and mend it from what its copies still hold.

@@ -17,7 +17,7 @@ class Control(BaseException):
     """The run stops here. Never caught by user code that behaves; never lost if it is."""
 
     yields = False
-    """Whatever else stops the run says more than this."""
+    """Whether any other control signal outranks this one."""
 
     def __init__(
         self,

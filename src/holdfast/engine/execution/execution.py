@@ -338,7 +338,7 @@ class Execution:
         self.engine.tell(told)
 
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
-        """Let go of a run that waits; one that waits no longer for all that it did, can be continued.
+        """Release a parked run; if one of its waits has ended meanwhile, as one that is ready to continue.
         Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
         caller: if that dies before it, the next owner finds the request."""
         stopped: Control | None = None

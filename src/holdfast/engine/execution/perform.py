@@ -314,9 +314,9 @@ def doubt(call: Call, why: str) -> Control:
 def _resolve_doubt(
     call: Call, why: str, not_done: c.Command | None = None, held: Held | None = None
 ) -> Generator[Request, Outcome | None, Outcome | None]:
-    """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` says
-    what it means that it did not happen, if that is more than that it may run again; `held` is what the
-    attempt has reserved."""
+    """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` is
+    the command to record if the step did not happen; without one it is settled for a retry. `held` is what
+    the attempt has reserved."""
     run = call.execution
     why = run.engine.redactor.redact(why)
     call.flush_measured()

@@ -115,7 +115,7 @@ async def drive(call: Call, past: StepState | None, cancelled: asyncio.Cancelled
 
 
 async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledError | None) -> Any:
-    """The way of nearly every step, as in `drive`."""
+    """The way of nearly every step, as in `thread_driver`."""
     assert run.tasks_delivery is not None
     body = StraightBody(run.tasks_delivery, call)
     body.begin()

@@ -60,7 +60,7 @@ def _refuse_stray(engine: Engine, run_id: str) -> None:
         row = engine.store.run(run_id)
         parent = row.parent if row is not None else ""
         raise GateError(
-            f"run {run_id} is of a generation that was left: no step of run {parent} is this run any more; "
+            f"run {run_id} is a child of a generation of run {parent} that a rewind has left; "
             f"{quoted(Way('show', parent))} has the runs that are, "
             f"{quoted(Way('undo'))} reverses the rewind"
         )

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 
 class Claimed(NamedTuple):
-    """`state.owner` is this process, unless the run has ended, perhaps with this claim, because its last
-    owner was asked to cancel it and died: then there is nothing to execute, as when another thread of
-    this process executes it: then `attached` is its handle."""
+    """A run that this process owns, with two exceptions in which there is nothing to execute: the run has
+    ended (a cancel that its last owner died before may end it in this claim), or another thread of this
+    process executes it; then `attached` is its handle."""
 
     state: RunState
     attached: Run[Any] | None = None
@@ -413,8 +413,9 @@ class _Attempt:
 
 
 def settle_pending(engine: Engine, run_id: str) -> bool:
-    """Files on their way back must arrive before the run continues on them. True if an operation that was
-    cut off came to its end here: then look again. Raises what hinders it; `Refused` if another is at it."""
+    """Finish an operation on the run that was cut off, so that its files are restored before it continues.
+    Returns True if one was finished: the run has changed then. Raises `Refused` if another process performs
+    it."""
     for row in engine.store.operations(run=run_id, limit=1):
         if row.status == "begun":
             if engine.finish_operation(row.id):

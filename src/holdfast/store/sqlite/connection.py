@@ -103,7 +103,8 @@ def check_ours(db: apsw.Connection, path: Path) -> None:
 
 
 def migrate(db: apsw.Connection, upto: int | None = None) -> None:
-    """Bring the schema and the projections to this version, keeping the log. The caller holds the gate."""
+    """Bring the schema and the projections to this version, keeping the log. The caller holds the
+    write lock."""
     if db.pragma("journal_mode") != "wal":
         db.pragma("page_size", PAGE_BYTES)  # has no effect on a database that has a page
     if db.pragma("journal_mode", "wal") != "wal":

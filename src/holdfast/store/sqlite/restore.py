@@ -200,16 +200,16 @@ def _damaged(source: Path, why: str) -> str:
 
 def _put(partial: Path, path: Path, home: Path, at: datetime, refuse: Callable[[], None]) -> Path | None:
     """Put the new file in the place of the old one, between two commits of everybody else."""
-    gate = WriteLock(str(home / "write.lock"))
+    write_lock = WriteLock(str(home / "write.lock"))
     try:
-        with gate:
+        with write_lock:
             refuse()
             with _log_emptied(path) as emptied, _undisturbed():
                 kept = _keep(path, at, emptied)
                 partial.replace(path)
                 sync_directory(path.parent)
     finally:
-        gate.close()
+        write_lock.close()
     if kept is not None and emptied:
         _fold(kept / DATABASE)
     return kept

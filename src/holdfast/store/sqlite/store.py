@@ -316,7 +316,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
 
     @staticmethod
     def _fail(batch: list[Submission], error: BaseException) -> None:
-        """Nothing of it is written. What was refused, was so by a look at what is not there either."""
+        """Nothing of it is written. Refusals are replaced, too: they were decided on what is not
+        there."""
         for item in batch:
             item.error = error
             if item.fate is not None:

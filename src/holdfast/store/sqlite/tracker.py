@@ -52,8 +52,8 @@ class TrackerQueries:
         count: int = self._read("count_ready_tasks")[0][0]
         return count
 
-    def claimed_tasks(self) -> list[TaskRow]:
-        return [_task_row(row) for row in self._read("claimed_tasks")]
+    def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
+        return [_task_row(row) for row in self._read("claimed_tasks", (workable,))]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return [row[0] for row in self._read("task_ids", (prefix, limit))]

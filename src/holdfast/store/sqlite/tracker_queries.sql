@@ -76,7 +76,7 @@ SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assi
        t.number, t.session, q.open_blockers, t.created_at, s.time, s.version, s.number
 FROM tasks AS t INDEXED BY tasks_claimed
      JOIN streams AS s ON s.id = t.stream JOIN task_readiness AS q ON q.stream = t.stream
-WHERE t.status = 'in_progress' AND t.blocked = '' AND NOT t.archived AND q.open_blockers = 0
+WHERE t.status = 'in_progress' AND NOT t.archived AND (NOT ?1 OR (t.blocked = '' AND q.open_blockers = 0))
 ORDER BY t.priority, t.stream;
 
 -- name: task_ids

@@ -111,12 +111,12 @@ _watching = threading.Lock()
 _watcher: threading.Thread | None = None
 
 
-def _watch(gate: WriteLock, since: float) -> None:
+def _watch(write_lock: WriteLock, since: float) -> None:
     global _watcher
     with _watching:
-        _waiting[gate] = since
+        _waiting[write_lock] = since
         if _watcher is None or not _watcher.is_alive():  # a forked child has none
-            _watcher = threading.Thread(target=_look, name="holdfast-gate", daemon=True)
+            _watcher = threading.Thread(target=_look, name="holdfast-write-lock", daemon=True)
             _watcher.start()
 
 
@@ -129,6 +129,6 @@ def _look() -> None:
                 _watcher = None
                 return
         now = time.monotonic()
-        for gate, since in list(_waiting.items()):
-            if now - since >= _LONG_S and _waiting.pop(gate, None) is not None:
-                gate.tell(now - since)
+        for write_lock, since in list(_waiting.items()):
+            if now - since >= _LONG_S and _waiting.pop(write_lock, None) is not None:
+                write_lock.tell(now - since)

@@ -36,11 +36,11 @@ def closed_to_others(home: Path) -> Iterator[int]:
     path = home / DATABASE
     with ExitStack() as stack:
         with explained(home):
-            gate = WriteLock(str(home / "write.lock"))
-        stack.callback(gate.close)
-        stack.enter_context(gate)
-        if not gate.marked:
-            gate.mark()
+            write_lock = WriteLock(str(home / "write.lock"))
+        stack.callback(write_lock.close)
+        stack.enter_context(write_lock)
+        if not write_lock.marked:
+            write_lock.mark()
         fd = -1
         if is_open_here(path):
             raise StoreHeld(home, os.getpid())
@@ -70,11 +70,11 @@ def _locking(fd: int) -> int:
 
 def incarnation_of(home: Path) -> str:
     """Which store the directory has, or had, by its lock; empty if that does not say."""
-    gate = WriteLock(str(home / "write.lock"))
+    write_lock = WriteLock(str(home / "write.lock"))
     try:
-        return gate.incarnation
+        return write_lock.incarnation
     finally:
-        gate.close()
+        write_lock.close()
 
 
 def put(fresh: Path, home: Path, kept: Path) -> None:
