@@ -36,7 +36,7 @@ def test_a_clock_that_does_not_jump_lets_sleepers_wait():
     assert clock.until_asleep() == START + timedelta(seconds=5)
     clock.advance(5)
     assert clock.wait(moment) == 0.0
-    with pytest.raises(TimeoutError, match="nobody slept"):
+    with pytest.raises(TimeoutError, match="no thread slept"):
         clock.until_asleep(timeout=0.01)
 
 
