@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -598,6 +599,16 @@ def test_what_a_dead_process_holds_is_charged_when_others_need_it(lab: Any, open
     with pytest.raises(BudgetReached, match=r"of its 0.10, 0.07 are spent and 0 reserved"):
         hf.run(act(lambda: ask()))
     assert spent(hf) == (7 * CENT, 115, 2)
+
+
+def test_an_audit_names_a_damaged_settlement(hf: Any, act: Any) -> None:
+    """A sum that is no number any more does not end the audit: the hash of the event is wrong."""
+    hf.run(act(lambda: ask()))
+    db = apsw.Connection(str(hf.home / "holdfast.db"))
+    db.execute("""UPDATE events SET payload = replace(payload, '"usd":"0.0', '"usd":"0x0')""")
+    db.close()
+    faults = list(hf._store.verify())
+    assert "@budget/default" in {one.stream for one in faults}
 
 
 def test_what_the_log_has_of_a_cut_off_attempt_is_charged_if_it_is_more(hf: Any, act: Any) -> None:

@@ -155,9 +155,18 @@ MISREAD = (UnicodeDecodeError, TypeError, AttributeError)
 """Errors of reading a row of a damaged page: a value of another type, or a text that is none."""
 
 
+def _is_full(directory: Path) -> bool:
+    try:
+        room = os.statvfs(directory)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < PAGE_BYTES
+
+
 def translate(error: Exception, path: Path) -> StoreError:
     """The error that says what is wrong with the store, for one of SQLite or one of `MISREAD`."""
-    if isinstance(error, apsw.FullError):
+    # SQLite reports a full disk as an I/O error where it makes its shared memory larger.
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(path.parent)):
         return StoreFull(
             f"no room left for the store on the disk of {path.parent}; nothing that was acknowledged "
             "is lost: free some space and resume"
