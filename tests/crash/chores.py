@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.crash.checker import Plan, RunPlan, canonical
 from tests.crash.lives import place
-from tests.crash.side import Side, body, here, take, told
+from tests.crash.side import Side, body, here, speaking, told
 from tests.crash.steered import Attend
 
 from holdfast import Holdfast, checkpoint, idempotency_key, step, workflow
@@ -173,14 +173,9 @@ def begin_errand(home: Path) -> None:
 @contextmanager
 def _silently(home: Path) -> Iterator[Holdfast]:
     """A store opened by a life that the checker does not listen to."""
-    before = here()
-    take(Side(None))
-    try:
-        with Holdfast(home) as hf:
-            enter(hf)
-            yield hf
-    finally:
-        take(before)
+    with speaking(Side(None)), Holdfast(home) as hf:
+        enter(hf)
+        yield hf
 
 
 def run_errand(hf: Holdfast, wait: Attend) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from tests.crash import workloads
 from tests.crash.checker import Plan, RunPlan, canonical, digest
 from tests.crash.disk import Mark, Recorder, Recording
-from tests.crash.side import Side, body, here, take, told
+from tests.crash.side import Side, body, here, speaking, told
 from tests.crash.workloads import WORKLOADS
 
 from holdfast import Holdfast, command, step, workflow
@@ -96,8 +96,7 @@ def _plan(runs: dict[str, int]) -> Plan:
 
 @contextmanager
 def _open(home: Path, side: Side, durability: Durability | None) -> Iterator[Holdfast]:
-    take(side)
-    with Holdfast(home, durability=durability) as hf:
+    with speaking(side), Holdfast(home, durability=durability) as hf:
         yield hf
 
 

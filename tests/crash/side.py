@@ -1,12 +1,14 @@
 """What a life says while it does it: lines that outlive it, because somebody else holds the other end.
 
-A process has one side at a time. The lines of the lives before are the outside world: a service that
+A process has one side at a time: a life that begins in another thread waits until the one before it has
+ended. The lines of the lives before are the outside world: a service that
 remembers which calls it has seen.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +52,8 @@ class Side:
 
 
 _present = Side(None)
+_living = threading.RLock()
+"""Held by the thread whose life speaks. The bodies of its steps may run in any thread."""
 
 
 def here() -> Side:
@@ -57,10 +61,17 @@ def here() -> Side:
     return _present
 
 
-def take(side: Side) -> None:
-    """From now on this process speaks there."""
+@contextmanager
+def speaking(side: Side) -> Iterator[None]:
+    """Meanwhile this process speaks there, and no life in another thread does. The kinds of `make crash` run
+    in threads of one process: without this, one of them would hear what the other one's steps say."""
     global _present
-    _present = side
+    with _living:
+        before, _present = _present, side
+        try:
+            yield
+        finally:
+            _present = before
 
 
 @contextmanager

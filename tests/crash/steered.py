@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.crash.history import canonical, digest
 from tests.crash.lives import Plan, RunPlan, place
-from tests.crash.side import Side, body, here, take, told
+from tests.crash.side import Side, body, here, speaking, told
 
 from holdfast import (
     Decision,
@@ -40,7 +40,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.clock import SystemClock
-from holdfast.errors import Refused, RunCancelled, RunNotFound, RunPaused, RunWaiting, StepTimeout
+from holdfast.errors import Refused, RunCancelled, RunNotFound, RunPaused, RunWaiting, StepTimeout, StoreError
 from holdfast.operations import archiving
 
 Attend = Callable[[Run[Any]], Any]
@@ -204,8 +204,17 @@ def attend(hf: Holdfast, run: Run[Any], steer: Steer | None) -> Any:
             return run.result(None if steer is None else LOOK_S)
         except RunWaiting:
             continue
-        except RunPaused:
+        except RunPaused as paused:
+            _say_what_else(paused)
             run = hf.resume(run.id)
+
+
+def _say_what_else(paused: RunPaused) -> None:
+    """A child run of it was ended by an error of the store while it was being paused: its caller is told of
+    the pause, and of the error as its cause. A body of the child may have been cut off, as by an error that
+    ends a try."""
+    if isinstance(paused.__cause__, StoreError):
+        here().say("again", type(paused.__cause__).__name__, paused.__cause__.code)
 
 
 def answer(hf: Holdfast, run_id: str) -> None:
@@ -293,14 +302,9 @@ def _stop(how: Callable[..., str], run_id: str, reason: str = "") -> None:
 
 def begin_turns(home: Path) -> None:
     """A run that has ended, and one to be archived."""
-    before = here()
-    take(Side(None))
-    try:
-        with Holdfast(home) as hf:
-            hf.with_id("old").run(old)
-            attend(hf, hf.with_id("turns").start(turns), answer_turns)
-    finally:
-        take(before)
+    with speaking(Side(None)), Holdfast(home) as hf:
+        hf.with_id("old").run(old)
+        attend(hf, hf.with_id("turns").start(turns), answer_turns)
 
 
 def take_turns(hf: Holdfast, wait: Attend) -> Any:

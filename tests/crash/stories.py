@@ -91,6 +91,8 @@ class Story:
             shutil.copytree(prepared, self.home)
         self.lives = Lives(workload.plan, self.now)
         self.lines: list[str] = []
+        self.struck: list[str] = []
+        """Where its faults struck."""
 
     def live(
         self,
@@ -121,8 +123,10 @@ class Story:
         require(life.said("broken") is None, f"whoever steers was broken: {life.said('broken')}")
         life.lines = self._heard()[heard:] + life.lines
         self.lines += life.lines
+        struck = fault is not None and life.fault is not None and bool(life.fault.struck)
+        if struck and life.fault is not None:
+            self.struck.append(f"{life.fault.file} {life.fault.kind.name}")
         self.now = check_store(self.home)
-        struck = life.fault is not None and life.fault.struck
         cut = life.cut or bool(struck and life.said("attention"))
         self.lives.add(life.lines, self.now, cut=cut, tries=life.tries)
         return life
@@ -165,6 +169,7 @@ def tell_point(point: Point) -> Verdict:
         except Violation as violation:
             verdict.violation = f"{violation}; last lines: {[line[:80] for line in told.lines[-6:]]}"
             verdict.lost = told.lives.lost
+        verdict.struck, verdict.where = len(told.struck), told.struck
     return verdict
 
 
@@ -178,8 +183,6 @@ def _tell(point: Point, told: Story, verdict: Verdict) -> None:
         life = told.live(fault, tries=point.tries if fault else 1, way=way, settle=settle)
         if fault is not None and life.fault is not None and life.fault.struck:
             faults.pop(0)
-            verdict.struck += 1
-            verdict.where.append(f"{life.fault.file} {life.fault.kind.name}")
             _check_struck(fault, life)
             notes[_how(life)] += 1
             continue

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,8 +29,6 @@ Point = tuple[str, str, int]
 """A workload, a system call, and which of its calls."""
 _KILL = Score("kill by strace", "SIGKILL at a system call")
 _FAIL = Score("EIO by strace", "a system call fails")
-_preparing = threading.Lock()
-"""A store is prepared in this process, which has one side."""
 
 
 def run(budget: Budget) -> list[Score]:
@@ -89,8 +86,7 @@ def _tell(point: Point, what: str) -> tuple[bool, int, str]:
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory, "home")
         home.mkdir()
-        with _preparing:
-            workload.prepare(home)
+        workload.prepare(home)
         lives = Lives(workload.plan, check_store(home))
         try:
             status, lines, errors = _live(name, Path(directory), inject)

@@ -46,7 +46,7 @@ from tests.crash.checker import (
 from tests.crash.companions import accompany
 from tests.crash.fold import Fold
 from tests.crash.history import Event
-from tests.crash.side import Side, body, here, take, told
+from tests.crash.side import Side, body, here, speaking, told
 
 import holdfast
 from holdfast import Holdfast, Retry, Run, command, gather, parallel, sleep, step, workflow
@@ -495,7 +495,8 @@ def live(
         attention STEP          a step is in doubt
         again CLASS CODE        a StoreError ended a try; there are `tries` in all, with the same Holdfast
                                 once it is open. A third word, `unwritten`: it says that nothing of the
-                                last commit was written
+                                last commit was written. So does one in a child run whose parent was
+                                being paused, and is resumed by the same try
         error CLASS CODE        a StoreError ended the last one, or a recorded value could not be read
         stopped CLASS CODE      another HoldfastError did
         crash TEXT              anything else: a defect
@@ -503,40 +504,39 @@ def live(
     `way` is how a run that exists continues; `settle` says first what became of a step: `done` or `retry`;
     `steered_here` says whether this life also does what its runs need from outside.
     """
-    take(side)
-    hf: Holdfast | None = None
-    try:
-        for left in reversed(range(tries)):
-            try:
-                if hf is None:
-                    hf = Holdfast(home, durability=durability)
-                    WORKLOADS[name].enter(hf)
-                _go(hf, WORKLOADS[name], way, settle, steered_here)
-                break
-            except StoreError as error:
-                side.say("again" if left else "error", *_words(error))
-        if hf is not None:
-            hf.close()
-    except InDoubt as error:
-        side.say("attention", error.step)
-    except HoldfastError as error:
-        of_the_store = isinstance(error, StoreError) or "cannot be read" in str(error)
-        side.say("error" if of_the_store else "stopped", *_words(error))
-    except BaseException:
-        side.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
-    finally:
-        if hf is not None:
-            hf.close()
+    with speaking(side):
+        hf: Holdfast | None = None
+        try:
+            for left in reversed(range(tries)):
+                try:
+                    if hf is None:
+                        hf = Holdfast(home, durability=durability)
+                        WORKLOADS[name].enter(hf)
+                    _go(hf, WORKLOADS[name], way, settle, steered_here)
+                    break
+                except StoreError as error:
+                    side.say("again" if left else "error", *_words(error))
+            if hf is not None:
+                hf.close()
+        except InDoubt as error:
+            side.say("attention", error.step)
+        except HoldfastError as error:
+            of_the_store = isinstance(error, StoreError) or "cannot be read" in str(error)
+            side.say("error" if of_the_store else "stopped", *_words(error))
+        except BaseException:
+            side.say("crash", traceback.format_exc()[-700:].replace("\n", " | "))
+        finally:
+            if hf is not None:
+                hf.close()
 
 
 def steer(name: str, home: Path, side: Side, stop: int) -> None:
     """Do what a workload's runs need from outside, until the descriptor `stop` is closed at its other end,
     and then once more: also what was left by a life that is dead."""
-    take(side)
     step = WORKLOADS[name].steer
     assert step is not None
     try:
-        with Holdfast(home) as hf:
+        with speaking(side), Holdfast(home) as hf:
             while not select.select([stop], [], [], steered.LOOK_S)[0]:
                 step(hf)
             step(hf)

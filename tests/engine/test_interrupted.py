@@ -231,6 +231,40 @@ def test_what_follows_a_lost_append_is_lost_with_it(open_hf, act, ran):
     assert hf.resume("x").result(30) == [0, 1]
 
 
+@pytest.mark.parametrize("paused", ["x", "its child"])
+def test_a_pause_tells_of_the_append_that_a_run_below_lost(open_hf, act, ran, paused):
+    """The run is paused as was asked; whoever waits for it hears why a step below it will run again."""
+    hf = open_hf()
+    store, live = hf._store, hf._engine.live
+    real, lost = store._commit, StoreFull("no room")
+
+    def commit(batch):
+        types = {event.type for item in batch for event in getattr(item, "events", ())}
+        if types & {"StepRan", "StepCompleted"} and ran == ["work"]:
+            ran.append("lost")
+            store._fail(batch, lost)
+            return
+        real(batch)
+
+    store._group._commit = commit
+
+    @step
+    def work() -> int:
+        ran.append("work")
+        if ran == ["work"]:
+            below = next(one for one, _ in live.values() if one.state.parent == "x")
+            (live["x"][0] if paused == "x" else below).pause("lunch", "ann")
+        return 1
+
+    inner = act(work, "grandchild")
+    kid = act(lambda: inner(), "child")
+    with pytest.raises(RunPaused) as caught:
+        hf.with_id("x").run(act(lambda: kid()))
+    assert (caught.value.run_id, caught.value.__cause__) == ("x", lost)
+    assert hf.get("x").status == "paused"
+    assert (hf.resume("x").result(30), ran) == (1, ["work", "lost", "work"])
+
+
 def test_a_gate_is_not_opened_after_a_lost_append(hf, act):
     """What was lost may be what led to the gate: nobody is to be asked for a decision on it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.kernel.commands import Command, DoubtStep, PauseRun
 
 
@@ -53,3 +53,11 @@ class Control(BaseException):
         """Both stop the run: which of its steps may or may not have happened is recorded in any case."""
         doubts = [one for one in other.commands if isinstance(one, DoubtStep)]
         self.commands = (*doubts, *self.commands)
+        self.tell_of(other.error)
+
+    def tell_of(self, other: HoldfastError) -> None:
+        """Tell of a store that failed, as the cause of this: a child run may have lost an append while its
+        parent was being paused, and the pause is what the caller gets."""
+        failed = other if isinstance(other, StoreError) else other.__cause__
+        if isinstance(failed, StoreError) and failed is not self.error and self.error.__cause__ is None:
+            self.error.__cause__ = failed

@@ -204,7 +204,9 @@ def _outside_parent(call: Call) -> Iterator[None]:
     try:
         yield
     except _STOPPED as error:
-        raise _stop_parent(call, error) from None
+        control = _stop_parent(call, error)
+        control.tell_of(error)
+        raise control from None
     except RunCancelled:
         if call.execution.control is not None:  # they end together: no failure of the parent's step
             raise call.execution.control from None
