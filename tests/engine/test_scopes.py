@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import random
+import subprocess
 import sys
 
 import pytest
@@ -252,3 +253,39 @@ def test_a_task_of_another_library_keeps_its_factory(hf, act, ran):
     asyncio.run(main())
     assert recorded(hf, "x") == {"limited[1]/ask#1": "a", "limited[2]/ask#1": "b"}
     assert len(ran) >= 2
+
+
+FIRST_USE_OF_ANYIO = """
+import asyncio, sys
+import anyio
+from holdfast import Holdfast, step, workflow
+
+@step
+async def ask(q: str) -> str:
+    return f"{q}?"
+
+async def worker() -> str:
+    with anyio.CancelScope():
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, "a")
+            group.start_soon(ask, "b")
+    return "left"
+
+@workflow
+async def flow() -> str:
+    assert "anyio._backends._asyncio" not in sys.modules
+    return (await asyncio.gather(worker()))[0]
+
+with Holdfast(sys.argv[1]) as hf:
+    print(hf.run(flow))
+"""
+
+
+def test_a_task_of_a_run_may_be_the_first_that_uses_anyio(home, tmp_path):
+    """anyio loads its scopes when they are first used. A task of a run that does this inside nested scopes,
+    and then makes tasks, leaves them again."""
+    program = tmp_path / "program.py"
+    program.write_text(FIRST_USE_OF_ANYIO)
+    command = [sys.executable, str(program), str(home)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("left\n", 0), ended.stderr

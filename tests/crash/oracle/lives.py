@@ -437,4 +437,10 @@ def _task_lines() -> Iterator[str]:
     for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]
         code = [(one.f_code, one.f_lineno) for one in reversed(task.get_stack())]
         places = [f"{Path(one.co_filename).name}:{line} {one.co_name}" for one, line in code]
-        yield f"task {task.get_name()}: {' < '.join(places[:6])}"
+        yield f"task {task.get_name()}: {' < '.join(places[:6])}{_failure(task)}"
+
+
+def _failure(task: asyncio.Task[Any]) -> str:
+    """Of a task that has failed: whatever waits for its work waits for ever."""
+    error = task.exception() if task.done() and not task.cancelled() else None
+    return "" if error is None else f" raised {error!r}, after {error.__context__!r}"

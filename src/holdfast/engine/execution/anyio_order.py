@@ -3,6 +3,10 @@
 A scope keeps the scopes inside it in a set, and cancels their tasks in the order of that set: the order of
 memory addresses. Scopes whose host is a task of a run hash by that task, which hashes by its number. Other
 scopes hash as before. A scope is in such a set only while it has a host.
+
+The hash of a scope must not change while it is in a set. anyio loads this class when it is first used, which
+may be inside a task of a run. So the hash is replaced when such a task is hashed: a scope that is entered
+puts its host into a set before it is put into one itself.
 """
 
 from __future__ import annotations
@@ -14,17 +18,18 @@ _done = False
 
 
 def order_cancel_scopes(branch_task: type) -> None:
-    """Once anyio is loaded."""
+    """Once anyio is loaded. To be called whenever a task of a run is hashed."""
     global _done
     if _done:
         return
     backend = sys.modules.get("anyio._backends._asyncio")
-    if backend is None:
+    scopes = getattr(backend, "CancelScope", None)  # another thread may be loading it
+    if scopes is None:
         return
-    _done = True
 
     def hash_by_host(scope: Any) -> int:
         host = scope._host_task
         return hash(host) if isinstance(host, branch_task) else object.__hash__(scope)
 
-    backend.CancelScope.__hash__ = hash_by_host
+    scopes.__hash__ = hash_by_host
+    _done = True  # not before: another thread may enter a scope now

@@ -39,6 +39,7 @@ class BranchTask(asyncio.Task[Any]):
         super().__init__(coro, **kwargs)
 
     def __hash__(self) -> int:
+        order_cancel_scopes(BranchTask)
         return self._hash
 
 
@@ -102,7 +103,6 @@ class TaskFactory:
         branch = scope if shared else scope.child(_name(coro))
         context.run(current.set, branch)
         run.task_number += 1
-        order_cancel_scopes(BranchTask)
         if by_chance and run.state.loose:
             run.unordered.append(branch.counters.path)
         if self.previous is None:
