@@ -526,8 +526,10 @@ class Execution:
             await until_stopped(self)
         except asyncio.CancelledError as cancel:
             if self.tasks_delivery is not None and not self.is_stopping():
-                await self.tasks_delivery.replayed(key)
+                later = await self.tasks_delivery.replayed(key)
                 self.deliver_gate(key)
+                if later is not None:
+                    raise later  # as `task_driver.abandonable`
             raise cancel
 
     def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:

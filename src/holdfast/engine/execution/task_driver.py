@@ -270,24 +270,28 @@ async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]
         # What stops the run as a whole gives up nothing: it will wait again when it continues.
         step = run.state.steps.get(key)
         if not run.is_stopping() and not run.over and step and step.status != "abandoned":
-            await _abandon(run, step)
+            later = await _abandon(run, step)
+            if later is not None:
+                raise later
         raise
 
 
-async def _abandon(run: Execution, step: StepState) -> None:
+async def _abandon(run: Execution, step: StepState) -> asyncio.CancelledError | None:
+    """Returns the last cancel that came meanwhile: anyio knows its own by their text."""
     command, delivery = c.AbandonWait(step.key), run.tasks_delivery
     assert delivery is not None
+    cancelled = None
     if delivery.guarded:
-        await delivery.barrier(step.key)
+        cancelled = await delivery.barrier(step.key)
     if step.kind not in GATES:
-        await delivery.noted(command, step.key)
-        return
+        return await delivery.noted(command, step.key) or cancelled
     # In the store at once: no person is to be asked for a decision that no code awaits, and what a gate has
     # taken may be what another one waits for.
     run.under_way += 1
     try:
-        await shielded(run, partial(run.transact, lambda: [command]))
-        await delivery.noted(c.Record(e.OutcomeDelivered(step.key)), step.key)
+        _, cancel = await shielded(run, partial(run.transact, lambda: [command]))
+        cancelled = cancel or cancelled
+        return await delivery.noted(c.Record(e.OutcomeDelivered(step.key)), step.key) or cancelled
     finally:
         run.end_call()
 
