@@ -40,6 +40,16 @@ def test_a_resumed_run_is_the_same_execution(count, options):
     assert sum(one["kills"] for one in tried) >= 3 * count
 
 
+def test_a_second_cancel_while_a_wait_is_given_up():
+    """`asyncio.timeout` inside `anyio.fail_after`, around a gate: anyio knows its own cancel, which comes
+    while the first one is being recorded."""
+    pytest.importorskip("anyio")
+    options = ("--kind", "async", "--anyio", "--only-program", "7", "--times", "2", "--most-kills", "6")
+    tried = try_programs(2, 395227, *options, jobs=1)
+    assert len(tried) == 2
+    assert [f"{one['command']}: {one['text'][:500]}" for one in tried if one["what"]] == []
+
+
 # What it must find
 
 

@@ -529,7 +529,7 @@ class Execution:
                 later = await self.tasks_delivery.replayed(key)
                 self.deliver_gate(key)
                 if later is not None:
-                    raise later  # as `task_driver.abandonable`
+                    raise later from cancel  # as `task_driver.abandonable`
             raise cancel
 
     def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:

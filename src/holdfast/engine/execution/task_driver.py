@@ -266,13 +266,13 @@ async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]
     comes to it later, every replay goes the same way."""
     try:
         return await wait()
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancel:
         # What stops the run as a whole gives up nothing: it will wait again when it continues.
         step = run.state.steps.get(key)
         if not run.is_stopping() and not run.over and step and step.status != "abandoned":
             later = await _abandon(run, step)
             if later is not None:
-                raise later
+                raise later from cancel
         raise
 
 
