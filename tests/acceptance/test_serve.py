@@ -21,7 +21,7 @@ def work(name):
 @workflow
 def main(name):
     decision = approval("ok")
-    print("printed by", name)
+    print(f"printed by {name}")
     return work(name)
 
 @workflow

@@ -116,7 +116,7 @@ def play_directory(console: Console) -> None:
 
 plays("README.md: holdfast 2")(play_directory)
 plays("quickstart.md: Quickstart 2")(play_directory)
-plays("README.md: An agent's edits, taken back 1")(play_directory)
+plays("README.md: An agent's edits, rolled back 1")(play_directory)
 
 
 def until(console: Console, run: str, step: str, nap: str) -> None:
@@ -230,7 +230,7 @@ def play_person(console: Console) -> None:
     console.next("holdfast resume kelp-3", '"sent 13 characters"')
 
 
-@plays("README.md: An agent's edits, taken back 2")
+@plays("README.md: An agent's edits, rolled back 2")
 def play_edits(console: Console) -> None:
     console.saves("release.py")
     console.next("holdfast run --id r1", then=lambda: console.text("CHANGES") == "version 1.2\n")

@@ -206,7 +206,7 @@ def test_a_child_of_a_generation_that_was_left_wakes_nobody(hf, act):
     wait_until_parked(hf)
     hf.rewind("r", "work#1")
     for steer in (lambda: hf.approve("r.child-1"), lambda: hf.signal("r.child-1", "go")):
-        with pytest.raises(GateError, match="of a generation that was left: no step of run r is this run"):
+        with pytest.raises(GateError, match="child of a generation of run r that a rewind has left"):
             steer()
     run = hf.resume("r")
     new = child_id("r", 1, "child#1")

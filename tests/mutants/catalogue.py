@@ -89,8 +89,8 @@ MUTANTS = (
         ENGINE + "test_unacknowledged.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
             "engine/execution/execution.py",
-            "            requests[:] = hearing.take_in(recorded, sure=False)\n",
-            "            requests[:] = hearing.take_in(recorded, sure=True)\n            hearing.wake()\n",
+            "            requests[:] = inbox.take_in(recorded, sure=False)\n",
+            "            requests[:] = inbox.take_in(recorded, sure=True)\n            inbox.wake()\n",
         ),
     ),
     mutant(

@@ -405,15 +405,20 @@ class _Handler(BaseHTTPRequestHandler):
             return
         request.status = 200
         cut = fault is not None and fault.cut
-        if request.stream:
-            self._stream([one.encode() for one in protocol.stream(answer, self.server.provider.piece)], cut)
-        else:
-            self._json(200, protocol.plain(answer), cut=cut)
+        request.whole = not cut  # before its last byte: a client that has that may look at once
+        try:
+            if request.stream:
+                pieces = protocol.stream(answer, self.server.provider.piece)
+                self._stream([one.encode() for one in pieces], cut)
+            else:
+                self._json(200, protocol.plain(answer), cut=cut)
+        except BaseException:
+            request.whole = False
+            raise
         if fault is not None and fault.cut:
             if fault.hang:
                 self.server.provider.hold(request, self.connection)
             self._break_off()
-        request.whole = not cut
 
     def _json(
         self, status: int, value: object, headers: Mapping[str, str] | None = None, *, cut: bool = False
