@@ -55,7 +55,7 @@ def digest(limit: str = "0.50") -> list[str]:
     with budget("digest", limits=Amounts(usd=limit)):
         for note in read_notes():
             with skills.use("A headline for each note", kind="headline") as chosen:
-                prompt = f"{chosen.text}\n\nWrite the headline of this note."
+                prompt = f"{chosen.text}\n\nWrite the headline of this note, at most 6 words."
                 headlines.append(router.failover("headline", list(PRICES), ask, prompt, note))
     write_digest(headlines)
     command([sys.executable, "check.py"])
