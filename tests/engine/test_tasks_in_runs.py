@@ -27,6 +27,19 @@ def hf(tmp_path: Path) -> Iterator[Holdfast]:
         yield opened
 
 
+def lose_first_step(hf: Holdfast) -> None:
+    """The commit of the first step that ends is lost, as if the process had died before it."""
+    real, lost = hf._store.append, [True]
+
+    def dies_once(append: Any) -> None:
+        if lost and any(event.type in STEP_ENDS for event in append.events):
+            lost.pop()
+            raise StoreFull("no room")
+        real(append)
+
+    hf._store.append = dies_once  # type: ignore[method-assign]
+
+
 @holdfast.step
 def body() -> str:
     """A step whose body works on tasks."""
@@ -154,15 +167,7 @@ def works_in_a_body() -> str:
 def test_a_body_that_runs_again_claims_what_it_has_completed(hf: Holdfast) -> None:
     """The commit of the step is lost after that of the completion: the claim is the one that it had."""
     STATE["task"] = hf.tasks.create("a").id
-    real, lost = hf._store.append, [True]
-
-    def dies_once(append: Any) -> None:
-        if lost and any(event.type in STEP_ENDS for event in append.events):
-            lost.pop()
-            raise StoreFull("no room")
-        real(append)
-
-    hf._store.append = dies_once  # type: ignore[method-assign]
+    lose_first_step(hf)
     with pytest.raises(StoreFull):
         hf.with_id("r").run(works_in_a_body)
     assert hf.with_id("r").run(works_in_a_body) == "completed"
@@ -182,15 +187,7 @@ def test_a_claim_is_found_again_whatever_others_did_to_the_task_since(hf: Holdfa
     """Before the step runs again, a person notes something on the task, edits it, and says what it needs: the
     step has claimed it all the same, and claims no other one."""
     first, second = (hf.tasks.create(name, priority=n).id for n, name in enumerate("ab"))
-    real, lost = hf._store.append, [True]
-
-    def dies_once(append: Any) -> None:
-        if lost and any(event.type in STEP_ENDS for event in append.events):
-            lost.pop()
-            raise StoreFull("no room")
-        real(append)
-
-    hf._store.append = dies_once  # type: ignore[method-assign]
+    lose_first_step(hf)
     with pytest.raises(StoreFull):
         hf.with_id("r").run(claims_next)
     hf.tasks.note(first, "look here")
