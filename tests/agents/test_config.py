@@ -13,7 +13,7 @@ from holdfast import Holdfast, settings, workflow
 from holdfast.agent_settings import AgentSettings
 from holdfast.agents import CommandAgent, Job, ScriptAgent, work
 from holdfast.agents.config import Agents, agent_fault
-from holdfast.errors import AgentNotFound, NotTrusted, RunPaused, SettingsError
+from holdfast.errors import AgentNotFound, NotTrusted, PlanFaults, RunPaused, SettingsError
 from holdfast.redaction import Secret
 
 
@@ -278,6 +278,23 @@ def test_what_a_project_names_needs_trust(
     with (tmp_path / "holdfast.toml").open("a") as file:
         file.write("timeout_s = 5\n" if "argv" in table else "# changed\n")
     assert _fault(tmp_path)
+
+
+def test_a_changed_plan_of_a_delivery_needs_trust_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trust covers the text of the plan that the settings name, not only its path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "holdfast.toml").write_text('[deliver]\nplan = "own.yaml"\n')
+    plan = tmp_path / "own.yaml"
+    for text in ("no plan\n", "another\n"):
+        plan.write_text(text)
+        with Holdfast() as hf, pytest.raises(NotTrusted, match=r"sets deliver\.plan"):
+            hf.deliver("greet")
+        Holdfast.trust()
+        with Holdfast() as hf, pytest.raises(PlanFaults):
+            hf.deliver("greet")
 
 
 def _fault(root: Path) -> bool:
