@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast import Holdfast, RunPaused, approval, gather, parallel, sleep, step, wait_for
+from holdfast import Holdfast, RunPaused, approval, gather, parallel, sleep, step, wait_for, workflow
 from holdfast.engine.execution.code_clock import CodeClock
 from holdfast.engine.primitives.slots import Slots
 
@@ -344,6 +344,38 @@ def test_a_lock_that_goes_to_another_branch_in_every_replay(lives, ran, live_las
     found = lives(make)
     assert sorted(found) == ["a", "b", "c", "d"]
     assert len(ran) == len(set(ran)) == 5 + 4 * calls_before
+
+
+_last_first = True
+
+
+@step
+def said(text: str) -> str:
+    return text
+
+
+@workflow
+def in_the_order_of_a_lock() -> str:
+    lock = Lock(last_first=_last_first)
+    found = []
+
+    def branch(name: str) -> None:
+        with lock:
+            found.append(said(name))
+
+    parallel(branch, "abcd")
+    return said(" ".join(found))
+
+
+def test_the_command_replay_gets_a_lock_in_another_order(hf, monkeypatch):
+    """It begins again as a resumed run does, and does not report code that has not changed."""
+    from holdfast.operations.replaying import replay
+
+    hf.with_id("x").run(in_the_order_of_a_lock)
+    monkeypatch.setattr("tests.engine.test_delivery._last_first", False)
+    found = replay(hf._engine, "x")
+    assert (found.verdict, found.why) == ("matches", "")
+    assert found.calls == 5
 
 
 def test_a_run_that_stops_leaves_a_blocked_branch_behind(hf, act, caplog):

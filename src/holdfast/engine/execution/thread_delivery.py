@@ -109,9 +109,12 @@ class ThreadDelivery(Delivery):
         """What each thread received last: a recorded outcome, or the turn in which its branch began."""
         self._have_blocked: set[int] = set()
         """The threads that were blocked at some time."""
+        self.again = False
+        """Whether this replay was stopped so that the next one takes another order."""
         self._judges = False
         """Whether all threads wait, and one of them has found that no call comes which is recorded."""
-        order = run.engine.blocking_orders.get(run.id)
+        self._order_of = f"{run.id} played back" if run.plays_back else run.id
+        order = run.engine.blocking_orders.get(self._order_of)
         self._order = BlockingOrder() if order is None else order
         if self._order and not self._loose_left:
             self._expected = self._order.arranged(self._expected)
@@ -404,16 +407,17 @@ class ThreadDelivery(Delivery):
         """Let the run go, as one that waits, and so have it replayed once more; False if that was tried often
         enough."""
         run = self.run
-        if run.plays_back or not self._order.tries_again():
-            run.engine.blocking_orders.pop(run.id, None)
+        if not self._order.tries_again():
+            run.engine.blocking_orders.pop(self._order_of, None)
             return False
-        run.engine.blocking_orders[run.id] = self._order
+        run.engine.blocking_orders[self._order_of] = self._order
+        self.again = True
         run.stop(Parked(run.id, run.engine.clock.now_us()))
         return True
 
     def _end_replay(self) -> None:
         super()._end_replay()
-        self.run.engine.blocking_orders.pop(self.run.id, None)
+        self.run.engine.blocking_orders.pop(self._order_of, None)
 
     def stop(self) -> None:
         """The run is stopped: wake all that wait. From any thread."""
