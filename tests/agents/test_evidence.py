@@ -233,6 +233,29 @@ def test_a_secret_is_not_in_a_document(hf: Holdfast, root: Path, home: Path) -> 
 
 
 @workflow
+def ticketed() -> None:
+    sh("echo ticket ACME-1234")
+    milestone("ACME-1234", statement="closes ACME-1234")
+
+
+def test_a_pattern_that_is_newer_hides_what_a_document_has(
+    open_hf: Callable[..., Holdfast], root: Path, tmp_path: Path
+) -> None:
+    """A document is redacted when it is written, and again when it is read or exported: what the settings
+    name since then is hidden in old ones, too."""
+    run = executed(open_hf(), ticketed)
+    assert "ACME-1234" in open_hf().evidence.get(run).document
+    (root / "holdfast.toml").write_text('redact = ["ACME-[0-9]+"]\n')
+    hf = open_hf()
+    found = hf.evidence.get(run)
+    assert "ACME-" not in found.document and "ticket [redacted" in found.document
+    assert "ACME-" not in found.milestone and "ACME-" not in hf.evidence.list(run)[0].milestone
+    hf.evidence.export(run, tmp_path / "out")
+    texts = [path.read_text() for path in sorted((tmp_path / "out").rglob("*.md"))]
+    assert texts and not any("ACME-" in text for text in texts)
+
+
+@workflow
 def half_a_key() -> None:
     sh("cat key.pem")
     sh("echo after")

@@ -961,6 +961,33 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a budget is raised by 0",
+        BUDGETS + "test_wrong_limits_are_refused_with_a_sentence",
+        (
+            "kernel/budget.py",
+            "    if not given or not all(added.of(unit) for unit in given):\n",
+            "    if not given:\n",
+        ),
+    ),
+    mutant(
+        "a budget is raised by less than 0",
+        BUDGETS + "test_wrong_limits_are_refused_with_a_sentence",
+        (
+            "kernel/amounts.py",
+            "if not amount.is_finite() or not 0 <= amount <= _MOST:",
+            "if not amount.is_finite() or not amount <= _MOST:",
+        ),
+    ),
+    mutant(
+        "the rows of an archived budget stay",
+        SQLITE + "test_an_archived_budget_is_gone",
+        (
+            "store/sqlite/budgets.sql",
+            "INSTEAD OF INSERT ON projected_budgets WHEN NEW.type = 'StreamArchived' BEGIN",
+            "INSTEAD OF INSERT ON projected_budgets WHEN NEW.type = 'Never' BEGIN",
+        ),
+    ),
+    mutant(
         "an attempt that was cut off is not charged",
         BUDGETS + "test_an_attempt_that_was_cut_off_is_charged_in_full_once",
         (
@@ -1161,6 +1188,11 @@ MUTANTS = (
         EVIDENCE + "test_verify_compares_the_error_output",
         ("agents/evidence/reproducing.py", 'for name in ("stdout", "stderr"):', 'for name in ("stdout",):'),
     ),
+    mutant(
+        "a document is shown as it was redacted when it was written",
+        EVIDENCE + "test_a_pattern_that_is_newer_hides_what_a_document_has",
+        ("views/evidence.py", "document=redactor.redact(document)", "document=document"),
+    ),
     # Agents
     mutant(
         "the error output of an agent is read for its answer",
@@ -1175,6 +1207,20 @@ MUTANTS = (
         "an agent's program is evidence",
         AGENT + "test_what_it_prints_is_no_evidence",
         ("agents/backends/command_agent.py", "            evidence=False,\n", ""),
+    ),
+    mutant(
+        "what a job may write is not what its step writes",
+        AGENT + "test_only_what_a_job_may_write_is_rolled_back",
+        ("agents/backends/command_agent.py", "            writes=job.writes,\n", ""),
+    ),
+    mutant(
+        "the next attempt of a command begins before the tree of the last is dead",
+        AGENT + "test_what_a_child_prints_after_the_timeout_is_not_of_the_next_attempt",
+        (
+            "engine/primitives/command_process.py",
+            "    process.terminate()\n    try:\n        process.join()\n",
+            "    process.terminate()\n    try:\n        pass\n",
+        ),
     ),
     mutant(
         "a job has the usage of the job beside it",
