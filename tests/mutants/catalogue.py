@@ -1264,6 +1264,11 @@ MUTANTS = (
         DELIVER + "test_a_planner_that_changes_a_file_again_and_again",
         ("agents/deliver/read_only.py", "in reversed(windows)", "in windows"),
     ),
+    mutant(
+        "the error of the store behind a pause stays with the worker",
+        ENGINE + "test_serving.py::test_an_error_comes_from_a_worker_with_the_error_of_the_store_behind_it",
+        ("serving/protocol.py", '    error.__cause__ = error_of(fields.get("cause"))\n', ""),
+    ),
     # Learning
     mutant(
         "a replayed choice is drawn again",
