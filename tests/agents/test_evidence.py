@@ -40,6 +40,7 @@ from holdfast.errors import (
 )
 
 TOKEN = "ghp_" + "a1B2" * 9
+HALF_A_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n"
 MADE = "made\n"
 PASSING = "print('3 passed in 0.12s')\n"
 FAILING = "print('2 passed, 1 failed in 0.15s')\nraise SystemExit(1)\n"
@@ -264,11 +265,39 @@ def half_a_key() -> None:
 
 def test_a_key_without_its_end_hides_no_other_command(hf: Holdfast, root: Path) -> None:
     """Each output is redacted by itself: what looks like a secret ends with its command."""
-    (root / "key.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n")
+    (root / "key.pem").write_text(HALF_A_KEY)
     run = executed(hf, half_a_key)
     document = hf.evidence.get(run).document
     assert "MIIEp" not in document and "```text\nafter\n```" in document
     assert _outside_fences(document).count("### ") == 2
+
+
+@workflow
+def half_a_key_stated() -> None:
+    sh("echo after")
+    milestone("done", statement=HALF_A_KEY)
+
+
+def test_a_key_without_its_end_hides_nothing_after_a_statement(hf: Holdfast) -> None:
+    """A statement is redacted by itself, too: the end of its block stays."""
+    document = hf.evidence.get(executed(hf, half_a_key_stated)).document
+    assert "MIIEp" not in document and _outside_fences(document).count("### ") == 1
+
+
+@workflow
+def rotated() -> None:
+    sh("sed -i s/MIIE10/MIIEnew/ key.pem; echo visible >> key.pem")
+    milestone("done")
+
+
+def test_a_line_from_the_middle_of_a_key_is_in_no_diff(hf: Holdfast, root: Path) -> None:
+    """Both sides are redacted before they are compared: in the lines around a change nothing says that they
+    are of a key."""
+    lines = [f"MIIE{number:02}pAIBAAKCAQEAabcdefghijklmnop" for number in range(20)]
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", ""]
+    (root / "key.pem").write_text("\n".join(key))
+    document = hf.evidence.get(executed(hf, rotated)).document
+    assert "+visible" in document and "MIIE" not in document.replace("s/MIIE10/MIIEnew/", "")
 
 
 @workflow
@@ -667,6 +696,8 @@ def test_a_writer_of_ones_own(open_hf: Callable[..., Holdfast]) -> None:
         "made: sh=3, sh=0 [redacted:github-token]",
         "checked: python3=0 [redacted:github-token]",
     ]
+    raw = [hf._store.blob(row.event.blob) for row in hf._store.evidence(run)]  # type: ignore[attr-defined]
+    assert len(raw) == 2 and TOKEN.encode() not in b"".join(raw)
     assert {one.level for one in hf.evidence.list(run)} == {"observed"}
     assert hf.evidence.verify(run)[0].outcome == "equal"
 

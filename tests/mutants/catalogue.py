@@ -1193,6 +1193,33 @@ MUTANTS = (
         EVIDENCE + "test_a_pattern_that_is_newer_hides_what_a_document_has",
         ("views/evidence.py", "document=redactor.redact(document)", "document=document"),
     ),
+    mutant(
+        "what a writer of one's own makes is kept as it is",
+        EVIDENCE + "test_a_writer_of_ones_own",
+        (
+            "engine/primitives/milestone.py",
+            "_bounded(engine.redactor.redact(written.text))",
+            "_bounded(written.text)",
+        ),
+    ),
+    mutant(
+        "a statement is redacted only with its document",
+        EVIDENCE + "test_a_key_without_its_end_hides_nothing_after_a_statement",
+        (
+            "engine/primitives/milestone.py",
+            "statement=engine.redactor.redact(statement)",
+            "statement=statement",
+        ),
+    ),
+    mutant(
+        "a diff is redacted only with its document",
+        EVIDENCE + "test_a_line_from_the_middle_of_a_key_is_in_no_diff",
+        (
+            "agents/evidence/writer.py",
+            "workspace.text_diff(change, self.engine.redactor.redact)",
+            "workspace.text_diff(change, str)",
+        ),
+    ),
     # Agents
     mutant(
         "the error output of an agent is read for its answer",
@@ -1283,6 +1310,16 @@ MUTANTS = (
         "that all candidates failed is not recorded",
         ROUTER + "test_all_failed_pauses_and_resume_tries_again",
         ("agents/router.py", '    recorded("all_failed", mark)\n', "    mark()\n"),
+    ),
+    mutant(
+        "an outcome is recorded as it was reported, with its secrets",
+        ROUTER + "test_a_secret_in_an_error_is_hidden",
+        ("engine/primitives/outcome.py", "redact = run.engine.redactor.redact\n", "redact = str\n"),
+    ),
+    mutant(
+        "the reason why all candidates failed has their secrets",
+        ROUTER + "test_a_secret_in_an_error_is_hidden",
+        ("agents/router.py", 'run.engine.redactor.redact(f"all', 'str(f"all'),
     ),
     mutant(
         "a wrong call is a failure of the candidate",
