@@ -1322,6 +1322,20 @@ MUTANTS = (
         ("agents/router.py", 'run.engine.redactor.redact(f"all', 'str(f"all'),
     ),
     mutant(
+        "the name of a measured model is recorded with its secrets",
+        ENGINE + "test_measure.py::test_a_secret_in_the_name_of_a_model_is_not_recorded",
+        (
+            "engine/primitives/measure.py",
+            'run.engine.redactor.redact(check_text(model, "measure(model=...)"))',
+            'check_text(model, "measure(model=...)")',
+        ),
+    ),
+    mutant(
+        "the error of a step reaches the code with its secrets",
+        "tests/agents/llm/test_llm.py::test_a_secret_in_why_no_model_answers_is_hidden",
+        ("kernel/failure.py", "    if round_trips(error, failure):\n", "    if True:\n"),
+    ),
+    mutant(
         "a wrong call is a failure of the candidate",
         ROUTER + "test_mistakes_of_the_caller_are_no_outcome",
         ("agents/router.py", "_MISUSE: Final = (BadInput, WrongColour)", "_MISUSE: Final = ()"),
