@@ -257,6 +257,24 @@ def test_a_pattern_that_is_newer_hides_what_a_document_has(
 
 
 @workflow
+def inside(directory: str) -> None:
+    sh("true", cwd=directory)
+    milestone("done")
+
+
+def test_a_secret_in_why_a_command_did_not_start_is_hidden(hf: Holdfast, root: Path) -> None:
+    """From the caller of `verify`, and from the log."""
+    (root / TOKEN).mkdir()
+    run = hf.start(inside, str(root / TOKEN))
+    run.result()
+    (root / TOKEN).rmdir()
+    (check,) = hf.evidence.verify(run.id)[0].checks
+    assert "it did not start: the working directory" in check.why and "[redacted" in check.why
+    (verified,) = [one.payload for one in hf._store.entries(run.id, type="EvidenceVerified")]
+    assert TOKEN not in check.why and TOKEN not in verified
+
+
+@workflow
 def half_a_key() -> None:
     sh("cat key.pem")
     sh("echo after")

@@ -1203,6 +1203,11 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "why a command did not start is told with its secrets",
+        EVIDENCE + "test_a_secret_in_why_a_command_did_not_start_is_hidden",
+        ("agents/evidence/reproducing.py", 'self._engine.redactor.redact(f"it did', 'str(f"it did'),
+    ),
+    mutant(
         "a statement is redacted only with its document",
         EVIDENCE + "test_a_key_without_its_end_hides_nothing_after_a_statement",
         (
