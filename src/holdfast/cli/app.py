@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli.drawing import terminal
-from holdfast.cli.stopping import INTERRUPTED
-from holdfast.errors import BadInput, HoldfastError, not_text
+from holdfast.errors import BadInput, HoldfastError, RunInterrupted, not_text
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -323,7 +322,7 @@ def run_program(args: list[str] | None = None) -> int:
         return _explain(error)
     except KeyboardInterrupt:
         terminal.complain("stopped by Ctrl-C")
-        return INTERRUPTED
+        return RunInterrupted.exit_code
     return result if isinstance(result, int) else 0
 
 
@@ -352,7 +351,7 @@ def _explain(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, click.Abort):
         terminal.complain("stopped by Ctrl-C")
-        return INTERRUPTED
+        return RunInterrupted.exit_code
     if isinstance(error, terminal.OutputLost):
         terminal.complain(str(error))
         return OUTPUT_LOST

@@ -12,7 +12,7 @@ from holdfast.views.records import STATUSES
 
 ANY_STATUSES = (*STATUSES, "in_progress", "current", "superseded", "withdrawn")
 """Those of tasks and of memory, too."""
-_AGO = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)")
+_AGO = r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)"
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -77,7 +77,7 @@ def read_at(_: click.Context, __: click.Parameter, value: str | None) -> int | d
 def _moment(value: str, *, end: bool) -> datetime:
     text = value.strip()
     try:
-        ago = _AGO.fullmatch(text)
+        ago = re.fullmatch(_AGO, text)
         if ago:
             return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _SECONDS[ago[2]])
         if text in ("today", "yesterday"):
