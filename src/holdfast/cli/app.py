@@ -130,12 +130,16 @@ class NoSuchCommand(click.UsageError):
     """With the one thing to do about it: no page of help is named beside a command that was meant."""
 
     def __init__(self, name: str, known: Iterable[str], ctx: click.Context) -> None:
-        from difflib import get_close_matches
+        from holdfast.spelling import did_you_mean
 
-        names = list(known)
-        near = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in names else get_close_matches(name, names, n=1)
-        path = ctx.command_path
-        hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists all"
+        names, path = list(known), ctx.command_path
+        meant = OTHER_WORDS.get(name)
+        hint = did_you_mean(
+            meant if meant in names else name,
+            names,
+            f"`{path} --help` lists all",
+            written=lambda near: f"`{path} {near}`",
+        )
         super().__init__(f"there is no command {name!r}; {hint}", ctx)
 
 

@@ -265,7 +265,7 @@ class Reader:
             if named is None or matches(row.key, named)
         ]
         if named is not None and not found:
-            from holdfast.kernel.naming import nearest
+            from holdfast.spelling import nearest
             from holdfast.views.unknown_point import missing as missing_point
 
             near = nearest(named, [row.key for row in rows])
