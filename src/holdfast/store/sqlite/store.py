@@ -27,7 +27,6 @@ from holdfast.errors import (
     store_error_for,
 )
 from holdfast.kernel import events as e
-from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
 from holdfast.store.deciding import Deciding
 from holdfast.store.rows import (
@@ -44,7 +43,7 @@ from holdfast.store.rows import (
     RunRow,
     StepRow,
 )
-from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
+from holdfast.store.sqlite import choice, forked, projections, sql
 from holdfast.store.sqlite.budgets import BudgetQueries
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import (
@@ -268,6 +267,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return Deleted(found[0][0], bool(found[0][1])) if found else None
 
     def sweep(self) -> int:
+        from holdfast.store.sqlite import sweeping
+
         self._check_usable()
         behind, unnamed = sweeping.find(self.path)
         swept = 0
@@ -604,6 +605,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:
+        from holdfast.kernel.operation import stream_of
+
         values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
         return [OperationRow(*row) for row in self._read("operations", values)]
 
