@@ -19,7 +19,8 @@ from holdfast.errors import BadInput, BudgetReached, NotFound
 from holdfast.kernel.amounts import EXACT, NONE, NOTHING, UNITS, ZERO, Amounts, shown
 from holdfast.kernel.events import Event
 from holdfast.kernel.measures import Measured
-from holdfast.kernel.naming import listed, nearest
+from holdfast.kernel.naming import listed
+from holdfast.spelling import nearest
 
 PREFIX: Final = "@budget/"
 KIND: Final = "budget"
