@@ -253,7 +253,7 @@ _WORDS: Final = {
 
 
 def _hint(name: str, known: tuple[str, ...] | list[str]) -> str:
-    from difflib import get_close_matches
+    from holdfast.spelling import did_you_mean
 
-    near = get_close_matches(name, known, 1, 0.6)
-    return f"; did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(name, known)
+    return f"; {hint}" if hint else ""

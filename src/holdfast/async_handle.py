@@ -411,7 +411,7 @@ class AsyncBudgetNamespace(AsyncNamespace):
         steps: int | str | None = None,
     ) -> Budget:
         """Add to the limits of a budget; `resume` continues a run that it had stopped. Raises `NotFound`,
-        and `BadInput` for a unit that has no limit."""
+        and `BadInput` for a unit that has no limit and for an amount that is not more than 0."""
         return await self._call(
             self._namespace.raise_, name, usd=usd, tokens=tokens, seconds=seconds, steps=steps
         )

@@ -64,10 +64,9 @@ def read_deliver(
             found[key] = _policies(value, place, faults)
             continue
         if key not in _TYPES:
-            import difflib  # a fault is rare, and each command reads the settings
+            from holdfast.spelling import did_you_mean
 
-            near = difflib.get_close_matches(key, [*_TYPES, "policy"], 1, 0.6)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TYPES)} and policy"
+            hint = did_you_mean(key, [*_TYPES, "policy"], f"there are {', '.join(_TYPES)} and policy")
             faults.append(f"{place}: deliver.{key} is unknown; {hint}")
             continue
         kind, words = _TYPES[key]

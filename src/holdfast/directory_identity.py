@@ -8,7 +8,7 @@ directory was moved.
 from __future__ import annotations
 
 import os
-import struct
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import NamedTuple
 _AT_FDCWD = -100
 _BTIME = 0x800
 _SIZE = 256
-_BORN = struct.Struct("=qI")
 _BORN_AT = 80
 
 
@@ -75,10 +74,11 @@ def _born(path: Path) -> int:
     if statx is None:
         return 0
     buffer = bytearray(_SIZE)
-    if statx(os.fsencode(path), buffer) != 0 or not int.from_bytes(buffer[:4], "little") & _BTIME:
+    if statx(os.fsencode(path), buffer) != 0 or not int.from_bytes(buffer[:4], sys.byteorder) & _BTIME:
         return 0
-    seconds, nanoseconds = _BORN.unpack_from(buffer, _BORN_AT)
-    return max(0, int(seconds) * 1_000_000_000 + int(nanoseconds))
+    seconds = int.from_bytes(buffer[_BORN_AT : _BORN_AT + 8], sys.byteorder, signed=True)
+    nanoseconds = int.from_bytes(buffer[_BORN_AT + 8 : _BORN_AT + 12], sys.byteorder)
+    return max(0, seconds * 1_000_000_000 + nanoseconds)
 
 
 @cache

@@ -25,10 +25,11 @@ _BLANK = frozenset(
     )
 )  # fmt: skip
 """Characters that count as letters or marks and are not seen."""
-_SELECTORS = re.compile("([\ufe0e\ufe0f])([\ufe0e\ufe0f]+)")
-_COLOUR = re.compile("\x1b\\[([0-9;:]{0,64})m")
+# As text: `re` compiles and keeps each when it is first needed, and most commands need none.
+_SELECTORS = "([\ufe0e\ufe0f])([\ufe0e\ufe0f]+)"
+_COLOUR = "\x1b\\[([0-9;:]{0,64})m"
 """Longer ones are marked as any other control sequence."""
-_SUBPARAMETERS = re.compile("4:[0-5]|[345]8:5:[0-9]+|[345]8:2(?::[0-9]*){3,6}")
+_SUBPARAMETERS = "4:[0-5]|[345]8:5:[0-9]+|[345]8:2(?::[0-9]*){3,6}"
 """A kind of underline, and a colour by its number or its parts, written with colons."""
 _HARMLESS = frozenset((*range(8), 9, *range(20, 28), 29, *range(30, 50), 53, 55, 59, *range(90, 108)))
 """The permitted colours and weights: all but `conceal`."""
@@ -82,7 +83,7 @@ def printed(text: str, *, colour: bool, live: bool = False) -> str:
     signs = _live_signs if live else _text_signs
     if "\r" in text and not live:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    parts = _COLOUR.split(text)
+    parts = re.split(_COLOUR, text)
     made = [_marked(parts[0], signs)]
     last = ""
     for codes, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -104,7 +105,7 @@ def _is_harmless(codes: str) -> bool:
     while parameters:
         first = parameters.pop(0)
         if ":" in first:
-            if not _SUBPARAMETERS.fullmatch(first):
+            if not re.fullmatch(_SUBPARAMETERS, first):
                 return False
         elif int(first or 0) in (38, 48, 58):
             count = {"5": 1, "2": 3}.get(parameters.pop(0) if parameters else "", 0)
@@ -135,7 +136,7 @@ def _marked(text: str, signs: _Signs) -> str:
         return text
     marked = text.translate(signs)
     if "\ufe0e" in marked or "\ufe0f" in marked:
-        marked = _SELECTORS.sub(lambda found: found[1] + "".join(map(_selector, found[2])), marked)
+        marked = re.sub(_SELECTORS, lambda found: found[1] + "".join(map(_selector, found[2])), marked)
     return marked
 
 

@@ -73,4 +73,7 @@ def test_wrong_words_get_a_sentence(cli: Any) -> None:
     cli("budget", "set", "team", "--usd", "1")
     assert "a → a" in cli("budget", "set", "a", "--parent", "a", code=2).err
     assert "no limit of tokens" in cli("budget", "raise", "team", "--tokens", "5", code=2).err
-    assert [one["name"] for one in cli("budget", "list", "--json").json()] == ["team"]
+    for amount, says in (("0", "Give an amount more than 0"), ("-1", "usd=-1: not less than 0")):
+        assert says in cli("budget", "raise", "team", "--usd", amount, code=2).err
+    (team,) = cli("budget", "list", "--json").json()
+    assert (team["name"], team["limits"]["usd"]) == ("team", "1")

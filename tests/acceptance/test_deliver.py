@@ -191,7 +191,7 @@ def test_settings_that_came_with_the_project(repo, key):
     del repo.env["HOLDFAST_TRUST"]
     (repo.directory / "holdfast.toml").write_text(f"[agent.claude]\n[deliver]\n{key}\n")
     refused = repo("deliver", GOAL, code=9)
-    assert "may come from somebody else" in refused.err and "holdfast trust" in refused.err
+    assert "may come from another person" in refused.err and "holdfast trust" in refused.err
 
 
 def test_settings(repo):

@@ -180,6 +180,47 @@ def test_full_disk(cli):
     assert "all of them hold" in done.stdout
 
 
+def test_a_pause_names_the_full_disk_that_stopped_a_child(cli):
+    """The disk is full for a child run while its parent is being paused: `run` and `resume` report the
+    pause, and the store's error with what to do."""
+    cli.script("""
+        import shutil, subprocess, sys
+        from holdfast.engine.execution.scope import live_runs
+        @step
+        def big():
+            if Path("go").exists():
+                return 1
+            subprocess.run([sys.executable, "-m", "holdfast", "pause", "x", "--timeout", "0"])
+            parent = next(one for one in live_runs if one.id == "x")
+            until = time.monotonic() + 30
+            while parent.control is None and time.monotonic() < until:
+                time.sleep(0.01)
+            home = Path(os.environ["HOLDFAST_HOME"])
+            (home / "filler").write_bytes(bytes(shutil.disk_usage(home).free - 100_000))
+            return "x" * 300_000
+        @workflow
+        def child(): return big()
+        @workflow
+        def main(): return child()
+    """)
+    done = in_a_mount(
+        cli,
+        f"""
+        HOLDFAST run --id x flow.py:main 2> run.txt; echo "run $?"
+        rm {cli.home}/filler
+        HOLDFAST resume x 2> resume.txt; echo "resume $?"
+        rm {cli.home}/filler
+        touch go
+        HOLDFAST resume x; echo "after $?"
+        """,
+    )
+    assert [line for line in done.stdout.splitlines() if " " in line] == ["run 7", "resume 7", "after 0"]
+    for name in ("run.txt", "resume.txt"):
+        (line,) = [one for one in (cli.directory / name).read_text().splitlines() if "is paused" in one]
+        assert "a run below it was stopped: no room left for the store" in line, line
+        assert line.endswith("free some space and resume")
+
+
 def test_read_only_disk(cli):
     """On a read-only disk commands that write are refused with exit 8."""
     done = in_a_mount(

@@ -255,6 +255,19 @@ def test_it_works_in_the_workspace(hf: Holdfast, root: Path) -> None:
     assert copy[0] == copy[1] != str(root)
 
 
+def test_only_what_a_job_may_write_is_rolled_back(hf: Holdfast, root: Path) -> None:
+    """`writes` of a job are those of its step: what else changed meanwhile is not its own, and stays when it
+    is tried again."""
+    code = (
+        "seen = sorted(os.listdir()); [open(name, 'w').close() for name in ('own.md', 'other.txt')]; "
+        "print(*seen); sys.exit(not seen)"
+    )
+    job = Job(goal="greet", prompt="write hello", kind="implement", writes=("*.md",))
+    options = {"parse": "none", "retry": Retries(attempts=2, initial=0.01)}
+    assert hf.run(one_job, python(code), options, job).text == "other.txt"
+    assert sorted(path.name for path in root.iterdir()) == ["other.txt", "own.md"]
+
+
 # Faults
 
 
@@ -296,6 +309,34 @@ def test_a_hang_is_ended_with_its_tree(hf: Holdfast, root: Path) -> None:
         run.result()
     pid = int((root / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_what_a_child_prints_after_the_timeout_is_not_of_the_next_attempt(
+    hf: Holdfast, tmp_path: Path
+) -> None:
+    """Asked to end, the child prints once more as soon as it sees the next attempt, or after half a second.
+    The next attempt waits for the end of the tree: neither its output nor its outcome has the late line."""
+    begun, second, told = (str(tmp_path / name) for name in ("begun", "second", "told"))
+    late, fine = '{"type": "system", "session_id": "late"}', '{"type": "result", "result": "fine"}'
+    child = (
+        "import os, signal, time\n"
+        "def speak(*_):\n"
+        "    until = time.monotonic() + 0.5\n"
+        f"    while not os.path.exists({second!r}) and time.monotonic() < until: time.sleep(0.01)\n"
+        f"    print({late!r}, flush=True); open({told!r}, 'w').close(); os._exit(0)\n"
+        "signal.signal(signal.SIGTERM, speak)\n"
+        "while True: signal.pause()\n"
+    )
+    code = (
+        f"import subprocess; again = os.path.exists({begun!r}); "
+        f"open({second!r} if again else {begun!r}, 'w').close(); "
+        f"again or subprocess.run([sys.executable, '-I', '-S', '-c', {child!r}]); "
+        f"[time.sleep(0.01) for _ in range(100) if not os.path.exists({told!r})]; print({fine!r})"
+    )
+    run = hf.start(one_job, python(code), {"timeout": 2.0, "retry": Retries(attempts=2, initial=0.01)})
+    outcome = run.result()
+    assert (outcome.text, outcome.session) == ("fine", "")
+    assert {line.attempt for line in hf.logs(run.id) if "late" in line.text} <= {1}
 
 
 def test_a_gigabyte_of_output_is_bounded(hf: Holdfast) -> None:

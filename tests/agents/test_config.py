@@ -261,7 +261,7 @@ def test_what_a_project_names_needs_trust(
     with Holdfast() as hf:
         assert hf.runs() == []
         with pytest.raises(
-            NotTrusted, match=r"agent x is not trusted: holdfast.toml:1 may come from somebody else"
+            NotTrusted, match=r"agent x is not trusted: holdfast.toml:1 may come from another person"
         ):
             hf.run(ask, "x")
     granted = Holdfast.trust()

@@ -40,6 +40,7 @@ from holdfast.errors import (
 )
 
 TOKEN = "ghp_" + "a1B2" * 9
+HALF_A_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n"
 MADE = "made\n"
 PASSING = "print('3 passed in 0.12s')\n"
 FAILING = "print('2 passed, 1 failed in 0.15s')\nraise SystemExit(1)\n"
@@ -233,6 +234,47 @@ def test_a_secret_is_not_in_a_document(hf: Holdfast, root: Path, home: Path) -> 
 
 
 @workflow
+def ticketed() -> None:
+    sh("echo ticket ACME-1234")
+    milestone("ACME-1234", statement="closes ACME-1234")
+
+
+def test_a_pattern_that_is_newer_hides_what_a_document_has(
+    open_hf: Callable[..., Holdfast], root: Path, tmp_path: Path
+) -> None:
+    """A document is redacted when it is written, and again when it is read or exported: what the settings
+    name since then is hidden in old ones, too."""
+    run = executed(open_hf(), ticketed)
+    assert "ACME-1234" in open_hf().evidence.get(run).document
+    (root / "holdfast.toml").write_text('redact = ["ACME-[0-9]+"]\n')
+    hf = open_hf()
+    found = hf.evidence.get(run)
+    assert "ACME-" not in found.document and "ticket [redacted" in found.document
+    assert "ACME-" not in found.milestone and "ACME-" not in hf.evidence.list(run)[0].milestone
+    hf.evidence.export(run, tmp_path / "out")
+    texts = [path.read_text() for path in sorted((tmp_path / "out").rglob("*.md"))]
+    assert texts and not any("ACME-" in text for text in texts)
+
+
+@workflow
+def inside(directory: str) -> None:
+    sh("true", cwd=directory)
+    milestone("done")
+
+
+def test_a_secret_in_why_a_command_did_not_start_is_hidden(hf: Holdfast, root: Path) -> None:
+    """From the caller of `verify`, and from the log."""
+    (root / TOKEN).mkdir()
+    run = hf.start(inside, str(root / TOKEN))
+    run.result()
+    (root / TOKEN).rmdir()
+    (check,) = hf.evidence.verify(run.id)[0].checks
+    assert "it did not start: the working directory" in check.why and "[redacted" in check.why
+    (verified,) = [one.payload for one in hf._store.entries(run.id, type="EvidenceVerified")]
+    assert TOKEN not in check.why and TOKEN not in verified
+
+
+@workflow
 def half_a_key() -> None:
     sh("cat key.pem")
     sh("echo after")
@@ -241,11 +283,39 @@ def half_a_key() -> None:
 
 def test_a_key_without_its_end_hides_no_other_command(hf: Holdfast, root: Path) -> None:
     """Each output is redacted by itself: what looks like a secret ends with its command."""
-    (root / "key.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n")
+    (root / "key.pem").write_text(HALF_A_KEY)
     run = executed(hf, half_a_key)
     document = hf.evidence.get(run).document
     assert "MIIEp" not in document and "```text\nafter\n```" in document
     assert _outside_fences(document).count("### ") == 2
+
+
+@workflow
+def half_a_key_stated() -> None:
+    sh("echo after")
+    milestone("done", statement=HALF_A_KEY)
+
+
+def test_a_key_without_its_end_hides_nothing_after_a_statement(hf: Holdfast) -> None:
+    """A statement is redacted by itself, too: the end of its block stays."""
+    document = hf.evidence.get(executed(hf, half_a_key_stated)).document
+    assert "MIIEp" not in document and _outside_fences(document).count("### ") == 1
+
+
+@workflow
+def rotated() -> None:
+    sh("sed -i s/MIIE10/MIIEnew/ key.pem; echo visible >> key.pem")
+    milestone("done")
+
+
+def test_a_line_from_the_middle_of_a_key_is_in_no_diff(hf: Holdfast, root: Path) -> None:
+    """Both sides are redacted before they are compared: in the lines around a change nothing says that they
+    are of a key."""
+    lines = [f"MIIE{number:02}pAIBAAKCAQEAabcdefghijklmnop" for number in range(20)]
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", ""]
+    (root / "key.pem").write_text("\n".join(key))
+    document = hf.evidence.get(executed(hf, rotated)).document
+    assert "+visible" in document and "MIIE" not in document.replace("s/MIIE10/MIIEnew/", "")
 
 
 @workflow
@@ -644,6 +714,8 @@ def test_a_writer_of_ones_own(open_hf: Callable[..., Holdfast]) -> None:
         "made: sh=3, sh=0 [redacted:github-token]",
         "checked: python3=0 [redacted:github-token]",
     ]
+    raw = [hf._store.blob(row.event.blob) for row in hf._store.evidence(run)]  # type: ignore[attr-defined]
+    assert len(raw) == 2 and TOKEN.encode() not in b"".join(raw)
     assert {one.level for one in hf.evidence.list(run)} == {"observed"}
     assert hf.evidence.verify(run)[0].outcome == "equal"
 

@@ -616,7 +616,7 @@ def test_the_store_that_was_there_is_kept_whole(store, home, shelf):
     assert stat.S_IMODE((home / "holdfast.db").stat().st_mode) == 0o600
     new = SqliteStore(home)
     assert whole_feed(new) == old[:-1]
-    assert new._db.pragma("journal_mode") == "wal"
+    assert new._reader.pragma("journal_mode") == "wal"
     with pytest.raises(Resync):
         new.feed(cursor)
     new.append(step_append("r", "c#1"))

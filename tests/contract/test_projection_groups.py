@@ -52,6 +52,7 @@ def give(monkeypatch) -> Callable[..., None]:
         monkeypatch.setattr(sql, "script", lambda name: texts.get(name) or script(name))
         later = (*migrations, (len(migrations) + 1, "notes", TABLE))
         monkeypatch.setattr(sql, "migrations", lambda: later)
+        monkeypatch.setattr(sql, "schema_version", lambda: len(later))
         monkeypatch.setattr(projections, "GROUPS", (_RUNS, Group("notes", {"notes": "stream"})))
 
     return give

@@ -37,6 +37,7 @@ from holdfast.kernel import events as e
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, NewEvent, Source, new_event
 from holdfast.store.sqlite import SqliteStore, projections, sql
+from holdfast.store.sqlite import store as store_module
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
@@ -114,7 +115,7 @@ def test_the_schema_is_what_the_migrations_make():
     for _, _, text in sql.migrations():
         replayed.execute(text)
     assert shape(written) == shape(replayed)
-    assert [number for number, _, _ in sql.migrations()] == list(range(1, len(sql.migrations()) + 1))
+    assert [number for number, _, _ in sql.migrations()] == list(range(1, sql.schema_version() + 1))
 
 
 def test_a_migration_keeps_the_data_and_an_older_holdfast_refuses_it(store, home, monkeypatch):
@@ -126,6 +127,7 @@ def test_a_migration_keeps_the_data_and_an_older_holdfast_refuses_it(store, home
     later = (*sql.migrations(), (len(sql.migrations()) + 1, "later", "CREATE TABLE moods (mood TEXT) STRICT"))
     with monkeypatch.context() as patch:
         patch.setattr(sql, "migrations", lambda: later)
+        patch.setattr(sql, "schema_version", lambda: len(later))
         newer = SqliteStore(home)
         assert (newer.runs(), newer.steps("r"), whole_feed(newer)) == before
         newer.append(step_append("r", "b#1"))
@@ -238,6 +240,22 @@ def test_a_disk_that_is_full_during_a_migration(home):
     db.close()
 
 
+def test_a_process_that_only_reads_opens_the_database_once(store, home, monkeypatch):
+    """The connection that checks the store at its opening reads from it, too; a write opens another."""
+    store.append(step_append("r", "a#1"))
+    store.close()
+    opened = []
+    monkeypatch.setattr(store_module, "connect", lambda *a, **b: opened.append(a) or connect(*a, **b))
+    again = SqliteStore(home)
+    assert [row.id for row in again.runs()] == ["r"]
+    assert len(again.steps("r")) == 1
+    assert len(opened) == 1
+    again.append(step_append("r", "b#1"))
+    assert len(again.steps("r")) == 2
+    assert len(opened) == 2
+    again.close()
+
+
 def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):
     """It is one transaction: the code of before opens the store as if nothing had been tried."""
     store.close()
@@ -245,11 +263,12 @@ def test_a_migration_that_fails_changes_nothing(store, home, monkeypatch):
     later = (*sql.migrations(), (len(sql.migrations()) + 1, "broken", broken))
     with monkeypatch.context() as patch:
         patch.setattr(sql, "migrations", lambda: later)
+        patch.setattr(sql, "schema_version", lambda: len(later))
         with pytest.raises(StoreError):
             SqliteStore(home)
     again = SqliteStore(home)
     assert [row.id for row in again.runs()] == ["r"]
-    assert "moods" not in [row[1] for row in shape(again._db)]
+    assert "moods" not in [row[1] for row in shape(again._reader)]
     again.close()
 
 

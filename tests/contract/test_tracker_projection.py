@@ -84,6 +84,7 @@ def seen(store: Store) -> dict[str, Any]:
         ],
         "each": [store.task(task) for task in TASKS],
         "ready": (store.ready_tasks(), store.count_ready_tasks()),
+        "waiting": (store.waiting_tasks(100), store.waiting_tasks(2), store.count_waiting_tasks()),
         "ready with a label": [store.ready_tasks(label="x"), store.ready_tasks(1, "x")],
         "claimed": store.claimed_tasks(),
         "in progress": store.claimed_tasks(workable=False),

@@ -4,6 +4,7 @@ backups; and the bytes of each as they were."""
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -102,6 +103,7 @@ class Truth:
     """Also those of archived runs, from the backup that has them."""
     blobs: dict[str, bytes]
     contents: dict[str, bytes]
+    """Those that the log names."""
 
 
 def make(home: Path) -> Truth:
@@ -149,6 +151,10 @@ def make(home: Path) -> Truth:
                 events[name] = found or events.get(name, [])
             blobs |= dict(db.execute("SELECT hash, data FROM blobs").fetchall())
     folded = (copy / DATABASE).read_bytes()
-    with closing(Contents(home / "workspace")) as contents:
+    # Nothing brings back what only an archived run names: `gc` may remove it at any time.
+    shutil.copytree(home, home.with_name("swept"), ignore=shutil.ignore_patterns("owners"))
+    with Holdfast(home.with_name("swept")) as hf:
+        hf.gc()
+    with closing(Contents(home.with_name("swept") / "workspace")) as contents:
         kept = {ref.hex(): contents.read(ref) for ref in contents.refs()}
     return Truth(files, (home / "write.lock").read_bytes(), folded, names, heads, events, blobs, kept)

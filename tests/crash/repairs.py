@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import struct
 import tempfile
 import zlib
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.crash.repair_specimen import CARD, JOURNAL, Event, Truth, make
 from tests.crash.score import Budget, Score
@@ -297,7 +300,13 @@ def try_one(
 ) -> tuple[list[str], RepairReport | None]:
     """Damage a store, repair it, and compare; what is wrong, in words."""
     write(damage, home)
-    os.environ["HOLDFAST_MIRROR_DIR"] = str(home / "mirror")
+    with mock.patch.dict(os.environ, HOLDFAST_MIRROR_DIR=str(home / "mirror")):
+        return _repair_and_judge(truth, oracle, damage, home)
+
+
+def _repair_and_judge(
+    truth: Truth, oracle: Oracle, damage: Damage, home: Path
+) -> tuple[list[str], RepairReport | None]:
     must = {name: oracle.prefix(damage, name) for name in truth.events}
     try:
         report = Holdfast.repair_store(home)
@@ -455,8 +464,14 @@ def run_points(truth: Truth, home: Path, seed: int, count: int) -> Score:
 
 
 def run(budget: Budget) -> list[Score]:
-    """`make crash`: so many points."""
+    """`make crash`: so many points. In a process of its own: the variable that says where the mirror is must
+    not reach the processes that other kinds start."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        return [alone.submit(_run_points, budget.seed, budget.of(POINTS)).result()]
+
+
+def _run_points(seed: int, count: int) -> Score:
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="repairs-", dir=fast if fast.is_dir() else None) as directory:
         truth = make(Path(directory, "made"))
-        return [run_points(truth, Path(directory, "home"), budget.seed, budget.of(POINTS))]
+        return run_points(truth, Path(directory, "home"), seed, count)

@@ -238,7 +238,7 @@ def test_commands_on_pages_exist(page: Path) -> None:
 def test_every_exit_code_is_documented() -> None:
     """Those of errors and those that commands end with are in the table, and no other."""
     used = {cls.exit_code for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "code")}
-    used |= {*ending._CODES.values(), ending.INTERRUPTED, app.OUR_FAULT, app.OUTPUT_LOST, app.INTERRUPTED}
+    used |= {*ending._CODES.values(), ending.INTERRUPTED, app.OUR_FAULT, app.OUTPUT_LOST}
     used |= {steering.HELD, resuming.USAGE}
     told = re.findall(r"^\| (\d+) \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
     assert sorted(map(int, told)) == sorted(used)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import warnings
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -867,13 +868,19 @@ def test_a_cycle_that_two_processes_make_at_once(open_hf: Any) -> None:
 
 def test_wrong_limits_are_refused_with_a_sentence(hf: Any) -> None:
     """Nothing is written."""
-    hf.budgets.set("team", usd=1)
+    hf.budgets.set("team", usd=1, steps=1)
     for error, says, call in (
         (NotFound, "no budget 'taem'; did you mean team", lambda: hf.budgets.raise_("taem", usd=1)),
         (NotFound, "no budget 'x'", lambda: hf.budgets.set("team", parent="x")),
         (NotFound, "no budget 'x'", lambda: hf.budgets.get("x")),
         (BadInput, "has no limit of tokens", lambda: hf.budgets.raise_("team", tokens=1)),
         (BadInput, "raise budget team by what", lambda: hf.budgets.raise_("team")),
+        *(
+            (BadInput, "raise budget team by what", partial(hf.budgets.raise_, "team", **nothing))
+            for nothing in ({"usd": 0}, {"usd": "0.00"}, {"steps": "0"}, {"usd": 1, "steps": 0})
+        ),
+        (BadInput, "usd=-1: not less than 0", lambda: hf.budgets.raise_("team", usd="-1")),
+        (BadInput, "steps=-1: a whole number, not less than 0", lambda: hf.budgets.raise_("team", steps=-1)),
         (BadInput, "floats are not exact", lambda: hf.budgets.set("team", usd=0.1)),
         (BadInput, "not less than 0", lambda: hf.budgets.set("team", usd="-1")),
         (BadInput, "a number such as", lambda: hf.budgets.set("team", usd="much")),
@@ -883,7 +890,7 @@ def test_wrong_limits_are_refused_with_a_sentence(hf: Any) -> None:
     ):
         with pytest.raises(error, match=says):
             call()
-    assert [(one.name, one.limits) for one in hf.budgets.list()] == [("team", Amounts(1))]
+    assert [(one.name, one.limits) for one in hf.budgets.list()] == [("team", Amounts(1, steps=1))]
 
 
 def test_a_raise_by_a_step_that_runs_again_counts_once(open_hf: Any, act: Any, crashes: Any) -> None:

@@ -421,3 +421,16 @@ def test_a_result_and_what_it_took_are_one_commit(lab: Any, open_hf: Any, nth: i
     total = sum(one[0].input_tokens for one in found.values())
     assert 30 <= total <= 10 * crash.marks().count("ran")
     assert all(one[0].input_tokens >= 10 for one in found.values())
+
+
+def test_a_secret_in_the_name_of_a_model_is_not_recorded(hf: Any, act: Any) -> None:
+    """As the log has it, not only as it is shown."""
+    token = "ghp_" + "a1B2" * 9
+
+    @step
+    def leak() -> None:
+        measure(model=f"small {token}", input_tokens=1)
+
+    hf.with_id("x").run(act(leak))
+    (payload,) = [one.payload for one in hf._store.entries("x", type="StepMeasured")]
+    assert "small [redacted" in payload and token not in payload

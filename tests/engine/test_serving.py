@@ -8,7 +8,8 @@ from tests.engine.test_gates import parked, until
 from holdfast import RunCancelled, RunInterrupted, RunWaiting, approval, sleep, step, wait_for
 from holdfast.engine.runs import recovery
 from holdfast.engine.runs.serving import EndedElsewhere, Service
-from holdfast.errors import CodeNotFound, StoreFull
+from holdfast.errors import CodeNotFound, RunPaused, StoreFull
+from holdfast.serving.protocol import error_fields, error_of
 
 
 @pytest.fixture
@@ -304,3 +305,14 @@ def test_a_workflow_that_exits_is_not_executed_over_and_over(open_hf, act, serve
     threading.Event().wait(1.3)  # longer than between two looks for orphans
     assert (ran, len(told)) == (["exits"], 1)
     assert isinstance(told[0][1], EndedElsewhere if elsewhere else RunInterrupted)
+
+
+def test_an_error_comes_from_a_worker_with_the_error_of_the_store_behind_it():
+    """A pause during which a child run lost an append; any other cause stays with the worker."""
+    paused, lost = RunPaused("x", "lunch", "ann"), StoreFull("no room")
+    paused.__cause__ = lost
+    found = error_of(error_fields(paused))
+    assert (type(found), str(found), vars(found)) == (RunPaused, str(paused), vars(paused))
+    assert (type(found.__cause__), str(found.__cause__)) == (StoreFull, "no room")
+    paused.__cause__ = KeyError("theirs")
+    assert error_of(error_fields(paused)).__cause__ is None

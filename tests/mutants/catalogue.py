@@ -961,6 +961,33 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a budget is raised by 0",
+        BUDGETS + "test_wrong_limits_are_refused_with_a_sentence",
+        (
+            "kernel/budget.py",
+            "    if not given or not all(added.of(unit) for unit in given):\n",
+            "    if not given:\n",
+        ),
+    ),
+    mutant(
+        "a budget is raised by less than 0",
+        BUDGETS + "test_wrong_limits_are_refused_with_a_sentence",
+        (
+            "kernel/amounts.py",
+            "if not amount.is_finite() or not 0 <= amount <= _MOST:",
+            "if not amount.is_finite() or not amount <= _MOST:",
+        ),
+    ),
+    mutant(
+        "the rows of an archived budget stay",
+        SQLITE + "test_an_archived_budget_is_gone",
+        (
+            "store/sqlite/budgets.sql",
+            "INSTEAD OF INSERT ON projected_budgets WHEN NEW.type = 'StreamArchived' BEGIN",
+            "INSTEAD OF INSERT ON projected_budgets WHEN NEW.type = 'Never' BEGIN",
+        ),
+    ),
+    mutant(
         "an attempt that was cut off is not charged",
         BUDGETS + "test_an_attempt_that_was_cut_off_is_charged_in_full_once",
         (
@@ -1161,6 +1188,43 @@ MUTANTS = (
         EVIDENCE + "test_verify_compares_the_error_output",
         ("agents/evidence/reproducing.py", 'for name in ("stdout", "stderr"):', 'for name in ("stdout",):'),
     ),
+    mutant(
+        "a document is shown as it was redacted when it was written",
+        EVIDENCE + "test_a_pattern_that_is_newer_hides_what_a_document_has",
+        ("views/evidence.py", "document=redactor.redact(document)", "document=document"),
+    ),
+    mutant(
+        "what a writer of one's own makes is kept as it is",
+        EVIDENCE + "test_a_writer_of_ones_own",
+        (
+            "engine/primitives/milestone.py",
+            "_bounded(engine.redactor.redact(written.text))",
+            "_bounded(written.text)",
+        ),
+    ),
+    mutant(
+        "why a command did not start is told with its secrets",
+        EVIDENCE + "test_a_secret_in_why_a_command_did_not_start_is_hidden",
+        ("agents/evidence/reproducing.py", 'self._engine.redactor.redact(f"it did', 'str(f"it did'),
+    ),
+    mutant(
+        "a statement is redacted only with its document",
+        EVIDENCE + "test_a_key_without_its_end_hides_nothing_after_a_statement",
+        (
+            "engine/primitives/milestone.py",
+            "statement=engine.redactor.redact(statement)",
+            "statement=statement",
+        ),
+    ),
+    mutant(
+        "a diff is redacted only with its document",
+        EVIDENCE + "test_a_line_from_the_middle_of_a_key_is_in_no_diff",
+        (
+            "agents/evidence/writer.py",
+            "workspace.text_diff(change, self.engine.redactor.redact)",
+            "workspace.text_diff(change, str)",
+        ),
+    ),
     # Agents
     mutant(
         "the error output of an agent is read for its answer",
@@ -1175,6 +1239,20 @@ MUTANTS = (
         "an agent's program is evidence",
         AGENT + "test_what_it_prints_is_no_evidence",
         ("agents/backends/command_agent.py", "            evidence=False,\n", ""),
+    ),
+    mutant(
+        "what a job may write is not what its step writes",
+        AGENT + "test_only_what_a_job_may_write_is_rolled_back",
+        ("agents/backends/command_agent.py", "            writes=job.writes,\n", ""),
+    ),
+    mutant(
+        "the next attempt of a command begins before the tree of the last is dead",
+        AGENT + "test_what_a_child_prints_after_the_timeout_is_not_of_the_next_attempt",
+        (
+            "engine/primitives/command_process.py",
+            "    process.terminate()\n    try:\n        process.join()\n",
+            "    process.terminate()\n    try:\n        pass\n",
+        ),
     ),
     mutant(
         "a job has the usage of the job beside it",
@@ -1218,6 +1296,11 @@ MUTANTS = (
         DELIVER + "test_a_planner_that_changes_a_file_again_and_again",
         ("agents/deliver/read_only.py", "in reversed(windows)", "in windows"),
     ),
+    mutant(
+        "the error of the store behind a pause stays with the worker",
+        ENGINE + "test_serving.py::test_an_error_comes_from_a_worker_with_the_error_of_the_store_behind_it",
+        ("serving/protocol.py", '    error.__cause__ = error_of(fields.get("cause"))\n', ""),
+    ),
     # Learning
     mutant(
         "a replayed choice is drawn again",
@@ -1232,6 +1315,30 @@ MUTANTS = (
         "that all candidates failed is not recorded",
         ROUTER + "test_all_failed_pauses_and_resume_tries_again",
         ("agents/router.py", '    recorded("all_failed", mark)\n', "    mark()\n"),
+    ),
+    mutant(
+        "an outcome is recorded as it was reported, with its secrets",
+        ROUTER + "test_a_secret_in_an_error_is_hidden",
+        ("engine/primitives/outcome.py", "redact = run.engine.redactor.redact\n", "redact = str\n"),
+    ),
+    mutant(
+        "the reason why all candidates failed has their secrets",
+        ROUTER + "test_a_secret_in_an_error_is_hidden",
+        ("agents/router.py", 'run.engine.redactor.redact(f"all', 'str(f"all'),
+    ),
+    mutant(
+        "the name of a measured model is recorded with its secrets",
+        ENGINE + "test_measure.py::test_a_secret_in_the_name_of_a_model_is_not_recorded",
+        (
+            "engine/primitives/measure.py",
+            'run.engine.redactor.redact(check_text(model, "measure(model=...)"))',
+            'check_text(model, "measure(model=...)")',
+        ),
+    ),
+    mutant(
+        "the error of a step reaches the code with its secrets",
+        "tests/agents/llm/test_llm.py::test_a_secret_in_why_no_model_answers_is_hidden",
+        ("kernel/failure.py", "    if round_trips(error, failure):\n", "    if True:\n"),
     ),
     mutant(
         "a wrong call is a failure of the candidate",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from holdfast.agent_settings import DEFAULT_ROLE, PRESETS, AgentSettings
 from holdfast.agents.protocol import Agent
 from holdfast.errors import AgentNotFound, BadInput, NotTrusted
-from holdfast.kernel.naming import listed, nearest
+from holdfast.kernel.naming import listed
 from holdfast.redaction import Secret
+from holdfast.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from holdfast.agents.backends.parsers import Parse
@@ -126,12 +127,8 @@ def why_none(agents: Mapping[str, AgentSettings], role: str) -> str:
 def unknown_agent(agents: Mapping[str, AgentSettings], name: str) -> str:
     """The sentence for a name that no agent has."""
     known = [*agents, *(one for one in PRESETS if one not in agents)]
-    near = nearest(name, known, most=1, cutoff=0.6)
-    if near:
-        return f"there is no agent {name!r}; did you mean {near[0]}?"
-    if agents:
-        return f"there is no agent {name!r}; there are {listed(known)}"
-    return f"there is no agent {name!r}; {WAYS}"
+    otherwise = f"there are {listed(known)}" if agents else WAYS
+    return f"there is no agent {name!r}; {did_you_mean(name, known, otherwise)}"
 
 
 def _command(found: AgentSettings) -> Agent:

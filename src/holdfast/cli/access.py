@@ -6,19 +6,22 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from holdfast import wiring
 from holdfast.cli import app
-from holdfast.cli.drawing.terminal import err, show_warnings
+from holdfast.cli.drawing.terminal import err, say, show_warnings
+from holdfast.errors import NotFound
 from holdfast.handle import Holdfast
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
     from holdfast.views.run_detail import RunDetail
+
+T = TypeVar("T")
 
 
 def find_place(*, create: bool = False, home: Path | None = None) -> wiring.Place:
@@ -46,6 +49,20 @@ def open_to_read(place: wiring.Place | None = None) -> Iterator[Holdfast]:
     """An existing store, to be read. Imports no engine, unless files are looked at."""
     with scan_shown() as on_scan, Holdfast.at(place or find_place(), read_only=True, on_scan=on_scan) as hf:
         yield hf
+
+
+def read_list(none_yet: str, read: Callable[[Holdfast], list[T]], named: object | None = None) -> list[T]:
+    """What `read` finds in the store. A project without a store has nothing, and that is no mistake: an empty
+    list, and a remark that begins with `none_yet`. But `NotFound` is raised if the command line has `named`
+    something in it."""
+    try:
+        with open_to_read() as hf:
+            return read(hf)
+    except NotFound as error:
+        if named is not None:
+            raise
+        say(f"{none_yet}: {error}")
+        return []
 
 
 @contextmanager

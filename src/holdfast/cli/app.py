@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli.drawing import terminal
-from holdfast.cli.stopping import INTERRUPTED
-from holdfast.errors import BadInput, HoldfastError, not_text
+from holdfast.errors import BadInput, HoldfastError, RunInterrupted, not_text
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -131,12 +130,16 @@ class NoSuchCommand(click.UsageError):
     """With the one thing to do about it: no page of help is named beside a command that was meant."""
 
     def __init__(self, name: str, known: Iterable[str], ctx: click.Context) -> None:
-        from difflib import get_close_matches
+        from holdfast.spelling import did_you_mean
 
-        names = list(known)
-        near = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in names else get_close_matches(name, names, n=1)
-        path = ctx.command_path
-        hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists all"
+        names, path = list(known), ctx.command_path
+        meant = OTHER_WORDS.get(name)
+        hint = did_you_mean(
+            meant if meant in names else name,
+            names,
+            f"`{path} --help` lists all",
+            written=lambda near: f"`{path} {near}`",
+        )
         super().__init__(f"there is no command {name!r}; {hint}", ctx)
 
 
@@ -323,7 +326,7 @@ def run_program(args: list[str] | None = None) -> int:
         return _explain(error)
     except KeyboardInterrupt:
         terminal.complain("stopped by Ctrl-C")
-        return INTERRUPTED
+        return RunInterrupted.exit_code
     return result if isinstance(result, int) else 0
 
 
@@ -352,7 +355,7 @@ def _explain(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, click.Abort):
         terminal.complain("stopped by Ctrl-C")
-        return INTERRUPTED
+        return RunInterrupted.exit_code
     if isinstance(error, terminal.OutputLost):
         terminal.complain(str(error))
         return OUTPUT_LOST

@@ -18,13 +18,13 @@ from holdfast.errors import (
     RunWaiting,
     StoreError,
 )
+from holdfast.views.records import PARKED
 from holdfast.ways import quoted
 
 if TYPE_CHECKING:
     from holdfast.handle import Holdfast
     from holdfast.views.run_detail import RunDetail
 
-_PARKED = ("waiting", "sleeping", "paused")
 _IDLE_S = 1.0  # so long a run must have been left alone for that to be said
 _GATES = 3  # so many approvals are shown
 _SHOWN_LINES = 12  # of what each of them shows
@@ -55,7 +55,7 @@ def report_end(
         if result and not as_json and not detail.is_command:
             print_result(detail)
         return 0
-    if status in _PARKED:  # as it was asked to: that is no error
+    if status in PARKED or status == "paused":  # as it was asked to: that is no error
         say([(typed(sentence(detail, error)), "yellow")])
     else:
         complain(sentence(detail, error))
@@ -152,7 +152,9 @@ def sentence(detail: RunDetail, error: BaseException | None) -> str:
         until = f" until {stamp(min(dues))}" if dues else ""
         return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` continues then"
     if isinstance(error, HoldfastError):
-        return str(error)
+        # The pause was asked for; why a step below it will run again was not.
+        lost = error.__cause__ if isinstance(error.__cause__, StoreError) else None
+        return str(error) if lost is None else f"{error}; a run below it was stopped: {lost}"
     if error is None:
         return str(_by_status(detail))
     return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` continues"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.drawing.question import Question
 from holdfast.cli.drawing.terminal import clean, complain, err, say
 from holdfast.errors import GateError
+from holdfast.views.records import PARKED
 
 if TYPE_CHECKING:
     from holdfast.cli.drawing.progress import Progress
@@ -52,7 +53,7 @@ class Gatekeeper:
     def look(self) -> None:
         """The run was released, or something was written: ask what is open now, or stop asking."""
         run = self._hf.get(self._run_id)
-        self.is_parked = run.status in ("waiting", "sleeping") and not run.owner
+        self.is_parked = run.status in PARKED and not run.owner
         gates = []
         if run.status == "waiting" and self.is_parked:
             if not self.asks:

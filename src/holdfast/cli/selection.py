@@ -12,7 +12,7 @@ from holdfast.views.records import STATUSES
 
 ANY_STATUSES = (*STATUSES, "in_progress", "current", "superseded", "withdrawn")
 """Those of tasks and of memory, too."""
-_AGO = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)")
+_AGO = r"(\d+(?:\.\d+)?) ?(s|sec|m|min|h|d|w)"
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -38,7 +38,7 @@ def _named(values: tuple[str, ...], known: Sequence[str]) -> list[str]:
     words = [word.strip().replace("-", "_") for value in values for word in value.split(",")]
     for word in words:
         if word not in known:
-            raise click.BadParameter(f"there is no status {word!r}; {_nearest(word, known)}")
+            raise click.BadParameter(f"there is no status {word!r}; {_hint(word, known)}")
     return words
 
 
@@ -47,11 +47,10 @@ def _completed(incomplete: str, known: Sequence[str]) -> list[str]:
     return [before + comma + one for one in known if one.startswith(word)]
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
+def _hint(word: str, known: Sequence[str]) -> str:
+    from holdfast.spelling import did_you_mean
 
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return did_you_mean(word, known, f"there are {', '.join(known)}", cutoff=0.5)
 
 
 def read_since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
@@ -77,7 +76,7 @@ def read_at(_: click.Context, __: click.Parameter, value: str | None) -> int | d
 def _moment(value: str, *, end: bool) -> datetime:
     text = value.strip()
     try:
-        ago = _AGO.fullmatch(text)
+        ago = re.fullmatch(_AGO, text)
         if ago:
             return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _SECONDS[ago[2]])
         if text in ("today", "yesterday"):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.errors import BadInput, ProgramNotFound
 from holdfast.facade.loading import WorkflowPlace, find_workflow
 from holdfast.shell_syntax import shell_syntax
+from holdfast.spelling import did_you_mean
 
 PLAN_SUFFIXES = (".yaml", ".yml", ".md")
 
@@ -119,10 +120,8 @@ def _hint(command: Command) -> str:
             f"; it reads like a goal: did you mean `holdfast deliver {goal}`? "
             "`holdfast run -- PROGRAM ARGS` runs a program, `holdfast run FILE.py:NAME` a workflow"
         )
-    from difflib import get_close_matches
-
-    near = get_close_matches(words[0], _programs(), n=1, cutoff=0.75)
-    return f"; did you mean {near[0]!r}?" if near else "; check its name, or write its path"
+    otherwise = "check its name, or write its path"
+    return f"; {did_you_mean(words[0], _programs(), otherwise, cutoff=0.75, written=repr)}"
 
 
 def _programs() -> list[str]:

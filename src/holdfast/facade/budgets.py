@@ -51,7 +51,7 @@ class BudgetNamespace(Namespace):
         steps: int | str | None = None,
     ) -> Budget:
         """Add to the limits of a budget; `resume` continues a run that it had stopped. Raises `NotFound`, and
-        `BadInput` for a unit that has no limit."""
+        `BadInput` for a unit that has no limit and for an amount that is not more than 0."""
         given = {"usd": usd, "tokens": tokens, "seconds": seconds, "steps": steps}
         author = self._holdfast._open_tracker().author()
         once = f"{author.run}:{author.generation}:{author.step}" if author.step else ""

@@ -147,11 +147,12 @@ def _tolerant(error: BaseException | None) -> Iterator[None]:
     """Giving a task back at the end of a block raises nothing if the block has ended the task in another
     way, and nothing instead of the error of the block: the lease ends by itself."""
     from holdfast.errors import ClaimLost, HoldfastError
+    from holdfast.kernel.task import ENDED
 
     try:
         yield
     except ClaimLost as lost:
-        if error is None and lost.status not in ("completed", "failed"):
+        if error is None and lost.status not in ENDED:
             raise
     except HoldfastError:
         if error is None:

@@ -12,8 +12,6 @@ from holdfast import wiring
 from holdfast.errors import BadInput
 from holdfast.facade.executing import Executing
 from holdfast.facade.opened import blocking, texts
-from holdfast.kernel.amounts import check_name
-from holdfast.kernel.budget import DEFAULT
 
 if TYPE_CHECKING:
     from holdfast.agents.deliver.options import DeliverOptions
@@ -109,6 +107,9 @@ class Delivering(Executing):
 
     def _limited(self, run_id: str, budget: str, max_usd: Decimal | None) -> str:
         """The budget that pays: with a limit for this run, one of its own, below the one that is named."""
+        from holdfast.kernel.amounts import check_name
+        from holdfast.kernel.budget import DEFAULT
+
         if budget:
             self._budgets.get(check_name(budget))
         if max_usd is None:

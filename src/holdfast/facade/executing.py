@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
 from holdfast.facade.opened import Opened, blocking, texts
-from holdfast.kernel.amounts import check_name
 from holdfast.kernel.identity import check_run_id
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Executing(Opened):
     def with_budget(self, budget: str) -> WithId:
         """`hf.with_budget("team").run(...)`: that budget pays for the steps of the run, and of its child
         runs. It is recorded with the run."""
-        return WithId(self, None, None, check_name(budget))
+        return WithId(self, None, None, _named(budget))
 
     def _claimed_for(self, run_id: str | None, task: str | None) -> str | None:
         """The id of the run, for which the task is claimed now, if one is named."""
@@ -110,7 +109,7 @@ class Executing(Opened):
             how = (*how, output_limit)
         engine = self._to_write()
         run_id = self._claimed_for(run_id, task)
-        paying = "" if budget is None else check_name(budget)
+        paying = "" if budget is None else _named(budget)
         return start_command(engine, list(words), where, how, run_id, title, task or "", paying)
 
     def resume(
@@ -153,6 +152,13 @@ class Executing(Opened):
             self._opened_engine.stop(why)
 
 
+def _named(budget: str) -> str:
+    """The name of a budget, if it can be one."""
+    from holdfast.kernel.amounts import check_name
+
+    return check_name(budget)
+
+
 def wrap_streams() -> None:
     """Keep what steps print after a program has replaced `sys.stdout` and `sys.stderr`."""
     from holdfast.engine.execution import step_output
@@ -181,7 +187,7 @@ class WithId:
 
     def with_budget(self, budget: str) -> WithId:
         """The same with a budget: `hf.with_id("kelp-1").with_budget("team")`."""
-        return WithId(self._holdfast, self._run_id, self._task, check_name(budget))
+        return WithId(self._holdfast, self._run_id, self._task, _named(budget))
 
     def deliver(self, goal: str, **options: Any) -> Run[dict[str, Any]]:
         """`hf.deliver(goal, ...)` under that id, for that task, with that budget."""

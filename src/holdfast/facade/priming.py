@@ -9,12 +9,12 @@ from holdfast.store.port import MemoryFilter
 from holdfast.store.tracker_port import TaskFilter
 from holdfast.views.memory import Memory
 from holdfast.views.prime import Section, compose, line, quoted, short
+from holdfast.views.task import Task
 from holdfast.ways import Way
 
 if TYPE_CHECKING:
     from holdfast.facade.tracking import Tracking
     from holdfast.views.reader import Reader
-    from holdfast.views.task import Task
 
 _MOST = 30
 """How many entries of a section can be shown; all are counted."""
@@ -81,17 +81,11 @@ def _ready(hf: Tracking) -> Section:
 
 def _waiting(hf: Tracking) -> Section:
     """Tasks that are not ready, and why: what they need, what blocks them, how they failed."""
-    found = [
-        one
-        for one in hf.tasks.list(("pending", "failed"))
-        if one.status == "failed" or one.blocked or one.open_blockers
-    ]
-    first = found[:_MOST]
-    needed = _needed(hf, [one.id for one in first if one.open_blockers])
-    lines = tuple(line(_why(one, needed.get(one.id, []))) for one in first)
-    return Section(
-        "Tasks that wait", lines, len(found), "holdfast task list --status pending --status failed"
-    )
+    found = hf._store.waiting_tasks(_MOST)
+    needed = _needed(hf, [row.id for row in found if row.open_blockers])
+    lines = tuple(line(_why(Task.of(row), needed.get(row.id, []))) for row in found)
+    count = hf._store.count_waiting_tasks()
+    return Section("Tasks that wait", lines, count, "holdfast task list --status pending --status failed")
 
 
 def _why(task: Task, needed: list[str]) -> str:

@@ -91,7 +91,7 @@ def shown(found: Found, name: str, store: LearningStore | None) -> SkillInfo:
     """One skill with its text."""
     import msgspec
 
-    from holdfast.kernel.naming import nearest
+    from holdfast.spelling import nearest
 
     for file in found.skills:
         if file.name == name:

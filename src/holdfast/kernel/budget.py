@@ -19,7 +19,8 @@ from holdfast.errors import BadInput, BudgetReached, NotFound
 from holdfast.kernel.amounts import EXACT, NONE, NOTHING, UNITS, ZERO, Amounts, shown
 from holdfast.kernel.events import Event
 from holdfast.kernel.measures import Measured
-from holdfast.kernel.naming import listed, nearest
+from holdfast.kernel.naming import listed
+from holdfast.spelling import nearest
 
 PREFIX: Final = "@budget/"
 KIND: Final = "budget"
@@ -296,14 +297,16 @@ def _changed(unit: str, given: Change, now: Decimal | int | None) -> object:
 
 
 def raise_limits(state: BudgetState, name: str, more: Mapping[str, Change], by: str) -> BudgetSet:
-    """Decide to add to the limits. Raises `BadInput` for a unit without a limit."""
+    """Decide to add to the limits. Raises `BadInput` for a unit without a limit, and unless every amount
+    that is given is more than 0."""
     given = {unit: _read(unit, amount) for unit, amount in more.items() if amount is not None}
-    if not any(given.values()):
+    added = Amounts(**given)  # type: ignore[arg-type]
+    if not given or not all(added.of(unit) for unit in given):
         raise BadInput(f"raise budget {name} by what? Give an amount more than 0 of {', '.join(UNITS)}")
     for unit in given:
         if state.limits.of(unit) is None:
             raise BadInput(f"budget {name} has no limit of {unit}: there is nothing to raise")
-    return BudgetSet(state.limits.plus(Amounts(**given)), state.parent, by)  # type: ignore[arg-type]
+    return BudgetSet(state.limits.plus(added), state.parent, by)
 
 
 def _read(unit: str, given: Change) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -115,11 +115,11 @@ class _Redaction:
         }
 
     def _bytes(self, payload: str, name: str) -> str:
-        text = base64.b64decode(payload).decode("utf-8", "surrogateescape")
+        text = a2b_base64(payload).decode("utf-8", "surrogateescape")
         changed = self._changed(text, name)
         if changed == text:
             return payload
-        return base64.b64encode(changed.encode("utf-8", "surrogateescape")).decode()
+        return b2a_base64(changed.encode("utf-8", "surrogateescape"), newline=False).decode()
 
 
 def _text(text: str) -> object:

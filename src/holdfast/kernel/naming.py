@@ -8,18 +8,12 @@ from typing import TypeVar
 from holdfast.errors import BadInput, StepNotFound
 from holdfast.kernel.identity import branch_name, matches
 from holdfast.kernel.state import UNSEEN, StepState
+from holdfast.spelling import nearest
 
 T = TypeVar("T")
 
 _MOST = 8
 _DIGITS = 19
-
-
-def nearest(text: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.4) -> list[str]:
-    """The names that are most like `text`, the best first."""
-    from difflib import get_close_matches
-
-    return get_close_matches(text, list(names), most, cutoff)
 
 
 def listed(names: Sequence[str]) -> str:

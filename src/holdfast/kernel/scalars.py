@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import importlib
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -32,7 +32,7 @@ def str_out(value: str) -> Tagged:
 
 
 def str_in(text: str) -> str:
-    return base64.b64decode(text).decode("utf-8", "surrogatepass")
+    return a2b_base64(text).decode("utf-8", "surrogatepass")
 
 
 def _str_node(value: str) -> object:
@@ -48,7 +48,7 @@ def _str_of(node: Any) -> str:
 
 
 def _text64(data: bytes | bytearray) -> str:
-    return base64.b64encode(data).decode("ascii")
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
 def _complex_in(parts: list[str]) -> complex:
@@ -187,8 +187,8 @@ FROM_JSON: Final[dict[str, Callable[[Any], object]]] = {
     "$float": float,
     "$int": lambda text: int(text, 16),
     "$str": str_in,
-    "$bytes": base64.b64decode,
-    "$bytearray": lambda text: bytearray(base64.b64decode(text)),
+    "$bytes": a2b_base64,
+    "$bytearray": lambda text: bytearray(a2b_base64(text)),
     "$complex": _complex_in,
     "$datetime": _datetime_in,
     "$date": date.fromisoformat,

@@ -25,6 +25,9 @@ PREFIX: Final = "@task/"
 
 TaskStatus = Literal["pending", "in_progress", "completed", "failed"]
 STATUSES: Final = get_args(TaskStatus)
+OPEN: Final = ("pending", "in_progress")
+ENDED: Final = ("completed", "failed")
+"""Nothing happens to it until it is reopened."""
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):

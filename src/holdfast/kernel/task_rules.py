@@ -12,6 +12,8 @@ from holdfast.errors import BadInput, ClaimLost, Refused, TaskHeld
 from holdfast.kernel.author import Author
 from holdfast.kernel.task import (
     EDITABLE,
+    ENDED,
+    OPEN,
     ClaimReleased,
     ClaimRenewed,
     ClaimState,
@@ -69,7 +71,7 @@ def claim(
     fields = state.fields
     if fields.archived:
         raise Refused(f"task {task[:8]} is archived; `holdfast task reopen {task[:8]}` brings it back")
-    if fields.status in ("completed", "failed"):
+    if fields.status in ENDED:
         raise Refused(
             f"task {task[:8]} is {fields.status}; reopen it with `holdfast task reopen {task[:8]}` first"
         )
@@ -154,7 +156,7 @@ def _ending(task: str, state: TaskState, number: int | None, author: Author, end
     held = own_claim(task, state, number, author)
     if state.fields.archived:
         raise Refused(f"task {task[:8]} is archived; `holdfast task reopen {task[:8]}` brings it back")
-    if state.fields.status in ("completed", "failed"):
+    if state.fields.status in ENDED:
         raise Refused(
             f"task {task[:8]} is {state.fields.status} already, and cannot be {end}; reopen it first"
         )
@@ -191,7 +193,7 @@ def reopen(task: str, state: TaskState, reason: str, author: Author) -> TaskReop
     """Decide that a task is pending again; None if the same step has done so already."""
     if state.fields.status == "pending" and author.is_step_of(state.moved):
         return None
-    if state.fields.status in ("pending", "in_progress") and not state.fields.archived:
+    if state.fields.status in OPEN and not state.fields.archived:
         raise Refused(f"task {task[:8]} is {state.fields.status}: there is nothing to reopen")
     check({"reason": reason})
     return TaskReopened(reason, author)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.durable_file import TEMPORARY, replace_file, sync_directory
+from holdfast.durable_file import NO_LINKS, TEMPORARY, replace_file, sync_directory
 from holdfast.mirror import sealed_text
 
 PREVIOUS: Final = "previous"
@@ -24,7 +24,6 @@ _ASIDE: Final = ".edited-"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LEFT_OVER = re.compile(re.escape(TEMPORARY) + "[0-9a-f]{16}")
-_NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS))
 
 
 class Kept(str):
@@ -157,7 +156,7 @@ class MirrorDirectory:
             try:
                 os.link(name, temporary, src_dir_fd=self._fd, dst_dir_fd=previous._fd, follow_symlinks=False)
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in NO_LINKS:
                     raise
                 replace_file(Path(name), data, sync=False, dir_fd=previous._fd)
             else:

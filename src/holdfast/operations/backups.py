@@ -7,9 +7,9 @@ from pathlib import Path
 
 from holdfast.engine.processes.lock_file import is_held
 from holdfast.errors import NotFound, StoreHeld
-from holdfast.kernel.naming import nearest
 from holdfast.lock_holder import find_holder
 from holdfast.project import DATABASE
+from holdfast.spelling import nearest
 from holdfast.store.sqlite.backup import explained, find
 from holdfast.store.sqlite.database_file import owner_process
 from holdfast.ways import Way, quoted

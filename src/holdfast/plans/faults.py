@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from holdfast.json_view import View
-from holdfast.kernel.naming import nearest as most_like
+from holdfast.spelling import did_you_mean
 
 
 class Fault(View, frozen=True, order=True):
@@ -37,10 +37,13 @@ class Fault(View, frozen=True, order=True):
         )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, there_are: Iterable[str]) -> str:
     """`; did you mean X?`, or what there is instead, or nothing."""
-    names = list(known)
-    near = most_like(name, names, most=1, cutoff=0.6)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    return f"; there is {', '.join(f'`{one}`' for one in names)}" if 0 < len(names) <= 8 else ""
+    names = list(there_are)
+    known = f"there is {', '.join(map(_quoted, names))}" if 0 < len(names) <= 8 else ""
+    hint = did_you_mean(name, names, known, written=_quoted)
+    return f"; {hint}" if hint else ""
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

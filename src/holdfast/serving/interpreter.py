@@ -32,7 +32,7 @@ try:
     from holdfast.version import __version__
     found["holdfast"] = __version__
     from holdfast.store.sqlite import sql
-    found["schema"] = sql.migrations()[-1][0]
+    found["schema"] = sql.schema_version()
     from holdfast.serving.protocol import PROTOCOL
     found["protocol"] = PROTOCOL
 except ImportError as error:

@@ -18,7 +18,7 @@ import socket
 from typing import Any
 
 from holdfast import errors
-from holdfast.errors import EndedElsewhere, HoldfastError, RunInterrupted
+from holdfast.errors import EndedElsewhere, HoldfastError, RunInterrupted, StoreError
 
 PROTOCOL = 2
 """Raised when requests or answers change: two that do not agree do not work together."""
@@ -41,12 +41,17 @@ def send(channel: socket.socket, fields: dict[str, Any]) -> bool:
 
 
 def error_fields(error: BaseException | None) -> dict[str, Any] | None:
-    """An error as a message has it."""
+    """An error as a message has it, with the error of the store that is its cause, if it has one."""
     if error is None:
         return None
-    if isinstance(error, HoldfastError):
-        return {"code": error.code, "message": str(error), "fields": _plain(vars(error))}
-    return {"code": "", "message": f"{type(error).__name__}: {error}"}
+    if not isinstance(error, HoldfastError):
+        return {"code": "", "message": f"{type(error).__name__}: {error}"}
+    lost = error.__cause__
+    return {**_fields(error), "cause": _fields(lost) if isinstance(lost, StoreError) else None}
+
+
+def _fields(error: HoldfastError) -> dict[str, Any]:
+    return {"code": error.code, "message": str(error), "fields": _plain(vars(error))}
 
 
 def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -62,9 +67,15 @@ def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def error_of(fields: dict[str, Any] | None) -> HoldfastError | None:
     """The error that a worker names, as one of the same class, with the same message and fields; if that
-    cannot be, an `EndedElsewhere` with the message."""
+    cannot be, an `EndedElsewhere` with the message. So is its cause."""
     if fields is None:
         return None
+    error = _same(fields) or EndedElsewhere(fields["message"], 1)
+    error.__cause__ = error_of(fields.get("cause"))
+    return error
+
+
+def _same(fields: dict[str, Any]) -> HoldfastError | None:
     cls = _classes().get(fields["code"])
     if cls is not None:
         error = cls.__new__(cls)
@@ -75,7 +86,7 @@ def error_of(fields: dict[str, Any] | None) -> HoldfastError | None:
                 return error
         except (AttributeError, TypeError, ValueError):
             pass  # its message or its ways need what no message can hold
-    return EndedElsewhere(fields["message"], 1)
+    return None
 
 
 def _classes() -> dict[str, type[HoldfastError]]:

@@ -37,8 +37,9 @@ class Resolved(msgspec.Struct, frozen=True):
     def moved(self) -> list[str]:
         """Keys that need trust, set by a file of the project: paths of the store, the workspace, the backups;
         handlers."""
-        keys = [key for key, field in fields().items() if meta_of(field, "path") or meta_of(field, "code")]
-        return [key for key in keys if self.origins[key].kind in PROJECT_FILES]
+        given = [key for key, origin in self.origins.items() if origin.kind in PROJECT_FILES]
+        named = [(key, fields()[key]) for key in given]  # most projects give none: no type is read
+        return [key for key, field in named if meta_of(field, "path") or meta_of(field, "code")]
 
     @property
     def digest(self) -> str:

@@ -114,8 +114,8 @@ def words_for(kind: Any) -> str:
 
 
 def nearest(name: str, candidates: Sequence[str]) -> str | None:
-    import difflib
+    from holdfast.spelling import nearest as most_like
 
     plain = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name.lower().replace("-", "_"), plain, n=1, cutoff=0.7)
+    close = most_like(name.lower().replace("-", "_"), plain, most=1, cutoff=0.7)
     return plain[close[0]] if close else None

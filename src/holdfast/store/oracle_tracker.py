@@ -48,6 +48,14 @@ class TrackerFolds:
     def count_ready_tasks(self) -> int:
         return len(self.ready_tasks())
 
+    def waiting_tasks(self, limit: int) -> list[TaskRow]:
+        rows = self.tasks(TaskFilter(status=("pending", "failed")))
+        ready = {row.id for row in self.ready_tasks()}
+        return [row for row in rows if row.id not in ready][:limit]
+
+    def count_waiting_tasks(self) -> int:
+        return len(self.waiting_tasks(1 << 62))
+
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         rows = self._workable() if workable else self.tasks(TaskFilter())
         return [row for row in rows if row.fields.status == "in_progress"]

@@ -16,7 +16,6 @@ committed with it or not at all.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,6 +37,7 @@ from holdfast.store.rows import (
     RunRow,
     StepRow,
 )
+from holdfast.store.streams import GENESIS, STORE_STREAM, chain, is_numbered
 from holdfast.store.submission import (
     END,
     NO_EVENTS,
@@ -66,15 +66,6 @@ __all__ = [
     "NewEvent", "OperationRow", "OwnerRow", "PendingDeletion", "Recorded", "Resync", "RunFilter",
     "RunRow", "Source", "StepRow", "Store", "chain", "companion_failed", "is_numbered", "new_event",
 ]  # fmt: skip
-
-STORE_STREAM = "@store"
-"""The stream that records every stream's creation; no run can have this id."""
-GENESIS = b"\0" * 32
-
-
-def is_numbered(stream: str) -> bool:
-    """Whether a stream is a run's or a task's, by its name: these have short numbers."""
-    return not stream.startswith("@") or stream.startswith("@task/")
 
 
 class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
@@ -313,10 +304,3 @@ class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def chain(previous: bytes, stream: bytes, version: int, type: str, at: int, payload: str) -> bytes:
-    """The hash of an event: over the hash before it and everything that the log says of it."""
-    return hashlib.sha256(
-        b"%b%b\0%d\0%b\0%d\0%b" % (previous, stream, version, type.encode(), at, payload.encode())
-    ).digest()

@@ -85,6 +85,15 @@ class TrackerStore(Protocol):
         """How many `ready_tasks` there are."""
         ...
 
+    def waiting_tasks(self, limit: int) -> list[TaskRow]:
+        """Tasks that failed, and pending ones that are blocked or need something that is open; none that is
+        archived; in the order of `tasks`."""
+        ...
+
+    def count_waiting_tasks(self) -> int:
+        """How many `waiting_tasks` there are."""
+        ...
+
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         """Tasks that are in progress and not archived, in the order of `tasks`. If `workable`, those that are
         not blocked and need nothing that is open: the ones of them whose claim is dead are ready, too."""

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import RunArchived
 from holdfast.kernel import budget as b
 from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Event
 from holdfast.store.port import Decision, Store, new_event
+from holdfast.testing.histories import archived
 
 _numbers = count()
 NAMES = ("team", "team:ann")
@@ -79,6 +82,34 @@ class BudgetContract:
             total = sum((part.usd or Decimal(0) for part in parts), Decimal(0))
             assert total == rows[name][1].spent.usd
             assert sum(part.tokens or 0 for part in parts) == rows[name][1].spent.tokens
+        store.close()
+
+    def test_an_archived_budget_is_gone(self, make_store: Callable[..., Store]) -> None:
+        """Its limits, its reservations and what runs have spent of it, live and after a rebuild; another
+        budget keeps its own. Nothing can be appended to it."""
+        store = make_store("archived-budget")
+        for name in NAMES:
+            for event in (
+                b.BudgetSet(Amounts(5)),
+                b.BudgetReserved("1", "r", "ask#1", 1, Amounts(2)),
+                b.BudgetSettled("1", Amounts(1)),
+                b.BudgetReserved("2", "r", "ask#2", 1, Amounts(2)),
+            ):
+                decision = Decision(b.KIND, [new_event(event, 1)])
+                store.command(b.stream_of(name), lambda _, decision=decision: decision)  # type: ignore[misc]
+        gone, stays = NAMES
+        assert store.archive([[archived(store, b.stream_of(gone))]], 2) == [b.stream_of(gone)]
+        for _ in "12":
+            assert (store.budget(gone), [row.name for row in store.budgets()]) == (None, [stays])
+            assert store.budgets_holding("r") == [stays]
+            assert [(one.budget, one.spent.usd) for one in store.run_spending("r")] == [(stays, Decimal(1))]
+            assert list(store.verify()) == []
+            store.rebuild()
+        with pytest.raises(RunArchived):
+            store.command(
+                b.stream_of(gone), lambda _: Decision(b.KIND, [new_event(b.BudgetSet(Amounts(9)), 3)])
+            )
+        assert store.budget(gone) is None
         store.close()
 
     def test_a_budget_that_nothing_was_written_to_is_none(self, make_store: Callable[..., Store]) -> None:

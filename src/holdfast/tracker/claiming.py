@@ -174,7 +174,7 @@ class _Claiming:
         if is_own and (self._shared or author.is_step_of(state.moved)):
             self.after = state  # the run has it; or its step runs again after a crash
             return nothing
-        if state.fields.status in ("completed", "failed") and author.is_step_of(state.moved):
+        if state.fields.status in tasks.ENDED and author.is_step_of(state.moved):
             self.after = state  # the step has claimed and ended it, and runs again
             return nothing
         event = task_rules.claim(

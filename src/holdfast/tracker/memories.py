@@ -10,7 +10,8 @@ from holdfast.kernel import events as e
 from holdfast.kernel import memory as m
 from holdfast.kernel import operation
 from holdfast.kernel.author import Author
-from holdfast.kernel.naming import find_id, nearest
+from holdfast.kernel.naming import find_id
+from holdfast.spelling import nearest
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Decision, MemoryFilter, Recorded, Source, Store, new_event
 from holdfast.tracker.tracker import Tracker

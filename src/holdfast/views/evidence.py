@@ -13,8 +13,8 @@ from holdfast.errors import BadInput, EvidenceNotFound
 from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.identity import matches
-from holdfast.kernel.naming import nearest
 from holdfast.operations.lineage import live
+from holdfast.spelling import nearest
 
 if TYPE_CHECKING:
     from holdfast.redaction import Redactor

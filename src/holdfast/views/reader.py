@@ -16,7 +16,7 @@ from holdfast.engine.ownership.owners import is_alive, lock_path
 from holdfast.errors import AmbiguousRunId, RunNotFound, StepNotFound
 from holdfast.kernel.identity import check_run_id, matches
 from holdfast.kernel.state import RESUMABLE, STOPPED, UNFINISHED
-from holdfast.store.port import OwnerRow, Recorded, RunFilter, RunRow, StepRow, Store
+from holdfast.store.rows import OwnerRow, RunFilter, RunRow, StepRow
 from holdfast.views.records import LogLine, RunInfo, RunPage, StepInfo
 from holdfast.views.run_input import RunInput, input_of, title_of
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from holdfast.kernel.measures import Measured
     from holdfast.redaction import Redactor
     from holdfast.store.budget_port import RunSpending
+    from holdfast.store.port import Store
     from holdfast.store.statistics import Statistics
+    from holdfast.store.submission import Recorded
     from holdfast.views.gate import Gate
     from holdfast.views.past import At, Moment
     from holdfast.views.run_detail import RunDetail
@@ -263,7 +265,7 @@ class Reader:
             if named is None or matches(row.key, named)
         ]
         if named is not None and not found:
-            from holdfast.kernel.naming import nearest
+            from holdfast.spelling import nearest
             from holdfast.views.unknown_point import missing as missing_point
 
             near = nearest(named, [row.key for row in rows])
@@ -309,7 +311,7 @@ class Reader:
         )
 
     def _infos(self, rows: Sequence[RunRow]) -> list[RunInfo]:
-        created = dict(self._store.creations([row.id for row in rows]))
+        created = dict(self._store.creations([row.id for row in rows])) if rows else {}
         return [self._info(row, created.get(row.id)) for row in rows]
 
     def _info(self, row: RunRow, created: RunCreated | None) -> RunInfo:

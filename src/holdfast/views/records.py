@@ -12,7 +12,11 @@ from holdfast.engine.outside.records import LogEvent as LogEvent
 from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED
+from holdfast.kernel.state import HALTED as HALTED
+from holdfast.kernel.state import PARKED as PARKED
 from holdfast.kernel.state import STATUSES as RECORDED_STATUSES
+from holdfast.kernel.state import UNDONE as UNDONE
+from holdfast.kernel.state import UNFINISHED as UNFINISHED
 from holdfast.views.run_input import RunInput
 
 STATUSES = (*RECORDED_STATUSES, "interrupted")

@@ -42,7 +42,7 @@ def schema_version() -> int:
     """The newest schema of a store that this holdfast knows."""
     from holdfast.store.sqlite import sql
 
-    return sql.migrations()[-1][0]
+    return sql.schema_version()
 
 
 def open_redactor(place: Place) -> Redactor:

@@ -55,7 +55,7 @@ def refuse_untrusted_delivery(place: Place) -> None:
     if said and not _is_trusted(place.root, resolved):
         where = resolved.origins["deliver"].place
         raise NotTrusted(
-            f"{where} sets deliver.{said[0]}, and may come from somebody else: {_allow(place.root)}"
+            f"{where} sets deliver.{said[0]}, and may come from another person: {_allow(place.root)}"
         )
 
 
@@ -68,7 +68,7 @@ def doubted_settings(root: Path, resolved: Resolved) -> Settings:
     agents = {
         name: msgspec.structs.replace(
             one,
-            doubt=f"{one.place} may come from somebody else, and says what to execute: {way}",
+            doubt=f"{one.place} may come from another person, and says what to execute: {way}",
         )
         if one.needs_trust
         else one
@@ -88,8 +88,8 @@ def refuse_untrusted(root: Path, resolved: Resolved) -> None:
     doubts = untrusted(root, resolved)
     if doubts:
         raise NotTrusted(
-            f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from somebody else: "
-            f"{_allow(root)}"
+            f"the settings in {root} are not trusted: {'; '.join(doubts)}. They may come from another "
+            f"person: {_allow(root)}"
         )
 
 

@@ -497,6 +497,17 @@ def test_when_no_model_answers_the_run_is_paused(hf: Holdfast):
         assert [request.model for request in provider.requests] == ["gpt-4o", "spare"] * 3
 
 
+def test_a_secret_in_why_no_model_answers_is_hidden(hf: Holdfast):
+    """In what the caller gets, and in the reason of the pause as the log has it."""
+    token = "ghp_" + "a1B2" * 9
+    with FakeProvider(["done"], faults={token: Fault(status=404)}) as provider:
+        made = coder(provider, name=token, retry=Retry(attempts=1))
+        with pytest.raises(RunPaused, match=r"no model answered: openai:\[redacted") as paused:
+            run(hf, made)
+    (reason,) = [one.payload for one in hf._store.entries("w", type="RunPaused")]
+    assert token not in str(paused.value) and token not in reason
+
+
 def test_the_error_of_pydantic_ai_instead_of_a_pause(hf: Holdfast, watch: Watch):
     """With `pause=False` code can catch what it always caught, live and in replay."""
     with FakeProvider(["done"], faults={"gpt-4o": Fault(status=429, retry_after_s=3600)}) as provider:

@@ -280,8 +280,10 @@ def _shorten_patience() -> None:
 
 def _forbid_checkpoints(hf: Holdfast) -> None:
     """Every commit of a life must stay in the write-ahead log."""
-    db: Any = hf._store._db
-    db.execute("PRAGMA wal_autocheckpoint=0")
+    store: Any = hf._store
+    with store._write_lock:
+        store._writer()  # the first write would make the connection, and set another value
+    store._db.execute("PRAGMA wal_autocheckpoint=0")
 
 
 def _choose(program: Program) -> None:

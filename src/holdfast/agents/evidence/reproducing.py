@@ -68,8 +68,7 @@ def verify(
 
 def _record(engine: Engine, one: LiveEvidence, result: Verification, by: str) -> None:
     checks = tuple(
-        e.CommandChecked(check.run, check.step, check.outcome, engine.redactor.redact(check.why))
-        for check in result.checks
+        e.CommandChecked(check.run, check.step, check.outcome, check.why) for check in result.checks
     )
     verified = c.VerifyEvidence(
         one.run, one.event.key, one.event.digest, result.outcome, result.files, by, checks
@@ -183,7 +182,8 @@ class _Verifier:
         try:
             rerun = runner.run(recorded, recorded.cwd or self._cwd(recorded.run), _COMPARED)
         except HoldfastError as error:
-            return _not_run(work._replace(outcome="different", why=f"it did not start: {error}"))
+            why = self._engine.redactor.redact(f"it did not start: {error}")
+            return _not_run(work._replace(outcome="different", why=why))
         return self._compared(recorded, rerun, runner)
 
     def _cwd(self, run_id: str) -> str:

@@ -320,9 +320,10 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
 
 
 async def _pause(here: AgentScope, failures: Sequence[ModelFailed]) -> None:
-    """Pause the run, once: that it was paused here is recorded, and after `resume` the code continues."""
+    """Pause the run, once: that it was paused here is recorded, and after `resume` the code continues. The
+    failures are those of steps, and redacted."""
     run = here.scope.execution
-    why = run.engine.redactor.redact("no model answered: " + "; ".join(map(str, failures)))
+    why = "no model answered: " + "; ".join(map(str, failures))
     fresh = []
 
     async def note() -> str:

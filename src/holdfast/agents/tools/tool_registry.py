@@ -3,7 +3,6 @@ model."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, get_type_hints
 import msgspec
 
 from holdfast.errors import ToolFailed
+from holdfast.spelling import did_you_mean
 
 
 class Callee(Protocol):
@@ -83,9 +83,9 @@ class Tool:
         found = []
         for name in arguments:
             if name not in self.takes:
-                near = difflib.get_close_matches(str(name), self.takes, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; it takes {', '.join(self.takes)}"
-                found.append(f"{self.name} takes no {str(name)!r}{hint}")
+                takes = f"it takes {', '.join(self.takes)}"
+                hint = did_you_mean(str(name), self.takes, takes, written=repr)
+                found.append(f"{self.name} takes no {str(name)!r}; {hint}")
         for one in self.takes.values():
             if one.name not in arguments:
                 if one.required:

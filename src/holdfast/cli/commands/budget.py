@@ -11,8 +11,7 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say
-from holdfast.errors import NotFound
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list
 
 if TYPE_CHECKING:
     from holdfast import Amounts
@@ -91,12 +90,7 @@ def show(name: str, as_json: bool) -> None:
 @options.json_list
 def list_budgets(as_json: bool) -> None:
     """List all budgets, by name."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.budgets.list()
-    except NotFound as error:
-        found = []  # a project without a store has none; that is no mistake
-        say(f"no budgets yet: {error}")
+    found = access.read_list("no budgets yet", lambda hf: hf.budgets.list())
     print_list(found, as_json, _table(found), "no budgets; `holdfast budget set NAME --usd 5` makes one")
 
 

@@ -11,7 +11,6 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
-from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.views.evidence import CommandCheck, EvidenceInfo, Verification
@@ -40,14 +39,9 @@ def evidence_command() -> None:
 @options.json_list
 def list_evidence(run: str | None, as_json: bool) -> None:
     """List the evidence of RUN, or of all runs."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.evidence.list(None if run is None else hf.find(run))
-    except NotFound as error:
-        if run is not None:
-            raise
-        found = []  # a project without a store has no runs; that is no mistake
-        say(f"no evidence yet: {error}")
+    found = access.read_list(
+        "no evidence yet", lambda hf: hf.evidence.list(None if run is None else hf.find(run)), run
+    )
     print_list(
         found, as_json, _listed(found), "no evidence; `milestone(...)` in the code of a workflow writes it"
     )

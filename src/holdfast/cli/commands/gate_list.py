@@ -11,7 +11,6 @@ from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.gates import heading, shown_lines
 from holdfast.cli.drawing.terminal import Line, cells, clean, out, pad, say, typed
-from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.views.gate import Gate
@@ -28,14 +27,7 @@ def gates_command(run: str | None, everything: bool, as_json: bool) -> None:
 
     Below each gate are the commands that answer it.
     """
-    try:
-        with access.open_to_read() as hf:
-            gates = hf.gates(None if run is None else hf.find(run))
-    except NotFound as error:
-        if run is not None:
-            raise
-        gates = []  # a project without a store has no runs; that is no mistake
-        say(f"no runs yet: {error}")
+    gates = access.read_list("no runs yet", lambda hf: hf.gates(None if run is None else hf.find(run)), run)
     if as_json:
         out.json([{"run": gate.run_id, **gate.to_json()} for gate in gates])
     elif gates:

@@ -10,8 +10,7 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects, moments
-from holdfast.cli.drawing.terminal import Line, clean, out, print_list, say, split
-from holdfast.errors import NotFound
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, split
 
 if TYPE_CHECKING:
     from holdfast import Memory
@@ -68,16 +67,12 @@ def recall_command(
     as_json: bool,
 ) -> None:
     """List memories that have every word of QUERY, the newest first; without one, all."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.memory.recall(
-                " ".join(query), kind=kind, scope=scope, at=at, every=every, limit=limit or None
-            )
-    except NotFound as error:
-        if at is not None:
-            raise
-        found = []  # a project without a store remembers nothing
-        say(f"nothing yet: {error}")
+    words, most = " ".join(query), limit or None
+    found = access.read_list(
+        "nothing yet",
+        lambda hf: hf.memory.recall(words, kind=kind, scope=scope, at=at, every=every, limit=most),
+        at,
+    )
     print_list(
         found,
         as_json,

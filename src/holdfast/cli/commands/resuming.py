@@ -18,6 +18,7 @@ from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
 from holdfast.errors import NotFound
+from holdfast.views.records import UNDONE
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def _state(detail: RunDetail) -> str:
 
 
 def _where(detail: RunDetail) -> str:
-    if detail.status in ("failed", "cancelled"):
+    if detail.status in UNDONE:
         failed = detail.state.failed_steps
         if failed:
             return f"{', '.join(failed[:3])} {'is' if len(failed) == 1 else 'are'} tried again"

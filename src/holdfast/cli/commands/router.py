@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.terminal import Line, clean, pad, print_list, say
+from holdfast.cli.drawing.terminal import Line, clean, pad, print_list
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -26,13 +26,7 @@ def router_command() -> None:
 @options.json_list
 def list_candidates(as_json: bool) -> None:
     """List the candidates of every kind of work."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.router.stats()
-    except NotFound as error:
-        found = []  # a project without a store has learned nothing; that is no mistake
-        say(f"nothing yet: {error}")
-    _print(found, as_json)
+    _print(access.read_list("nothing yet", lambda hf: hf.router.stats()), as_json)
 
 
 @router_command.command("show")

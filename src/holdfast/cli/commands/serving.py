@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.stopping import INTERRUPTED
 from holdfast.errors import CodeNotFound, EndedElsewhere, HoldfastError, NotTrusted, RunPaused, RunWaiting
+from holdfast.views.records import UNDONE
 
 if TYPE_CHECKING:
     from holdfast import Taken
@@ -128,7 +129,7 @@ def _is_unnamed(error: BaseException | None, detail: RunDetail) -> bool:
 
 def _exit_code(status: str, error: BaseException | None) -> int:
     """The exit code of `resume` of that run alone; 0 if it waits, which no program can change."""
-    if status in ("failed", "cancelled"):
+    if status in UNDONE:
         return FAILED
     if status == "needs_attention":
         return NEEDS_ATTENTION

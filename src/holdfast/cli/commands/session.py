@@ -13,7 +13,6 @@ from holdfast.cli.drawing import moments
 from holdfast.cli.drawing import tasks as drawing
 from holdfast.cli.drawing.rows import row
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
-from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.views.session import WorkSession
@@ -61,12 +60,7 @@ def end(session: str | None, summary: str, as_json: bool) -> None:
 @options.json_list
 def list_sessions(limit: int, as_json: bool) -> None:
     """List sessions, the newest first."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.sessions.list(limit or None)
-    except NotFound as error:
-        found = []  # a project without a store has none; that is no mistake
-        say(f"no sessions yet: {error}")
+    found = access.read_list("no sessions yet", lambda hf: hf.sessions.list(limit or None))
     print_list(found, as_json, _lines(found), "no sessions; `holdfast session start` begins one")
 
 

@@ -20,7 +20,7 @@ from holdfast.cli.drawing.steps import Look, plainly, shown_status, tree
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed, wrap
 from holdfast.cli.drawing.values import compact_text, data_text
 from holdfast.cli.selection import read_at
-from holdfast.views.records import StepInfo
+from holdfast.views.records import UNFINISHED, StepInfo
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
@@ -115,7 +115,7 @@ def _show_step(detail: RunDetail, name: str, everything: bool, as_json: bool) ->
 
 
 def _goes_on(detail: RunDetail) -> bool:
-    return detail.shown_status in ("running", "sleeping", "pending")
+    return detail.shown_status in UNFINISHED
 
 
 class Children(Mapping[str, Sequence[StepInfo]]):

@@ -97,12 +97,7 @@ def check(as_json: bool) -> int:
 @options.json_list
 def stats(kind: str | None, as_json: bool) -> None:
     """Show how work ended with each text of each skill, by kind of work."""
-    try:
-        with access.open_to_read() as hf:
-            found = hf.skills.stats(kind)
-    except NotFound as error:
-        found = []  # a project without a store has learned nothing; that is no mistake
-        say(f"nothing yet: {error}")
+    found = access.read_list("nothing yet", lambda hf: hf.skills.stats(kind))
     if as_json:
         out.json([one.to_json() for one in found])
         return

@@ -11,6 +11,7 @@ import click
 from holdfast.cli import access, options, parameters
 from holdfast.cli.drawing.terminal import clean, complain, out, say, typed
 from holdfast.errors import GateError, NeedsAttention, Refused
+from holdfast.views.records import HALTED
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ def _going_on(hf: Holdfast, run_id: str, here: bool = False) -> str:
         gates = info.open_gates() if info.status == "waiting" else []
         if gates:
             return f"it still waits for {clean(gates[0].wants)} ({clean(gates[0].place)})"
-        if info.status in ("paused", "needs_attention") or time.monotonic() >= deadline:
+        if info.status in HALTED or time.monotonic() >= deadline:
             return (
                 "it continues here" if here else typed(f"`holdfast resume {_eldest(hf, run_id)}` continues")
             )

@@ -121,12 +121,7 @@ def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> No
     if claim:
         _claim_next(label, as_json)
         return
-    try:
-        with access.open_to_read() as hf:
-            found = hf.tasks.ready(limit or None, label)
-    except NotFound as error:
-        found = []
-        say(f"no tasks yet: {error}")
+    found = access.read_list("no tasks yet", lambda hf: hf.tasks.ready(limit or None, label))
     _print(found, as_json, none_ready(label))
 
 

@@ -27,7 +27,7 @@ def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
     error = gone(store, run_id)
     if error is not None:
         return error
-    from holdfast.kernel.naming import nearest
+    from holdfast.spelling import nearest
 
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]
     return RunNotFound(run_id, nearest(run_id, known, cutoff=0.5))

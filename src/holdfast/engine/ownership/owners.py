@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import weakref
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
 from holdfast.engine.processes.lock_file import is_held
@@ -17,7 +18,10 @@ from holdfast.errors import RunHeld, StoreError
 from holdfast.file_lock import lock
 from holdfast.process_identity import boot_id as boot_id
 from holdfast.project import explained
-from holdfast.store.port import OwnerRow, Store
+from holdfast.store.rows import OwnerRow
+
+if TYPE_CHECKING:
+    from holdfast.store.port import Store
 
 _BURIED_AT_ONCE = 20
 

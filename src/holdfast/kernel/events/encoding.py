@@ -21,7 +21,7 @@ TYPES: Final[dict[str, type[Event]]] = {
 
 _encode = msgspec.json.Encoder().encode
 _decoders: Final[dict[str, Callable[[str], Any]]] = {}
-"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` decodes nothing. A process
+"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` needs one. A process
 with several threads calls `prepare` first: msgspec crashes when two threads make decoders of one class."""
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.store.budget_port import BudgetRow, RunSpending
-
 if TYPE_CHECKING:
     from holdfast.kernel.budget import BudgetState
+    from holdfast.store.budget_port import BudgetRow, RunSpending
 
 
 class BudgetQueries:
@@ -31,6 +30,7 @@ class BudgetQueries:
 
     def run_spending(self, run: str) -> list[RunSpending]:
         from holdfast.kernel.amounts import Amounts
+        from holdfast.store.budget_port import RunSpending
 
         return [
             RunSpending(name, Amounts(Decimal(usd), tokens, Decimal(seconds), steps), unknown)
@@ -39,6 +39,8 @@ class BudgetQueries:
 
 
 def _budget_row(name: str, version: int, *row: Any) -> BudgetRow:
+    from holdfast.store.budget_port import BudgetRow
+
     return BudgetRow(name, version, _state(*row))
 
 

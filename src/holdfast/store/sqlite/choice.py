@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.kernel.state import FINAL
-from holdfast.store.port import RunFilter
+from holdfast.store.rows import RunFilter
 
 _CHILDREN: Final = "(SELECT * FROM runs INDEXED BY runs_by_parent WHERE parent = ?6 AND parent <> '')"
 """`?6` is the parent in what `values` gives."""

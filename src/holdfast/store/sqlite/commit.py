@@ -20,9 +20,11 @@ import apsw
 from holdfast.errors import OwnershipLost, RunArchived, RunDeleted
 from holdfast.kernel import events as e
 from holdfast.store.deciding import Deciding
-from holdfast.store.port import (
-    GENESIS,
-    STORE_STREAM,
+from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.connection import roll_back
+from holdfast.store.sqlite.projections import run_life
+from holdfast.store.streams import GENESIS, STORE_STREAM, chain
+from holdfast.store.submission import (
     Append,
     Companion,
     DecideAll,
@@ -31,13 +33,9 @@ from holdfast.store.port import (
     NewEvent,
     Recorded,
     Source,
-    chain,
     companion_failed,
     new_event,
 )
-from holdfast.store.sqlite import sql
-from holdfast.store.sqlite.connection import roll_back
-from holdfast.store.sqlite.projections import run_life
 
 
 class Head:

@@ -87,7 +87,7 @@ def has_hot_journal(path: Path) -> bool:
 
 def check_ours(db: apsw.Connection, path: Path) -> None:
     """Refuse a database of another program and one of a newer holdfast; an empty one passes."""
-    known = sql.migrations()[-1][0]
+    known = sql.schema_version()
     with db:  # one snapshot: another process may be making the store at this moment
         ours = db.pragma("application_id")
         version = db.pragma("user_version")

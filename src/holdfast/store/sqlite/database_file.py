@@ -46,7 +46,7 @@ def facts(path: Path) -> Facts:
         size = sum(part.stat().st_size for part in _files(path))
         schema: int = db.pragma("user_version")
         journal: str = db.pragma("journal_mode")
-        return Facts(apsw.sqlite_lib_version(), schema, sql.migrations()[-1][0], journal, size, problems)
+        return Facts(apsw.sqlite_lib_version(), schema, sql.schema_version(), journal, size, problems)
 
 
 def owner_process(path: Path, owner: str) -> tuple[int, str] | None:

@@ -150,7 +150,7 @@ def _opened(source: Path) -> Iterator[apsw.Connection]:
 def _check_ours(db: apsw.Connection, source: Path) -> None:
     if db.pragma("application_id") != APPLICATION_ID:
         raise StoreForeign(_foreign(source))
-    schema, known = db.pragma("user_version"), sql.migrations()[-1][0]
+    schema, known = db.pragma("user_version"), sql.schema_version()
     if schema > known:
         raise StoreNewer(
             f"{source} was written by a newer holdfast (schema {schema}, this one knows {known}); "

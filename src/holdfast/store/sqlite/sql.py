@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _HERE: Final = Path(__file__).parent
+_MIGRATIONS: Final = _HERE / "migrations"
 _QUERIES: Final = ("queries.sql", "tracker_queries.sql", "budget_queries.sql")
 
 
@@ -45,10 +46,16 @@ def listed(types: Sequence[str]) -> str:
 
 
 @cache
+def schema_version() -> int:
+    """The number of the newest migration."""
+    return max(int(file.name.partition("_")[0]) for file in _MIGRATIONS.glob("*.sql"))
+
+
+@cache
 def migrations() -> tuple[tuple[int, str, str], ...]:
     """(number, name, text) of every migration, in order."""
     found = []
-    for file in (_HERE / "migrations").iterdir():
+    for file in _MIGRATIONS.iterdir():
         number, _, name = file.name.removesuffix(".sql").partition("_")
         if file.name.endswith(".sql"):
             found.append((int(number), name, file.read_text("utf-8")))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from holdfast.errors import (
+    Resync,
     StoreClosed,
     StoreCorrupt,
     StoreError,
@@ -26,39 +27,23 @@ from holdfast.errors import (
     store_error_for,
 )
 from holdfast.kernel import events as e
-from holdfast.kernel.operation import stream_of
 from holdfast.project import DATABASE
 from holdfast.store.deciding import Deciding
-from holdfast.store.learning_port import OutcomeRow, OutcomeSums
-from holdfast.store.port import (
-    END,
-    GENESIS,
-    NO_EVENTS,
-    STORE_STREAM,
-    Append,
-    Decide,
-    DecideAll,
-    Decision,
+from holdfast.store.rows import (
     Deleted,
     Entry,
     EvidenceRow,
-    Fate,
     Fault,
     FeedPage,
     MemoryFilter,
     OperationRow,
     OwnerRow,
     PendingDeletion,
-    Recorded,
-    Resync,
     RunFilter,
     RunRow,
-    Source,
     StepRow,
-    chain,
-    new_event,
 )
-from holdfast.store.sqlite import choice, forked, projections, sql, sweeping
+from holdfast.store.sqlite import choice, forked, projections, sql
 from holdfast.store.sqlite.budgets import BudgetQueries
 from holdfast.store.sqlite.commit import Command, Committer, Submission, share
 from holdfast.store.sqlite.connection import (
@@ -73,9 +58,23 @@ from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
 from holdfast.store.sqlite.tracker import TrackerQueries
 from holdfast.store.sqlite.write_lock import WriteLock
+from holdfast.store.streams import GENESIS, STORE_STREAM, chain
+from holdfast.store.submission import (
+    END,
+    NO_EVENTS,
+    Append,
+    Decide,
+    DecideAll,
+    Decision,
+    Fate,
+    Recorded,
+    Source,
+    new_event,
+)
 
 if TYPE_CHECKING:
     from holdfast.kernel.memory import Memory
+    from holdfast.store.learning_port import OutcomeRow, OutcomeSums
     from holdfast.store.statistics import Statistics
 
 WAL_LOOK_S = 1.0
@@ -268,6 +267,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return Deleted(found[0][0], bool(found[0][1])) if found else None
 
     def sweep(self) -> int:
+        from holdfast.store.sqlite import sweeping
+
         self._check_usable()
         behind, unnamed = sweeping.find(self.path)
         swept = 0
@@ -417,7 +418,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         try:
             self._connect(create=True)
             assert self._db is not None
-            if self._db.pragma("user_version") < sql.migrations()[-1][0]:
+            is_old = self._db.pragma("user_version") < sql.schema_version()
+            if is_old:
                 with self._write_lock:
                     migrate(self._db)
             elif self._db.pragma("journal_mode") != "wal":  # a copy that SQLite made has none
@@ -433,6 +435,9 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
             if self._write_lock.incarnation != self.incarnation:
                 self._write_lock.mark(self.incarnation)
+            if self._committer is None and not is_old:
+                # It has no triggers yet, so it becomes the reader: a process that only reads opens no other.
+                self._reader, self._db = self._db, None
         except (apsw.Error, *MISREAD) as error:
             self._disconnect()
             raise translate(error, self.path) from None
@@ -482,10 +487,10 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         with self._reading:
             self._refuse_closed()  # no thread opens a reader again that `close` has closed
             try:
-                if self._reader is None:
+                if self._reader is None or not self._readers:
                     self._check_file()
                     self._readers += 1
-                    self._reader = connect(self.path)
+                    self._reader = self._reader or connect(self.path)
                 return self._reader.execute(text, values).fetchall()
             except UnicodeEncodeError:
                 return []  # half a character, as a terminal can give it: nothing in the store is named so
@@ -600,6 +605,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def operations(
         self, *, prefix: str = "", run: str | None = None, by: str | None = None, limit: int | None = None
     ) -> list[OperationRow]:
+        from holdfast.kernel.operation import stream_of
+
         values = (stream_of(prefix), run, by, -1 if limit is None else limit, len(stream_of("")))
         return [OperationRow(*row) for row in self._read("operations", values)]
 
@@ -615,10 +622,14 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return [row[0] for row in self._read("authored_by", (choice.array(run_ids),))]
 
     def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
+        from holdfast.store.learning_port import OutcomeRow
+
         found = self._read("last_outcomes", (family, kind, candidate, limit))
         return [OutcomeRow(at, bool(ok), usd, error) for at, ok, usd, error in found]
 
     def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
+        from holdfast.store.learning_port import OutcomeSums
+
         return [OutcomeSums(*row) for row in self._read("outcome_sums", (family, kind))]
 
     def strays(self, run_ids: Sequence[str]) -> list[str]:

@@ -52,6 +52,13 @@ class TrackerQueries:
         count: int = self._read("count_ready_tasks")[0][0]
         return count
 
+    def waiting_tasks(self, limit: int) -> list[TaskRow]:
+        return [_task_row(row) for row in self._read("waiting_tasks", (limit,))]
+
+    def count_waiting_tasks(self) -> int:
+        count: int = self._read("count_waiting_tasks")[0][0]
+        return count
+
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         return [_task_row(row) for row in self._read("claimed_tasks", (workable,))]
 

@@ -70,6 +70,24 @@ LIMIT ?1;
 -- name: count_ready_tasks
 SELECT count(*) FROM task_readiness INDEXED BY tasks_ready WHERE open = 1 AND open_blockers = 0;
 
+-- name: waiting_tasks
+SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
+       t.summary, t.evidence, t.error, t.unchecked, t.archived, t.started_at, t.ended_at, t.claim,
+       t.number, t.session, q.open_blockers, t.created_at, s.time, s.version, s.number
+FROM (
+    SELECT r.stream, r.priority, r.open_blockers FROM task_readiness AS r JOIN tasks AS w ON w.stream = r.stream
+    WHERE NOT w.archived
+      AND (w.status = 'failed' OR (w.status = 'pending' AND (w.blocked <> '' OR r.open_blockers > 0)))
+    ORDER BY r.priority, r.stream
+    LIMIT ?1
+) AS q JOIN tasks AS t ON t.stream = q.stream JOIN streams AS s ON s.id = q.stream
+ORDER BY q.priority, q.stream;
+
+-- name: count_waiting_tasks
+SELECT count(*) FROM task_readiness AS r JOIN tasks AS w ON w.stream = r.stream
+WHERE NOT w.archived
+  AND (w.status = 'failed' OR (w.status = 'pending' AND (w.blocked <> '' OR r.open_blockers > 0)));
+
 -- name: claimed_tasks
 SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
        t.summary, t.evidence, t.error, t.unchecked, t.archived, t.started_at, t.ended_at, t.claim,

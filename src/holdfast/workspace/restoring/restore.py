@@ -9,7 +9,6 @@ moment, and is saved then (`removal.py`).
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections import deque
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from holdfast.durable_file import NO_LINKS
 from holdfast.errors import ContentsDamaged
 from holdfast.workspace.contents import store_files
 from holdfast.workspace.contents.content_store import Contents
@@ -40,7 +40,6 @@ from holdfast.workspace.snapshots.listing import Entry
 _WIDE = 0o700
 _FEW = 32
 _HANDS = 4
-_NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK))
 
 
 class Disturbed(Exception):
@@ -384,7 +383,7 @@ def _link(fd: int, name: bytes, other: bytes) -> bool:
     try:
         os.link(name, other, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
     except OSError as exc:
-        if exc.errno in _NO_LINKS:
+        if exc.errno in NO_LINKS:
             return False
         raise
     return True
