@@ -17,12 +17,12 @@ leave the way (`blocking_order`).
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import thread
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -40,31 +40,35 @@ if TYPE_CHECKING:
 
 _LOOK_FIRST_S = 0.002
 _LOOK_LATER_S = 0.1
-_BLOCKED_S = 0.01
-"""A thread that stands still for so long while the process is idle is blocked."""
+_BLOCKED_S = 0.015
+"""A thread that has not run for so long, while no other thread of the process does, is blocked ..."""
 _BUSY_S = 0.25
-"""The same while other threads compute: it may wait for the interpreter only."""
+"""... and for so long while others do: it may wait for the interpreter only."""
+_POLLING_S = 2.0
+"""One that runs now and then, and is at the same place for so long while nothing else computes, is, too."""
 _OUT_OF_ORDER_S = 0.1
 """When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
 _KEPT_BACK_S = 0.5
 """The same when one is kept back for a call that does not come."""
 _AGAIN_S = 1.0
 """When a branch is blocked, and the others wait at the barrier: the replay begins again after so long."""
-_ENGINE = str(ROOT)
-_WAITING_FILES = (threading.__file__, thread.__file__)
+_ENGINE = f"{ROOT}{os.sep}"
+_LIBRARY = str(Path(threading.__file__).parent)
 
 
 class ThreadTurn(Turn):
     """A turn that a thread waits for: to run the code after an outcome, or from the beginning of a branch."""
 
-    __slots__ = ("_go", "cpu", "native", "seen", "since", "thread")
+    __slots__ = ("_cpu", "_go", "_place", "_place_since", "_seen", "_since", "native", "thread")
 
     def __init__(self, key: str = "", *, ready: bool = False) -> None:
         super().__init__(key, ready=ready)
         self.thread = self.native = 0
-        self.seen: tuple[int, int] | None = None
-        """Where its thread was at the last look, and since when."""
-        self.since = self.cpu = 0.0
+        self._place: tuple[int, int] | None = None
+        """Where its thread was at the last look."""
+        self._seen: int | None = None
+        """How often it had run by then."""
+        self._place_since = self._since = self._cpu = 0.0
         self._go = threading.Lock()
         self._go.acquire()
 
@@ -78,18 +82,35 @@ class ThreadTurn(Turn):
         return self.delivered or self._go.acquire(timeout=seconds)
 
     def is_blocked(self) -> bool:
-        """Whether its thread has stood still since the last look, in code that is not holdfast's."""
+        """Whether its thread waits in code that is not holdfast's, and has not run since the last look. A
+        busy machine is no reason to think so."""
         frame = sys._current_frames().get(self.thread)
         if frame is None or _is_in_engine(frame):
             return False
-        now, cpu, seen = time.monotonic(), time.process_time(), (id(frame), frame.f_lasti)
-        if seen != self.seen:
-            self.seen, self.since, self.cpu = seen, now, cpu
+        now, place, seen = time.monotonic(), (id(frame), frame.f_lasti), _waits_of(self.native)
+        if place != self._place:
+            self._place, self._place_since, self._cpu = place, now, time.process_time()
+        elif seen is None:
+            return self._stands_still(frame, now)
+        elif seen == self._seen != _RUNS:
+            idle = now - self._since
+            return idle > _BUSY_S or (idle > _BLOCKED_S and not _others_run(self.native))
+        elif seen != _RUNS and now - self._place_since > _POLLING_S:
+            if self._is_idle(now) and not _others_run(self.native):
+                return True
+            self._place_since, self._cpu = now, time.process_time()
+        self._seen, self._since = seen, now
+        return False
+
+    def _is_idle(self, now: float) -> bool:
+        """Whether the process has computed little since the thread came to its place."""
+        return time.process_time() - self._cpu < (now - self._place_since) / 5
+
+    def _stands_still(self, frame: FrameType, now: float) -> bool:
+        """The same where the system cannot be asked: only a wait that Python itself shows counts."""
+        if frame.f_code.co_filename != threading.__file__:
             return False
-        if not _is_asleep(self.native, frame):
-            return False
-        idle = now - self.since
-        return idle > (_BLOCKED_S if cpu - self.cpu < idle / 5 else _BUSY_S)
+        return now - self._place_since > (_BLOCKED_S if self._is_idle(now) else _BUSY_S)
 
 
 class ThreadDelivery(Delivery):
@@ -444,21 +465,36 @@ class ThreadDelivery(Delivery):
         return keys, self.blocked_at()
 
 
-def _is_asleep(native: int, frame: FrameType) -> bool:
-    """Whether the system says that the thread waits; one that wants to compute is not blocked, however busy
-    the machine is. Where it cannot be asked, only a wait that Python itself shows counts."""
+_RUNS = -1
+
+
+def _waits_of(native: int) -> int | None:
+    """How often the thread has given up its processor to wait, as the system counts it. `_RUNS` if it runs,
+    or wants to; None where it cannot be asked."""
     try:
-        stat = Path(f"/proc/self/task/{native}/stat").read_bytes()
-        return stat.rpartition(b") ")[2][:1] != b"R"
-    except OSError:
-        return frame.f_code.co_filename == threading.__file__
+        status = Path(f"/proc/self/task/{native}/status").read_bytes()
+        if status.partition(b"\nState:\t")[2][:1] == b"R":
+            return _RUNS
+        return int(status.partition(b"\nvoluntary_ctxt_switches:\t")[2].partition(b"\n")[0])
+    except (OSError, ValueError):
+        return None
+
+
+def _others_run(native: int) -> bool:
+    """Whether a thread of the process runs, or wants to, but this one and the one that asks."""
+    threads = {int(one.name) for one in Path("/proc/self/task").iterdir()}
+    return any(_waits_of(one) == _RUNS for one in threads - {native, threading.get_native_id()})
 
 
 def _is_in_engine(frame: FrameType | None) -> bool:
-    """Whether holdfast waits there for a thread that it starts."""
-    while frame is not None and frame.f_code.co_filename in _WAITING_FILES:
+    """Whether holdfast is at work there, itself or by a module of Python's."""
+    while frame is not None and _is_pythons(frame.f_code.co_filename):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_ENGINE)
+
+
+def _is_pythons(file: str) -> bool:
+    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and "-packages" not in file)
 
 
 def _place(thread: int) -> str:
