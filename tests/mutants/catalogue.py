@@ -744,6 +744,24 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a thread that waits for the interpreter loses its turn",
+        "tests/engine/test_blocked_threads.py::test_a_thread_that_has_run_since_the_last_look_is_not_blocked",
+        (
+            "engine/execution/thread_delivery.py",
+            "        elif seen == self._seen != _RUNS:\n",
+            "        elif seen != _RUNS:\n",
+        ),
+    ),
+    mutant(
+        "an import that holdfast needs takes a turn away",
+        "tests/engine/test_blocked_threads.py::test_what_holdfast_calls_is_its_own_work",
+        (
+            "engine/execution/thread_delivery.py",
+            "    while frame is not None and _is_pythons(frame.f_code.co_filename):\n",
+            "    while frame is not None and frame.f_code.co_filename == threading.__file__:\n",
+        ),
+    ),
+    mutant(
         "a run that stops leaves its function waiting",
         EXACT + "test_a_stopped_run_ends_a_function_that_waits_for_a_worker",
         (
