@@ -50,8 +50,13 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
         db = apsw.Connection(str(path), flags=flags)
-        db.set_busy_timeout(BUSY_MS)
-        check_ours(db, path)
+        try:
+            db.set_busy_timeout(BUSY_MS)
+            check_ours(db, path)
+            db.execute("PRAGMA synchronous=FULL")
+        except BaseException:  # or its files stay open as long as the error is kept
+            db.close(True)
+            raise
         return db
     except apsw.Error as error:
         raise translate(error, path) from None

@@ -445,7 +445,6 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def _connect(self, *, create: bool = False) -> None:
         self._db = connect(self.path, create=create)
         self._inode = inode_of(self._file)
-        self._db.execute("PRAGMA synchronous=FULL")
 
     def _disconnect(self) -> None:
         self._committer = None
