@@ -10,7 +10,7 @@ from typing import Final
 TEMPORARY: Final = "tmp-"
 """How the names of files begin that are not yet whole."""
 _NOT_OFFERED: Final = (errno.EINVAL, errno.ENOTSUP)
-NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 """Errors of a hard link that this filesystem, or this file, cannot have."""
 
 

@@ -1,7 +1,9 @@
 """When a branch of a `def` workflow loses its turn: only if it is blocked by what holdfast does not do."""
 
 import itertools
+import operator
 import os
+import queue
 import sys
 import threading
 import time
@@ -10,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast import parallel, workflow
 from holdfast.engine.execution import thread_delivery
 from holdfast.engine.execution.thread_delivery import ThreadTurn
 from holdfast.package import ROOT
@@ -60,23 +63,48 @@ def test_a_thread_that_waits_for_the_interpreter_is_not_blocked(busy):
 
     with looked_at(work) as turn:
         seen = []
-        for _ in range(100):
+        for _ in range(30):
             seen.append(turn.is_blocked())
             time.sleep(0.005)
         ended.append(True)
     assert not any(seen)
 
 
+@pytest.fixture(params=["asked", "not asked"])
+def system(request, monkeypatch):
+    """What the system says about threads, and nothing, as where there is no /proc."""
+    if request.param == "not asked":
+        monkeypatch.setattr(thread_delivery, "_waits_of", lambda native: None)
+    elif sys.platform != "linux":
+        pytest.skip("the system does not say it")
+
+
+def until_blocked(turn):
+    for _ in range(4000):
+        if turn.is_blocked():
+            return
+        time.sleep(0.005)
+    pytest.fail("never blocked")
+
+
+def test_a_thread_that_waits_for_a_lock_is_blocked(system):
+    lock = threading.Lock()
+    lock.acquire()
+    with looked_at(lock.acquire) as turn:
+        until_blocked(turn)
+        lock.release()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system is not asked elsewhere")
 def test_a_thread_that_waits_for_a_lock_is_blocked_while_others_compute(busy):
     lock = threading.Lock()
     lock.acquire()
     with looked_at(lock.acquire) as turn:
-        while not turn.is_blocked():
-            time.sleep(0.005)
+        until_blocked(turn)
         lock.release()
 
 
-def test_a_thread_that_polls_is_blocked(monkeypatch):
+def test_a_thread_that_polls_is_blocked(system, monkeypatch):
     """`while not there: time.sleep(0.001)` gives its turn up after a while."""
     monkeypatch.setattr(thread_delivery, "_POLLING_S", 0.1)
     ended = []
@@ -86,8 +114,7 @@ def test_a_thread_that_polls_is_blocked(monkeypatch):
             time.sleep(0.001)
 
     with looked_at(work) as turn:
-        while not turn.is_blocked():
-            time.sleep(0.005)
+        until_blocked(turn)
         ended.append(True)
 
 
@@ -106,8 +133,7 @@ def test_a_thread_that_has_run_since_the_last_look_is_not_blocked(monkeypatch, w
     now, left, lock = itertools.count(), iter(waits), threading.Lock()
     lock.acquire()
     with looked_at(lock.acquire) as turn:
-        while not turn.is_blocked():
-            time.sleep(0.005)
+        until_blocked(turn)
         turn = same_thread(turn)
         clock = SimpleNamespace(monotonic=lambda: next(now) * 0.3, process_time=lambda: 0.0)
         monkeypatch.setattr(thread_delivery, "time", clock)
@@ -141,5 +167,27 @@ def test_what_holdfast_calls_is_its_own_work(files, is_engine):
         scope = {"call": call}
         exec(compile("def named():\n return call()", file.format(python=python, engine=ROOT), "exec"), scope)
         call = scope["named"]
-    frame = call()
-    assert thread_delivery._is_in_engine(frame) is is_engine
+    assert thread_delivery._is_in_engine(call()) is is_engine
+
+
+ASKED: queue.Queue[int] = queue.Queue()
+TOLD: queue.Queue[str] = queue.Queue()
+
+
+@workflow
+def exchange() -> list[object]:
+    return parallel(operator.call, [TOLD.get, tell_and_ask, answer])
+
+
+def tell_and_ask() -> int:
+    TOLD.put("word")
+    return ASKED.get()
+
+
+def answer() -> None:
+    ASKED.put(1)
+
+
+def test_a_branch_of_pythons_own_code_loses_its_turn(hf):
+    """The code of a branch need not be the user's: here the functions of a queue wait for each other."""
+    assert hf.run(exchange) == ["word", 1, None]

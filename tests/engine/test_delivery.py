@@ -1,13 +1,12 @@
 """Delivery at its edges: what is read or run before an outcome, what stops a run, and the code's clock."""
 
 import asyncio
-import queue
 import threading
 import time
 
 import pytest
 
-from holdfast import Holdfast, RunPaused, approval, gather, parallel, sleep, step, wait_for, workflow
+from holdfast import Holdfast, approval, gather, parallel, sleep, step, wait_for
 from holdfast.engine.execution.code_clock import CodeClock
 from holdfast.engine.primitives.slots import Slots
 
@@ -277,131 +276,6 @@ def test_a_replay_in_which_a_lock_goes_to_another_branch_begins_again(lives):
 
     assert lives(make) == ["aa", "b"]
     assert next(late, "over") == "over"
-
-
-class Lock:
-    """A lock that goes to the first or to the last of those who wait for it, as the test says. Which one that
-    is the system decides for `threading.Lock`, by how busy the machine is."""
-
-    def __init__(self, *, last_first: bool) -> None:
-        self._last_first = last_first
-        self._guard = threading.Lock()
-        self._held = False
-        self._waiting: list[threading.Lock] = []
-
-    def __enter__(self) -> None:
-        with self._guard:
-            if not self._held:
-                self._held = True
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        mine.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.pop(-1 if self._last_first else 0).release()
-            else:
-                self._held = False
-
-
-@pytest.mark.parametrize("live_last_first", [True, False])
-@pytest.mark.parametrize("calls_before", [0, 1])
-@pytest.mark.parametrize("dies", [2, 3, 5])
-def test_a_lock_that_goes_to_another_branch_in_every_replay(lives, ran, live_last_first, calls_before, dies):
-    """To begin again is not enough: the branch that came too early is kept back then. With five steps made,
-    the shared list is the argument of a recorded one."""
-    orders = iter([live_last_first])
-
-    def make(_, last):
-        @step
-        def ask(name: str) -> str:
-            ran.append(name)
-            return name
-
-        def plot():
-            lock = Lock(last_first=next(orders, not live_last_first))
-            found = []
-
-            def branch(name: str) -> None:
-                for _ in range(calls_before):
-                    ask(f"before {name}")
-                with lock:
-                    found.append(ask(name))
-                    if len(found) == dies:
-                        last()
-
-            parallel(branch, "abcd")
-            said = ask(" ".join(found))
-            if dies == 5:
-                last()
-            return said.split()
-
-        return plot, plain
-
-    found = lives(make)
-    assert sorted(found) == ["a", "b", "c", "d"]
-    assert len(ran) == len(set(ran)) == 5 + 4 * calls_before
-
-
-_last_first = True
-
-
-@step
-def said(text: str) -> str:
-    return text
-
-
-@workflow
-def in_the_order_of_a_lock() -> str:
-    lock = Lock(last_first=_last_first)
-    found = []
-
-    def branch(name: str) -> None:
-        with lock:
-            found.append(said(name))
-
-    parallel(branch, "abcd")
-    return said(" ".join(found))
-
-
-def test_the_command_replay_gets_a_lock_in_another_order(hf, monkeypatch):
-    """It begins again as a resumed run does, and does not report code that has not changed."""
-    from holdfast.operations.replaying import replay
-
-    hf.with_id("x").run(in_the_order_of_a_lock)
-    monkeypatch.setattr("tests.engine.test_delivery._last_first", False)
-    found = replay(hf._engine, "x")
-    assert (found.verdict, found.why) == ("matches", "")
-    assert found.calls == 5
-
-
-def test_a_run_that_stops_leaves_a_blocked_branch_behind(hf, act, caplog):
-    """What would have woken it is stopped, too: the run does not wait for it forever."""
-    items: queue.Queue[str] = queue.Queue()
-
-    @step
-    def stop() -> None:
-        hf.pause("x")
-
-    @step
-    def never() -> None:
-        raise AssertionError
-
-    def produce() -> None:
-        stop()
-        never()
-        items.put("never")
-
-    def plot():
-        parallel(lambda work: work(), [items.get, produce])
-
-    with pytest.raises(RunPaused):
-        hf.with_id("x").run(act(plot))
-    items.put("too late")
-    assert "leaves branches of parallel() behind" in caplog.text
 
 
 def test_secrets_alone_in_parallel_are_resumed(lives):

@@ -1223,7 +1223,7 @@ MUTANTS = (
     mutant(
         "why a command did not start is told with its secrets",
         EVIDENCE + "test_a_secret_in_why_a_command_did_not_start_is_hidden",
-        ("agents/evidence/reproducing.py", 'self._engine.redactor.redact(f"it did', 'str(f"it did'),
+        ("agents/evidence/reproducing.py", "why=self._engine.redactor.redact(work.why)", "why=work.why"),
     ),
     mutant(
         "a statement is redacted only with its document",

@@ -153,8 +153,10 @@ def sentence(detail: RunDetail, error: BaseException | None) -> str:
         return f"run {run_id} sleeps{until}; `holdfast resume {run_id}` continues then"
     if isinstance(error, HoldfastError):
         # The pause was asked for; why a step below it will run again was not.
-        lost = error.__cause__ if isinstance(error.__cause__, StoreError) else None
-        return str(error) if lost is None else f"{error}; a run below it was stopped: {lost}"
+        lost = error.__cause__
+        if isinstance(error, RunPaused) and isinstance(lost, StoreError):
+            return f"{error}; a run below it was stopped: {lost}"
+        return str(error)
     if error is None:
         return str(_by_status(detail))
     return f"run {run_id} stopped ({type(error).__name__}); `holdfast resume {run_id}` continues"

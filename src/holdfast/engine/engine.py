@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -49,7 +50,6 @@ from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
 
 if TYPE_CHECKING:
-    from holdfast.engine.execution.blocking_order import BlockingOrder
     from holdfast.engine.execution.mailbox import Mailbox
     from holdfast.engine.runs.workflow import AsyncWorkflow, Workflow
     from holdfast.kernel.state import RunState
@@ -137,8 +137,8 @@ class Engine:
         self.ancestry = Ancestry(self)
         self.unasked: set[Run[Any]] = set()
         """Runs that were started in an event loop: `hf.start(...)` without `await` loses their errors."""
-        self.blocking_orders: dict[str, BlockingOrder] = {}
-        """Of runs whose replay began again because threads of their code blocked each other."""
+        self.replays: Counter[str] = Counter()
+        """How often the replay of a run began again because threads of its code blocked each other."""
         self.lock = threading.Lock()
         self._owner: Owner | None = None
         self._threads: ThreadPoolExecutor | None = None

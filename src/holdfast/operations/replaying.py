@@ -201,16 +201,6 @@ def _play(
 ) -> _Playback:
     if workflow.is_async:
         return asyncio.run(_play_async(engine, run_id, state, workflow, args, kwargs))
-    while True:
-        playback = _play_here(engine, run_id, state, workflow, args, kwargs)
-        threads = playback.threads_delivery
-        if threads is None or not threads.again:  # threads that block each other came in another order
-            return playback
-
-
-def _play_here(
-    engine: Engine, run_id: str, state: RunState, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
-) -> _Playback:
     playback = _Playback(engine, run_id, state, is_async=False)
     scope = Scope(playback, Counters(), threading.get_ident())
     token = current.set(scope)

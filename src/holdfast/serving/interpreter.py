@@ -32,7 +32,7 @@ try:
     from holdfast.version import __version__
     found["holdfast"] = __version__
     from holdfast.store.sqlite import sql
-    found["schema"] = sql.schema_version()
+    found["schema"] = sql.migrations()[-1][0]  # an older holdfast has no other name for it
     from holdfast.serving.protocol import PROTOCOL
     found["protocol"] = PROTOCOL
 except ImportError as error:

@@ -21,7 +21,7 @@ from holdfast import errors
 from holdfast.errors import EndedElsewhere, HoldfastError, RunInterrupted, StoreError
 
 PROTOCOL = 2
-"""Raised when requests or answers change: two that do not agree do not work together."""
+"""Raised when the other side would misread requests or answers: two that differ do not work together."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that a worker gets only when it is ready for them."""
 INTERRUPTED = RunInterrupted.exit_code

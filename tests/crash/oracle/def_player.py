@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from tests.crash.oracle import async_player, steps, witness
+from tests.crash.oracle import async_player, witness
 from tests.crash.oracle.async_player import Shared, gate_name, value_text
 from tests.crash.oracle.learning import CHOICES
 from tests.crash.oracle.programs import Node, Program
@@ -261,40 +261,8 @@ def _settled(node: Node, shared: Shared) -> Any:
         return described(error)
 
 
-class _UnfairLock:
-    """A lock that goes to the first or to the last of those who wait for it, see `_chosen_waiter`.
-    `threading.Lock` nearly always goes to the first, and to another one only on a busy machine."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._held = False
-        self._waiting: list[threading.Lock] = []
-
-    def __enter__(self) -> None:
-        with self._guard:
-            if not self._held:
-                self._held = True
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        mine.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.pop(_chosen_waiter(len(self._waiting))).release()
-            else:
-                self._held = False
-
-
-def _chosen_waiter(count: int) -> int:
-    """The first or the last one, the same in the whole life: replays that begin again get no other order."""
-    return 0 if steps.SCALE == 1.0 else count - 1
-
-
 def _lock(node: Node, shared: Shared) -> Any:
-    lock = _UnfairLock() if node.name[-1] in "13579" else threading.Lock()
+    lock = threading.Lock()
 
     def one_by_one(one: Node) -> Any:
         call(simple(f"{one.name}-before"), shared)

@@ -131,7 +131,7 @@ class _Verifier:
         if any(not work.outcome for work in todo):
             checks = self._run_all(one, todo)
         else:
-            checks = [_not_run(work) for work in todo]
+            checks = [self._not_run(work) for work in todo]
         if one.event.left_out:
             why = f"{one.event.left_out:,} more commands are counted in the document and not named"
             checks.append(CommandCheck(run=one.run, step="", argv=(), outcome="skipped", why=why))
@@ -176,15 +176,26 @@ class _Verifier:
     def _checked(self, work: _Todo, runner: Rerunner) -> CommandCheck:
         recorded = work.recorded
         if work.outcome or recorded is None:
-            return _not_run(work)
+            return self._not_run(work)
         if runner.copy is None and recorded.effect != "idempotent":
-            return _not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
+            return self._not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
         try:
             rerun = runner.run(recorded, recorded.cwd or self._cwd(recorded.run), _COMPARED)
         except HoldfastError as error:
-            why = self._engine.redactor.redact(f"it did not start: {error}")
-            return _not_run(work._replace(outcome="different", why=why))
+            return self._not_run(work._replace(outcome="different", why=f"it did not start: {error}"))
         return self._compared(recorded, rerun, runner)
+
+    def _not_run(self, work: _Todo) -> CommandCheck:
+        """Its reason may quote what was recorded before a pattern was known."""
+        recorded = work.recorded
+        return CommandCheck(
+            run=work.named.run,
+            step=work.named.key,
+            argv=() if recorded is None else recorded.argv,
+            outcome=work.outcome,
+            why=self._engine.redactor.redact(work.why),
+            recorded_exit_code=None if recorded is None else recorded.exit_code,
+        )
 
     def _cwd(self, run_id: str) -> str:
         """The directory of a run, where it is now."""
@@ -240,18 +251,6 @@ def _unsafe(one: ObservedRun) -> str:
 def _same(one: ObservedRun) -> str:
     """Commands of equal words, directory and variables are the same one."""
     return f"{one.digest} {one.cwd}"
-
-
-def _not_run(work: _Todo) -> CommandCheck:
-    recorded = work.recorded
-    return CommandCheck(
-        run=work.named.run,
-        step=work.named.key,
-        argv=() if recorded is None else recorded.argv,
-        outcome=work.outcome,
-        why=work.why,
-        recorded_exit_code=None if recorded is None else recorded.exit_code,
-    )
 
 
 def difference(recorded: Output, now: Output, normalise: Normaliser, name: str) -> str:

@@ -7,7 +7,6 @@ the steps; or in turns (`run_in_turns`), where each piece is a branch with code 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.call import Outcome
-from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.execution.thread_delivery import ThreadDelivery, ThreadTurn
 
@@ -28,10 +26,6 @@ Work = Callable[[], Any]
 
 _LOOK_EVERY_S = 0.1
 _STOP_LOOK_S = 0.01
-_BLOCKED_S = 1.0
-"""How long a run that is stopped waits for branches that are blocked."""
-
-logger = logging.getLogger("holdfast")
 
 
 def attempt(work: Work) -> Outcome:
@@ -46,14 +40,13 @@ def run_all(works: Sequence[Work], limit: int, run: Execution | None = None) -> 
     return Crew(works, limit, run).run() if works else []
 
 
-def run_in_turns(run: Execution, works: Sequence[Work], limit: int, names: Sequence[str]) -> list[Outcome]:
-    """The same for branches of the workflow's code: one of them runs it at a time. A branch has the same name
-    in every replay."""
+def run_in_turns(run: Execution, works: Sequence[Work], limit: int) -> list[Outcome]:
+    """The same for branches of the workflow's code: one of them runs it at a time."""
     if not works:
         return []
     threads = run.threads_delivery
     assert threads is not None
-    crew = TurnCrew(works, limit, run, threads, names)
+    crew = TurnCrew(works, limit, run, threads)
     threads.enter_crew()
     threads.limits.append(crew)
     try:
@@ -63,13 +56,6 @@ def run_in_turns(run: Execution, works: Sequence[Work], limit: int, names: Seque
     finally:
         threads.limits.remove(crew)
         threads.leave_crew()
-
-
-class _LeftBehind(BaseException):
-    """The run stops with this, and does not wait for branches that are blocked."""
-
-    def __init__(self, control: Control) -> None:
-        self.control = control
 
 
 class Crew:
@@ -231,32 +217,13 @@ class Crew:
 class TurnCrew(Crew):
     """Of branches that take turns. A branch begins, in the order of the items, when it has the turn."""
 
-    def __init__(
-        self,
-        works: Sequence[Work],
-        limit: int,
-        run: Execution,
-        threads: ThreadDelivery,
-        names: Sequence[str],
-    ) -> None:
+    def __init__(self, works: Sequence[Work], limit: int, run: Execution, threads: ThreadDelivery) -> None:
         super().__init__(works, limit, run)
         self._threads = threads
-        self._turns = [ThreadTurn(name, ready=True) for name in names]
+        self._turns = [ThreadTurn(ready=True) for _ in works]
         self.caller = ThreadTurn(ready=True)
         self._over = 0
         """How many branches run beyond the limit, because a replay needed them."""
-        self._idle_since = 0.0
-        """Since when a run that is stopped waits for blocked branches alone."""
-
-    def run(self) -> list[Outcome]:
-        try:
-            return super().run()
-        except _LeftBehind as left:
-            raise left.control from None
-
-    def _stop(self, error: BaseException) -> None:
-        if not isinstance(error, _LeftBehind):
-            super()._stop(error)
 
     def _start(self) -> None:
         super()._start()
@@ -293,23 +260,7 @@ class TurnCrew(Crew):
         return following
 
     def _look(self) -> None:
-        """A run that is stopped does not wait for branches that nothing wakes any more: what would have is
-        stopped, too. They are left behind, and their next call is refused."""
         self._threads.look()
-        assert self._run is not None
-        control = self._run.control
-        if control is None or self._busy > self._threads.blocked():
-            self._idle_since = 0.0
-        elif not self._idle_since:
-            self._idle_since = time.monotonic()
-        elif time.monotonic() - self._idle_since > _BLOCKED_S:
-            logger.warning(
-                "run %s is stopped, and leaves branches of parallel() behind that wait at %s",
-                self._run.id, ", ".join(self._threads.blocked_at()),
-            )  # fmt: skip
-            with self._changed:
-                self._stopped = True
-            raise _LeftBehind(control)
 
     def _ended(self) -> None:
         self._threads.make_runnable(self.caller)

@@ -578,10 +578,6 @@ class Execution:
             self.diverge(key, "it nowhere: the function has ended", key)
 
     def diverge(self, recorded: str, called: str, step: str) -> None:
-        threads = self.threads_delivery
-        if threads is not None and threads.begins_again():
-            assert self.control is not None
-            raise self.control
         error = DivergenceError(self.id, recorded, called)
         with self.lock:
             self._riding, self._last_fired = [], None  # noted by code that is not the run's

@@ -9,10 +9,9 @@ in every replay, and needs no lock.
     outcome delivered ─────────┴▶ holds the turn ─▶ makes a call, or ends ─▶ gives the turn up
 
 A branch that blocks where holdfast cannot see it (a lock, a blocking queue, I/O of its own) loses its turn:
-the others continue without it. Which of them gets a lock next is for the system to decide, and the log does
-not have it. If a replay gets another order than the run had, and cannot continue with it, it begins again;
-nothing of it has run. It has learned by then which branch came too early, and to which recorded call it must
-leave the way (`blocking_order`).
+the others continue without it. The order among branches that block each other is not the log's to decide: if
+a replay gets another one, and a branch waits at the barrier for a branch that waits for its lock, the replay
+begins again. Nothing of it has run.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution import delivery as patience
-from holdfast.engine.execution.blocking_order import BlockingOrder
 from holdfast.engine.execution.delivery import Delivery, Turn
 from holdfast.engine.execution.parking import Parked
 from holdfast.kernel.state import GATES
@@ -41,19 +39,19 @@ if TYPE_CHECKING:
 _LOOK_FIRST_S = 0.002
 _LOOK_LATER_S = 0.1
 _BLOCKED_S = 0.015
-"""A thread that has not run for so long, while no other thread of the process does, is blocked ..."""
+"""A thread that has not run for so long, while no other thread of the process does, is blocked."""
 _BUSY_S = 0.25
-"""... and for so long while others do: it may wait for the interpreter only."""
+"""The same while others run: for a shorter time it may wait for the interpreter only."""
 _POLLING_S = 2.0
-"""One that runs now and then, and is at the same place for so long while nothing else computes, is, too."""
+"""A thread that runs now and then, and is at the same place for so long in a process that is idle, polls."""
 _OUT_OF_ORDER_S = 0.1
 """When a branch is blocked, and the next outcome is not asked for: the others get theirs after so long."""
-_KEPT_BACK_S = 0.5
-"""The same when one is kept back for a call that does not come."""
 _AGAIN_S = 1.0
-"""When a branch is blocked, and the others wait at the barrier: the replay begins again after so long."""
+"""When a branch is blocked, and the others wait at the barrier: the replay begins again after so long ..."""
+_AGAIN = 10
+"""... so many times, before patience is all that is left."""
 _ENGINE = f"{ROOT}{os.sep}"
-_LIBRARY = str(Path(threading.__file__).parent)
+_LIBRARY = f"{Path(threading.__file__).parent}{os.sep}"
 
 
 class ThreadTurn(Turn):
@@ -107,10 +105,15 @@ class ThreadTurn(Turn):
         return time.process_time() - self._cpu < (now - self._place_since) / 5
 
     def _stands_still(self, frame: FrameType, now: float) -> bool:
-        """The same where the system cannot be asked: only a wait that Python itself shows counts."""
-        if frame.f_code.co_filename != threading.__file__:
-            return False
-        return now - self._place_since > (_BLOCKED_S if self._is_idle(now) else _BUSY_S)
+        """The same where the system does not say how often a thread runs: a wait that Python shows counts
+        sooner than one that follows only from an idle process."""
+        stood, waits = now - self._place_since, frame.f_code.co_filename == threading.__file__
+        if stood <= _BUSY_S:
+            return waits and stood > _BLOCKED_S and self._is_idle(now)
+        if waits or self._is_idle(now):
+            return True
+        self._place_since, self._cpu = now, time.process_time()
+        return False
 
 
 class ThreadDelivery(Delivery):
@@ -126,19 +129,6 @@ class ThreadDelivery(Delivery):
         self._mine: dict[int, ThreadTurn] = {}
         """The last turn of each thread."""
         self._blocked: set[ThreadTurn] = set()
-        self._last: dict[int, str] = {}
-        """What each thread received last: a recorded outcome, or the turn in which its branch began."""
-        self._have_blocked: set[int] = set()
-        """The threads that were blocked at some time."""
-        self.again = False
-        """Whether this replay was stopped so that the next one takes another order."""
-        self._judges = False
-        """Whether all threads wait, and one of them has found that no call comes which is recorded."""
-        self._order_of = f"{run.id} played back" if run.plays_back else run.id
-        order = run.engine.blocking_orders.get(self._order_of)
-        self._order = BlockingOrder() if order is None else order
-        if self._order and not self._loose_left:
-            self._expected = self._order.arranged(self._expected)
         self._barrier: dict[ThreadTurn, str] = {}
         self._stuck_since = 0.0
         self._stuck_at = -1
@@ -159,9 +149,8 @@ class ThreadDelivery(Delivery):
         with self._lock:
             if not self.is_pending(key):
                 return
-            if not self._runnable and self.is_next(key) and not self._must_wait(key):
+            if not self._runnable and self.is_next(key):
                 self.take(key)
-                self._last[threading.get_ident()] = key
                 return
             turn = ThreadTurn(key, ready=True)
             self.ask(turn)
@@ -266,7 +255,6 @@ class ThreadDelivery(Delivery):
             self.look()
         if turn not in self._barrier:
             self._mine[turn.thread] = turn
-            self._last[turn.thread] = turn.key
         else:
             with self._lock:
                 del self._barrier[turn]
@@ -291,7 +279,6 @@ class ThreadDelivery(Delivery):
             if not self.crews:
                 self._holder = None
                 self._mine.clear()
-                self._last.clear()
                 self._blocked.clear()
 
     def make_runnable(self, turn: ThreadTurn) -> None:
@@ -305,7 +292,7 @@ class ThreadDelivery(Delivery):
             self._dispatch()
         self._wait(turn)
 
-    # ClaimLocks
+    # Turns
 
     def _leave(self) -> None:
         mine = self._mine.get(threading.get_ident())
@@ -322,30 +309,13 @@ class ThreadDelivery(Delivery):
         if self.run.control is not None:
             self.stop()
             return
-        found = self._first_runnable()
+        found: Turn | None = self._runnable[0] if self._runnable else self.next(at_rest=True)
         if found is not None:
-            self._hand(found)
-            self._runnable.remove(found)
-        elif not self._order or not self.replaying:
-            self._hand(self.next(at_rest=True))
-        elif not self._must_wait(self._head()) and (not self._runnable or self._head() in self._asked):
-            self._hand(self.next(at_rest=not self._runnable))
-
-    def _hand(self, turn: Turn | None) -> None:
-        if turn is not None:
-            assert isinstance(turn, ThreadTurn)
-            self._holder = turn
-            turn.deliver()
-
-    def _first_runnable(self) -> ThreadTurn | None:
-        if not self._order or not self.replaying:
-            return self._runnable[0] if self._runnable else None
-        return next((turn for turn in self._runnable if not self._must_wait(turn.key)), None)
-
-    def _must_wait(self, name: str) -> bool:
-        """Whether a branch is to be kept back until another one has made its recorded call."""
-        first = self._order.before(name)
-        return first in self._pending or first in self.unvisited
+            assert isinstance(found, ThreadTurn)
+            self._holder = found
+            found.deliver()
+            if self._runnable and self._runnable[0] is found:
+                self._runnable.popleft()
 
     def look(self) -> None:
         """Called by a thread that has waited for a while: the one that has the turn may be blocked."""
@@ -353,7 +323,6 @@ class ThreadDelivery(Delivery):
             holder = self._holder
             if holder is not None and holder.is_blocked():
                 self._blocked.add(holder)
-                self._have_blocked.add(holder.thread)
                 self._holder = None
             self._dispatch()
             if self._holder is None and self.replaying and self.run.control is None:
@@ -364,81 +333,28 @@ class ThreadDelivery(Delivery):
         if self._stuck_at != self.progress:
             self._stuck_at, self._stuck_since = self.progress, now
         stuck = now - self._stuck_since
-        kept_back = bool(self._order) and (bool(self._runnable) or self._must_wait(self._head()))
-        if stuck > (_KEPT_BACK_S if kept_back else _OUT_OF_ORDER_S) and (found := self._out_of_order()):
-            self._hand(found)
-        elif self._barrier and self._blocked and stuck > _AGAIN_S and self._is_overtaken():
-            pass
+        if self._asked and stuck > _OUT_OF_ORDER_S:
+            first = next(key for key in self._expected if key in self._asked)
+            found = self._asked[first]
+            assert isinstance(found, ThreadTurn)
+            self.take(first)
+            self._holder = found
+            found.deliver()
+        elif self._barrier and self._blocked and stuck > _AGAIN_S and self._may_begin_again():
+            self.run.stop(Parked(self.run.id, self.run.engine.clock.now_us()))
         elif stuck > patience.PATIENCE_S:
             self._give_up(self._head())
             self._dispatch()
 
-    def _out_of_order(self) -> ThreadTurn | None:
-        """Nothing comes next: a branch that was kept back, or an outcome that is asked for too early."""
-        if self._runnable:
-            return self._runnable.popleft()
-        first = next((key for key in self._expected if key in self._asked), "")
-        if not first:
-            return None
-        found = self._asked[first]
-        assert isinstance(found, ThreadTurn)
-        if first != self._head():
-            self._learn([found.thread])
-        self.take(first)
-        return found
-
-    def blocked(self) -> int:
-        """How many threads have lost their turn, and stand still where they were blocked."""
-        with self._lock:
-            return sum(turn.is_blocked() for turn in self._blocked)
-
-    def blocked_at(self) -> list[str]:
-        """The lines where they wait."""
-        with self._lock:
-            return [place for turn in self._blocked if (place := _place(turn.thread))]
-
-    # Another order than the run had
-
-    def begins_again(self) -> bool:
-        """Called where the code is at odds with the history: whether that may be because threads that block
-        each other came in another order. Then the replay is stopped, and begins again."""
-        with self._lock:
-            if not self._have_blocked or not self.replaying or self.run.control is not None:
-                return False
-            self._learn([turn.thread for turn in self._barrier] if self._judges else [threading.get_ident()])
-            return self._order.has_learned and self._begin_again()
-
-    def _diverge(self, key: str) -> None:
-        self._judges = True
-        super()._diverge(key)
-
-    def _is_overtaken(self) -> bool:
-        """A branch waits at the barrier, and may have what the blocked one waits for."""
-        self._learn([turn.thread for turn in self._barrier])
-        return self._begin_again()
-
-    def _learn(self, threads: list[int]) -> None:
-        """These threads are too early. If some of them were blocked, it is they who got a lock."""
-        head = self._head() or next(iter(self.unvisited), "")
-        late = [one for one in threads if one in self._have_blocked] or threads
-        for one in late:
-            self._order.learn(self._last.get(one, ""), head)
-
-    def _begin_again(self) -> bool:
-        """Let the run go, as one that waits, and so have it replayed once more; False if that was tried often
-        enough."""
-        run = self.run
-        if not self._order.tries_again():
-            run.engine.blocking_orders.pop(self._order_of, None)
-            return False
-        run.engine.blocking_orders[self._order_of] = self._order
-        self.again = True
-        run.stop(Parked(run.id, run.engine.clock.now_us()))
-        return True
+    def _may_begin_again(self) -> bool:
+        """Whether to let the run go, as one that waits, and so have it replayed once more."""
+        tries = self.run.engine.replays
+        tries[self.run.id] += 1
+        return tries[self.run.id] <= _AGAIN and not self.run.plays_back
 
     def _end_replay(self) -> None:
         super()._end_replay()
-        self.run.engine.blocking_orders.pop(self._order_of, None)
+        self.run.engine.replays.pop(self.run.id, None)
 
     def stop(self) -> None:
         """The run is stopped: wake all that wait. From any thread."""
@@ -462,7 +378,7 @@ class ThreadDelivery(Delivery):
 
     def _waits(self) -> tuple[list[str], list[str]]:
         keys = [*dict.fromkeys((*self._barrier.values(), *self._asked))]
-        return keys, self.blocked_at()
+        return keys, [place for turn in self._blocked if (place := _place(turn.thread))]
 
 
 _RUNS = -1
@@ -486,11 +402,18 @@ def _others_run(native: int) -> bool:
     return any(_waits_of(one) == _RUNS for one in threads - {native, threading.get_native_id()})
 
 
+def call_branch(branch: Callable[[Any], Any], item: Any) -> Any:
+    """Where the code of a branch begins, whoever wrote it: it may be `subprocess.check_call`."""
+    return branch(item)
+
+
 def _is_in_engine(frame: FrameType | None) -> bool:
     """Whether holdfast is at work there, itself or by a module of Python's."""
     while frame is not None and _is_pythons(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_ENGINE)
+    if frame is None or frame.f_code is call_branch.__code__:
+        return False
+    return frame.f_code.co_filename.startswith(_ENGINE)
 
 
 def _is_pythons(file: str) -> bool:

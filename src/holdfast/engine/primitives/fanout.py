@@ -15,6 +15,7 @@ from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.thread_delivery import call_branch
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots, limited
 from holdfast.engine.primitives.step import AsyncStep, BoundStep, Step
@@ -56,11 +57,10 @@ def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
         raise WrongColour("parallel() would block this async workflow: write `await gather(...)`")
     assert run.threads_delivery is not None
     if not isinstance(branch, (Step, BoundStep)):
-        return _results(_run_branches(scope, branch, items, limit))
+        return _results(run_in_turns(run, [_branch(scope, branch, item) for item in items], limit))
     calls = [branch.call(scope, _arguments(branch, item), {}) for item in items]
     if run.threads_delivery.crews:
-        names = [f"{call.key} begins" for call in calls]
-        return _results(run_in_turns(run, [_call(call) for call in calls], limit, names))
+        return _results(run_in_turns(run, [_call(call) for call in calls], limit))
     return _results(_run_calls(run, calls, limit))
 
 
@@ -76,25 +76,17 @@ def _call(call: Call) -> Work:
     return lambda: drive(call, call.recall())
 
 
-def _run_branches(scope: Scope, branch: Any, items: Iterable[Any], limit: int) -> list[Outcome]:
-    """Each item in a scope of its own, fixed now, in the caller's order."""
+def _branch(scope: Scope, branch: Any, item: Any) -> Work:
+    """The work of one item, with its scope fixed now, in the caller's order."""
     named = getattr(branch, "__self__", None)  # `child.sync` is named after the child
     if not isinstance(named, WorkflowBase):
         named = branch
-    name = getattr(named, "__name__", type(named).__name__)
-    branches = [(scope.child(name), item) for item in items]
-    works = [_branch(child, branch, item) for child, item in branches]
-    names = [child.counters.path for child, _ in branches]
-    return run_in_turns(scope.execution, works, limit, names)
-
-
-def _branch(child: Scope, branch: Any, item: Any) -> Work:
-    """The work of one item."""
+    child = scope.child(getattr(named, "__name__", type(named).__name__))
 
     def work() -> Any:
         child.thread = get_ident()
         current.set(child)
-        value = branch(item)
+        value = call_branch(branch, item)
         child.execution.check_all_visited(child.counters)
         return value
 
