@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import DivergenceError, RunWaiting, StoreError, approval, now, step
+from holdfast import DivergenceError, RunWaiting, StoreError, approval, emit, now, parallel, stage, step
 
 
 @pytest.fixture
@@ -224,3 +224,27 @@ def test_a_change_in_one_branch_diverges(changed, ran):
     hf, workflow = changed(old, new, 5)
     with pytest.raises(DivergenceError, match=r"branch\[2\]/"):
         hf.with_id("x").run(workflow)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [lambda: emit("progress", 1), now, lambda: stage("asking")],
+    ids=["emit", "value", "stage"],
+)
+def test_what_the_code_no_longer_notes_diverges_before_a_branch_runs(changed, ran, steps, note):
+    """A note is no outcome, and no call of another scope comes in its place: the new steps of branches wait
+    until the code has made it again, all the same."""
+
+    def branch(x: int) -> str:
+        return steps["b"](x)
+
+    def code(notes):
+        notes()
+        steps["a"].with_key("first")()
+        return parallel(branch, [1, 2])
+
+    hf, workflow = changed(lambda: code(note), lambda: code(lambda: None), survivors=3)
+    ran.clear()
+    with pytest.raises(DivergenceError):
+        hf.with_id("x").run(workflow)
+    assert ran == []

@@ -744,6 +744,15 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "a branch runs although the code has left a note out",
+        "tests/engine/test_divergence.py::test_what_the_code_no_longer_notes_diverges_before_a_branch_runs",
+        (
+            "engine/execution/delivery.py",
+            "                if is_called(step):\n",
+            "                if is_awaited(step):\n",
+        ),
+    ),
+    mutant(
         "a thread that waits for the interpreter loses its turn",
         "tests/engine/test_blocked_threads.py::test_a_thread_that_has_run_since_the_last_look_is_not_blocked",
         (

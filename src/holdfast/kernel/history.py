@@ -16,6 +16,11 @@ def timer_key(scope: str, number: int) -> str:
     return f"{scope}timer@{number}"
 
 
+def is_called(step: StepState) -> bool:
+    """Whether the code makes this call, and must make it again in a replay. `patched` may be removed."""
+    return step.kind != "patch" and (step.ordinal > 0 or step.kind != "checkpoint")
+
+
 def is_awaited(step: StepState) -> bool:
     """Whether the code waits for this call. A checkpoint without a place among the calls is the engine's."""
     return step.kind not in UNSEEN and (step.ordinal > 0 or step.kind != "checkpoint")

@@ -22,7 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.engine.execution.control import Control
-from holdfast.kernel.history import is_awaited, outcomes, timer_key
+from holdfast.kernel.history import is_awaited, is_called, outcomes, timer_key
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
@@ -102,11 +102,10 @@ class Delivery:
             for number in range(fired.first, fired.last + 1):
                 self._fired_at[timer_key(fired.scope, number)] = fired.at
         for step in state.steps.values():
-            if not is_awaited(step):
-                continue
             if step.version > state.loose:
-                self.unvisited[step.key] = None
-            else:
+                if is_called(step):
+                    self.unvisited[step.key] = None
+            elif is_awaited(step):
                 self._twins.setdefault((step.name, step.digest), {})[step.key] = None
 
     # What the code does
