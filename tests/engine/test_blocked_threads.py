@@ -87,21 +87,27 @@ def until_blocked(turn):
     pytest.fail("never blocked")
 
 
-def test_a_thread_that_waits_for_a_lock_is_blocked(system):
+@contextmanager
+def locked_out():
+    """The turn of a thread that waits for a lock."""
     lock = threading.Lock()
     lock.acquire()
     with looked_at(lock.acquire) as turn:
+        try:
+            yield turn
+        finally:
+            lock.release()
+
+
+def test_a_thread_that_waits_for_a_lock_is_blocked(system):
+    with locked_out() as turn:
         until_blocked(turn)
-        lock.release()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system is not asked elsewhere")
 def test_a_thread_that_waits_for_a_lock_is_blocked_while_others_compute(busy):
-    lock = threading.Lock()
-    lock.acquire()
-    with looked_at(lock.acquire) as turn:
+    with locked_out() as turn:
         until_blocked(turn)
-        lock.release()
 
 
 def test_a_thread_that_polls_is_blocked(system, monkeypatch):
@@ -130,9 +136,8 @@ def test_a_thread_that_polls_is_blocked(system, monkeypatch):
 )
 def test_a_thread_that_has_run_since_the_last_look_is_not_blocked(monkeypatch, waits, is_blocked):
     """A starved process is not an idle one: its threads wait for the interpreter, and run now and then."""
-    now, left, lock = itertools.count(), iter(waits), threading.Lock()
-    lock.acquire()
-    with looked_at(lock.acquire) as turn:
+    now, left = itertools.count(), iter(waits)
+    with locked_out() as turn:
         until_blocked(turn)
         turn = same_thread(turn)
         clock = SimpleNamespace(monotonic=lambda: next(now) * 0.3, process_time=lambda: 0.0)
@@ -140,7 +145,6 @@ def test_a_thread_that_has_run_since_the_last_look_is_not_blocked(monkeypatch, w
         monkeypatch.setattr(thread_delivery, "_waits_of", lambda native: next(left))
         assert [turn.is_blocked() for _ in waits][-1] is is_blocked
         monkeypatch.undo()
-        lock.release()
 
 
 def same_thread(turn):
