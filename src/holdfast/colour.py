@@ -10,7 +10,8 @@ from holdfast.errors import WrongColour
 def in_loop() -> bool:
     """Whether an event loop runs in this thread, without importing asyncio to find out."""
     asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+    running_loop = getattr(asyncio, "_get_running_loop", None)  # another thread may be loading it
+    return running_loop is not None and running_loop() is not None
 
 
 def refuse_in_loop(what: str, instead: str) -> None:

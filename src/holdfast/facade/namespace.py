@@ -7,7 +7,6 @@ same name.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,9 +32,3 @@ class Namespace:
 
 def _as_it_is(value: Any) -> Any:
     return value
-
-
-def in_run() -> bool:
-    """Whether the caller is the code of a run. No engine is imported to find out."""
-    scope = sys.modules.get("holdfast.engine.execution.scope")
-    return scope is not None and scope.current.get() is not None

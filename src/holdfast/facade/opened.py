@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from holdfast import wiring
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
-from holdfast.facade.namespace import Namespace, in_run
+from holdfast.facade.namespace import Namespace
 from holdfast.views.reader import Reader
+from holdfast.wiring.tracker_author import code_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,7 +202,7 @@ def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, 
             return method(self, *args, **kwargs)
         named = f"{self.NAMESPACE}.{name}"
         refuse_in_loop(f"hf.{named}() blocks", f"await hf.aio.{named}(...)")
-        if not in_run():
+        if code_here() is None:
             return method(self, *args, **kwargs)
         from holdfast.engine.primitives.service_call import call_service
 
@@ -221,7 +222,7 @@ def service(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P
     @wraps(method)
     def checked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
         refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
-        if not in_run():
+        if code_here() is None:
             return method(self, *args, **kwargs)
         from holdfast.engine.primitives.service_call import call_service
 

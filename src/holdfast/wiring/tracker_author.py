@@ -65,8 +65,9 @@ def asked(text: str) -> int:
 
 def code_here() -> Any:
     """The run, or the step of a run, whose code is executing here. No engine is imported to find out."""
-    scopes = sys.modules.get("holdfast.engine.execution.scope")
-    return None if scopes is None else scopes.current.get()
+    scope = sys.modules.get("holdfast.engine.execution.scope")
+    current = getattr(scope, "current", None)  # another thread may be loading it
+    return None if current is None else current.get()
 
 
 def author(place: Place, store: Store) -> Author:

@@ -1,0 +1,62 @@
+"""Modules that another thread is still importing: what only looks whether they are there meets them half
+loaded. `resume --all` runs several workflows in one process, each of which imports what it needs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from holdfast.colour import in_loop
+from holdfast.kernel import classes
+from holdfast.plans.steps import _module
+from holdfast.wiring.tracker_author import code_here
+
+SLOW = """
+import half_loaded_gate
+half_loaded_gate.entered.set()
+assert half_loaded_gate.finish.wait(30)
+class Draft: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "ask", "answer"),
+    [("asyncio", in_loop, False), ("holdfast.engine.execution.scope", code_here, None)],
+)
+def test_a_half_loaded_module_is_as_one_that_is_not_there(monkeypatch, name, ask, answer):
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert ask() is answer
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch):
+    """A module `half_loaded` that a thread is importing until `finish` is set."""
+    gate = ModuleType("half_loaded_gate")
+    gate.entered, gate.finish = threading.Event(), threading.Event()
+    (tmp_path / "half_loaded.py").write_text(SLOW)
+    monkeypatch.setitem(sys.modules, "half_loaded_gate", gate)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importing = threading.Thread(target=__import__, args=("half_loaded",))
+    importing.start()
+    assert gate.entered.wait(30)
+    yield gate
+    gate.finish.set()
+    importing.join(30)
+    sys.modules.pop("half_loaded", None)
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda _: classes.find("half_loaded:Draft"),
+        lambda directory: _module("half_loaded", directory, "plan.yaml").Draft,
+    ],
+    ids=["class", "plan"],
+)
+def test_who_needs_a_module_waits_until_it_is_loaded(gate, tmp_path: Path, find):
+    threading.Timer(0.2, gate.finish.set).start()
+    assert find(tmp_path).__name__ == "Draft"
