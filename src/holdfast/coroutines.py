@@ -29,9 +29,9 @@ class Coroutines:
 
     async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking method in a thread, and wait for it. A service is a step in the code of a run."""
-        from holdfast.facade.namespace import in_run
+        from holdfast.wiring.tracker_author import code_here
 
-        if hasattr(method, "__service__") and in_run():
+        if hasattr(method, "__service__") and code_here() is not None:
             from holdfast.engine.primitives.service_call import await_service
 
             plain = method.__wrapped__.__get__(self._holdfast)  # type: ignore[attr-defined]
@@ -91,9 +91,9 @@ class AsyncNamespace:
 
     async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking method in a thread, and wait for it."""
-        from holdfast.facade.namespace import in_run
+        from holdfast.wiring.tracker_author import code_here
 
-        if not in_run():
+        if code_here() is None:
             import asyncio
 
             return await asyncio.to_thread(method, *args, **kwargs)
