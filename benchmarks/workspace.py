@@ -25,8 +25,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from holdfast.workspace import Workspace
 from holdfast.workspace.snapshots.snapshot import needed
+from holdfast.workspace.workspace import Workspace
 
 CHANGED = 3
 RESTORED = 1000
@@ -189,7 +189,7 @@ def measure_large(scratch: Path) -> dict[str, float]:
         while file.tell() < LARGE_BYTES:
             file.write(block)
     script = (
-        "import sys; from pathlib import Path; from holdfast.workspace import Workspace\n"
+        "import sys; from pathlib import Path; from holdfast.workspace.workspace import Workspace\n"
         "w = Workspace(Path(sys.argv[1]), Path(sys.argv[2])); a = w.snapshot().id\n"
         "Path(sys.argv[1], 'large').unlink(); b = w.snapshot().id; w.apply(w.plan(a, b))\n"
         # Its own peak: ru_maxrss begins with what the parent had when it started this process.

@@ -29,7 +29,7 @@ class Coroutines:
 
     async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking method in a thread, and wait for it. A service is a step in the code of a run."""
-        from holdfast.wiring.tracker_author import code_here
+        from holdfast.wiring import code_here
 
         if hasattr(method, "__service__") and code_here() is not None:
             from holdfast.engine.primitives.service_call import await_service
@@ -91,7 +91,7 @@ class AsyncNamespace:
 
     async def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking method in a thread, and wait for it."""
-        from holdfast.wiring.tracker_author import code_here
+        from holdfast.wiring import code_here
 
         if code_here() is None:
             import asyncio

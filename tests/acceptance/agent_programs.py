@@ -39,7 +39,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.agents.llm import HoldfastDurability, approvals
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing import FakeProvider, ToolCall
 
 KILLS = 2

@@ -495,7 +495,7 @@ def test_a_rewind_that_is_killed_is_finished(cli, moment):
 KILLER = """
 import os, signal, sys
 from holdfast.operations import performing
-from holdfast.workspace import Workspace
+from holdfast.workspace.workspace import Workspace
 from holdfast.cli import main
 
 def die(*_, **__):

@@ -16,7 +16,7 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.operations import archiving
 from holdfast.store.port import Decision, NewEvent
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import perform
 
 FLOW = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 TWENTY = """
     @step

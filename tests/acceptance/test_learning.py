@@ -22,7 +22,7 @@ DIGEST = "".join(f"- {line}\n" for line in HEADLINES)
 DRILL = """
 import itertools, os, signal, sys
 from holdfast import Holdfast
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.clock import SystemClock
 from digest import digest
 

@@ -22,7 +22,7 @@ from holdfast.clock import microseconds
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, new_event
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import failure, own, perform
 from holdfast.views.records import StepInfo
 

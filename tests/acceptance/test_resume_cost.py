@@ -4,7 +4,7 @@ import subprocess
 
 COUNTING = """
 import sys
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 counts = {"opened": 0, "read": 0}
 

@@ -280,7 +280,7 @@ PROBE = """
 import json, sys
 from holdfast.kernel import events as e
 from holdfast.kernel import evolve as folding
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 folds, stores = [], []
 evolve, opened = folding.evolve, SqliteStore.__init__

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast import Holdfast, approval, checkpoint, parallel, plans, stage, step, workflow
 from holdfast.errors import RunWaiting
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 KILLS = 2
 

@@ -30,12 +30,13 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreVanished,
 )
-from holdfast.store.sqlite import SqliteStore, backup
+from holdfast.store.sqlite import backup
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import Backup, create, examine, find, holds, rotate
 from holdfast.store.sqlite.connection import connect, migrate
 from holdfast.store.sqlite.restore import Restored, inspect, restore
 from holdfast.store.sqlite.seal import seal
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import EVERYTHING, own, perform, step_append, whole_feed
 
 AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -96,7 +97,8 @@ def python(script: str, *args: object) -> subprocess.Popen[str]:
     """A process of its own, with the usual names imported."""
     start = (
         "import os, signal, sys\nfrom datetime import UTC, datetime\nfrom pathlib import Path\n"
-        "from holdfast.store.sqlite import SqliteStore, backup, restore\n"
+        "from holdfast.store.sqlite.store import SqliteStore\n"
+        "from holdfast.store.sqlite import backup, restore\n"
         "from holdfast.testing.histories import *\n"
     )
     return subprocess.Popen(

@@ -10,7 +10,7 @@ from tests.contract.test_tracker_projection import TASKS, happenings, seen, writ
 
 from holdfast.kernel import task as tasks
 from holdfast.store.oracle import OracleStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -21,8 +21,8 @@ from holdfast.kernel.evolve import evolve, fold
 from holdfast.kernel.state import RunState
 from holdfast.store.oracle import OracleStore
 from holdfast.store.port import STORE_STREAM, Append, Companion, Decision, Recorded, Source, new_event
-from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.commit import Command
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import whole_feed
 from holdfast.testing.strategies import commands_for, fitting, moved
 

@@ -8,7 +8,8 @@ import holdfast.store.sqlite
 from holdfast.errors import StoreInDoubt
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, Fate, new_event
-from holdfast.store.sqlite import SqliteStore, commit, projections
+from holdfast.store.sqlite import commit, projections
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import own, start_append, step_append
 
 

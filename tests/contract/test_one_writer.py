@@ -16,7 +16,8 @@ import pytest
 from holdfast.errors import StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import NO_EVENTS, Append, new_event
-from holdfast.store.sqlite import SqliteStore, write_lock
+from holdfast.store.sqlite import write_lock
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import own, step_append
 
 
@@ -84,7 +85,7 @@ FORKS = """
 import os, sys
 from pathlib import Path
 from holdfast.errors import StoreClosed
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import own, step_append
 
 home = Path(sys.argv[1])

@@ -9,8 +9,9 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.kernel import commands as c
 from holdfast.store.port import Append, Companion, Decision, NewEvent, Source
-from holdfast.store.sqlite import SqliteStore, projections, sql
+from holdfast.store.sqlite import projections, sql
 from holdfast.store.sqlite.projections import Group
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import archived, own, perform, start_append
 
 TABLE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing import StoreContract
 from holdfast.testing.histories import own, step_append
 from holdfast.testing.reader_contract import Tampering

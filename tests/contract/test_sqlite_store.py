@@ -36,12 +36,13 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.folded import Folded
 from holdfast.store.port import NO_EVENTS, Append, Companion, Decision, NewEvent, Source, new_event
-from holdfast.store.sqlite import SqliteStore, projections, sql
+from holdfast.store.sqlite import projections, sql
 from holdfast.store.sqlite import store as store_module
 from holdfast.store.sqlite.backup import create
 from holdfast.store.sqlite.commit import Command, Committer
 from holdfast.store.sqlite.connection import connect, filesystem_of, migrate
 from holdfast.store.sqlite.restore import restore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
@@ -91,7 +92,7 @@ def remount(point: Path, option: str) -> None:
 def python(script: str, *args: object) -> subprocess.Popen[str]:
     """A process of its own, with the usual names imported."""
     start = "import os, signal, sys, threading\nfrom pathlib import Path\n"
-    start += "from holdfast.store.sqlite import SqliteStore\nfrom holdfast.testing.histories import *\n"
+    start += "from holdfast.store.sqlite.store import SqliteStore\nfrom holdfast.testing.histories import *\n"
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", start + textwrap.dedent(script), *map(str, args)],
         stdin=subprocess.PIPE,

@@ -15,7 +15,8 @@ from holdfast.kernel import task as tasks
 from holdfast.kernel.author import Author
 from holdfast.store.oracle import OracleStore
 from holdfast.store.port import Decision, Store, new_event
-from holdfast.store.sqlite import SqliteStore, sql
+from holdfast.store.sqlite import sql
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.tracker_port import TaskFilter
 from holdfast.testing.histories import archived
 

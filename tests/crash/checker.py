@@ -454,7 +454,7 @@ def _compare(table: str, found: dict[Any, Any], expected: dict[Any, Any], column
 
 def check_rebuilt(home: Path) -> None:
     """The product's audit finds nothing, and its rebuild gives the same tables, row for row."""
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
 
     with copied(home) as copy:
         store = SqliteStore(copy)

@@ -39,7 +39,7 @@ from tests.crash.specimen import (
 )
 
 from holdfast.errors import StoreError
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 FLIPS_PER_COLUMN = 15
 PAGE_FLIPS = 1_500

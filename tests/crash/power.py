@@ -40,7 +40,7 @@ from tests.crash.recordings import SCRIPTS, Durability, Heard, RecorderProcess, 
 from tests.crash.score import Budget, Score
 from tests.crash.workloads import TRACKED
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 STATES = 20_400
 """Crash states of the short form, with durability "full"."""

@@ -18,7 +18,7 @@ from tests.crash.specimen import DATABASE, LOG, ROOT, cut_off, doubtful, failing
 
 from holdfast import Holdfast, step, workflow
 from holdfast.errors import NeedsAttention
-from holdfast.workspace import Contents
+from holdfast.workspace.contents.content_store import Contents
 
 
 @step(effect="workspace")

@@ -30,8 +30,8 @@ from tests.crash.specimen import DATABASE, LOG
 
 from holdfast import Holdfast, RepairReport
 from holdfast.errors import HoldfastError, StoreCorrupt
-from holdfast.store.sqlite import SqliteStore
-from holdfast.workspace import Contents
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.workspace.contents.content_store import Contents
 
 POINTS = 200
 PAGE = 2048

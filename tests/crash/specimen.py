@@ -18,7 +18,7 @@ from holdfast import Amounts, Holdfast, Retry, command, measure, now, sleep, sta
 from holdfast.agents import router
 from holdfast.errors import NeedsAttention
 from holdfast.kernel.events import encode
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 DATABASE, LOG = "holdfast.db", "holdfast.db-wal"

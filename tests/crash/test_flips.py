@@ -10,7 +10,7 @@ from tests.crash import flips
 from tests.crash.score import Budget, Score
 from tests.crash.specimen import COVERED, DATABASE, TABLES, make_specimen
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 SEED = 1
 

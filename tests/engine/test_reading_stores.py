@@ -11,8 +11,9 @@ from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.oracle import OracleStore
 from holdfast.store.port import Append, RunFilter, Store, new_event
-from holdfast.store.sqlite import SqliteStore, sql
+from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.choice import glob, table
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statistics import Durations, FailingStep, StepTotals, WorkflowTotals, durations
 from holdfast.testing.histories import EVERYTHING, failure, output_append, own, perform, step_append
 

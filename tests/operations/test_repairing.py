@@ -12,8 +12,8 @@ import pytest
 from holdfast import Holdfast, step, workflow
 from holdfast.errors import BadInput, InDoubt, NotFound, NotTrusted, StoreCorrupt, StoreHeld, StoreNewer
 from holdfast.operations.repairing.report import RepairReport
-from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.salvage import swap
+from holdfast.store.sqlite.store import SqliteStore
 
 PAGE = 2048
 

@@ -18,7 +18,7 @@ from holdfast.search.finding import Filter
 from holdfast.search.index import Index
 from holdfast.search.searching import Search
 from holdfast.store.port import Decision, new_event
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import archived, perform
 from holdfast.testing.strategies import commands_for, fitting, moved
 from holdfast.views.reader import Reader

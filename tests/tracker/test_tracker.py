@@ -35,7 +35,7 @@ from holdfast.kernel.author import Author
 from holdfast.kernel.task import TaskCompleted, stream_of
 from holdfast.redaction import Redactor
 from holdfast.store.oracle import OracleStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing import FakeClock
 from holdfast.tracker import claiming, creating, ending
 from holdfast.tracker.claiming import ready

@@ -9,7 +9,7 @@ from holdfast import Holdfast, Retry, approval, checkpoint, stage, step, workflo
 from holdfast.errors import BadInput, NotFound
 from holdfast.kernel import events as e
 from holdfast.store.port import Decision, NewEvent
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.views.reader import Reader
 
 failed: list[int] = []

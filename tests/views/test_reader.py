@@ -14,7 +14,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.identity import matches
 from holdfast.redaction import Redactor
 from holdfast.store.oracle import OracleStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.histories import failure, output_append, own, perform
 from holdfast.views import reader as readings
 from holdfast.views.reader import Reader

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Contents, Workspace
+from holdfast.workspace.contents.content_store import Contents
+from holdfast.workspace.workspace import Workspace
 
 
 @pytest.fixture

@@ -38,9 +38,10 @@ from tests.crash.shim import Fault, Kind, Mode
 from tests.workspace.trees import Gardener, look, values
 
 from holdfast.errors import HoldfastError
-from holdfast.workspace import Plan, Workspace
 from holdfast.workspace.fs import exchange
+from holdfast.workspace.restoring.restore_plan import Plan
 from holdfast.workspace.snapshots import scan_index
+from holdfast.workspace.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 EACH = 35

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.workspace.trees import Gardener, look, values
 
-from holdfast.workspace import Workspace
+from holdfast.workspace.workspace import Workspace
 
 
 def round_trip(directory: Path, seed: int) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.workspace.trees import look
 
 from holdfast.errors import HoldfastError
-from holdfast.workspace import Workspace
 from holdfast.workspace.fs import beneath
+from holdfast.workspace.workspace import Workspace
 
 FILES = 30
 """Each in a directory of its own, so that the way there is walked again for each."""

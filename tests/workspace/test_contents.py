@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ContentsDamaged
-from holdfast.workspace import Contents
+from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import Ref, ref_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace
+from holdfast.workspace.workspace import Workspace
 
 DEPTHS = (700, 2100)
 """More than a function that calls itself survives; and a path of 4,200 bytes, which no call takes whole."""

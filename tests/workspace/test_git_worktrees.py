@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.workspace.repositories import IDENTITY, commit, git, look, make
 
-from holdfast.workspace import Contents, GitPlan, GitWhy, Repository
+from holdfast.workspace.contents.content_store import Contents
+from holdfast.workspace.git.ref_plan import GitPlan, GitWhy
+from holdfast.workspace.git.repository import Repository
 
 Act = Callable[[Path], object]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.workspace import Workspace
 from holdfast.workspace.fs.workspace_identity import Identity, Root
 from holdfast.workspace.restoring.restore import Restore
+from holdfast.workspace.workspace import Workspace
 
 
 def cut_off(workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

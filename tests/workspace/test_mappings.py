@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import RestoreUndone
-from holdfast.workspace import Workspace
 from holdfast.workspace.restoring.restore import Restore
+from holdfast.workspace.workspace import Workspace
 
 
 @pytest.mark.parametrize("theirs", [False, True])

@@ -12,7 +12,7 @@ import pytest
 from tests.workspace.trees import as_somebody, look, values
 
 from holdfast.errors import RestoreUndone, StoreFull
-from holdfast.workspace import Workspace
+from holdfast.workspace.workspace import Workspace
 
 ROOM = 4 * 1024 * 1024
 FILES = 100

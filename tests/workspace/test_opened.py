@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace
 from holdfast.workspace.contents.batch import LARGE
 from holdfast.workspace.fs import lock_safe_open
+from holdfast.workspace.workspace import Workspace
 
 TAKE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 SHARE = """

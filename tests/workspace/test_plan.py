@@ -10,8 +10,8 @@ import pytest
 from tests.workspace.trees import look, values
 
 from holdfast.errors import BadWorkspace, ContentsDamaged
-from holdfast.workspace import Plan, Why, Workspace
-from holdfast.workspace.restoring.restore_plan import Planner
+from holdfast.workspace.restoring.restore_plan import Plan, Planner, Why
+from holdfast.workspace.workspace import Workspace
 
 Edit = Callable[[Path], object]
 

@@ -9,8 +9,9 @@ import pytest
 from tests.workspace.races import Race, following_links
 
 from holdfast.errors import RestoreUndone
-from holdfast.workspace import Plan, Workspace
 from holdfast.workspace.fs import exchange
+from holdfast.workspace.restoring.restore_plan import Plan
+from holdfast.workspace.workspace import Workspace
 
 
 def test_nothing_outside_is_written(tmp_path: Path) -> None:

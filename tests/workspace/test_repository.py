@@ -16,10 +16,10 @@ from tests.workspace.repositories import IDENTITY, Seen, commit, git, look, make
 
 from holdfast.errors import GitBusy, GitError, GitFailed
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace import Contents, GitMoved, GitPlan, GitWhy, Repository
+from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import Ref
-from holdfast.workspace.git.ref_plan import StashMove
-from holdfast.workspace.git.repository import NO_REPOSITORY
+from holdfast.workspace.git.ref_plan import GitPlan, GitWhy, StashMove
+from holdfast.workspace.git.repository import NO_REPOSITORY, GitMoved, Repository
 from holdfast.workspace.git.stale_locks import remove_stale
 
 SAFE = {
@@ -1004,7 +1004,8 @@ import os, sys
 from pathlib import Path
 import msgspec
 from holdfast.kernel.events import GitPosition
-from holdfast.workspace import Contents, Repository
+from holdfast.workspace.contents.content_store import Contents
+from holdfast.workspace.git.repository import Repository
 from holdfast.workspace.git import program
 root, store, to, left, stop = sys.argv[1:]
 count = 0

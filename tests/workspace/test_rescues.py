@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace
 from holdfast.workspace.restoring import rescues
 from holdfast.workspace.restoring.restore import Restore
+from holdfast.workspace.workspace import Workspace
 
 NAMES = "abcd"
 

@@ -12,11 +12,11 @@ import pytest
 from tests.workspace.trees import Gardener, as_somebody
 
 from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
-from holdfast.store.sqlite import SqliteStore
-from holdfast.workspace import Workspace
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.workspace.contents.batch import LARGE
 from holdfast.workspace.snapshots import coverage, scan
 from holdfast.workspace.snapshots.snapshot import needed
+from holdfast.workspace.workspace import Workspace
 
 
 def reasons(workspace: Workspace) -> dict[bytes, str]:

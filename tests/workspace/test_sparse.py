@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Workspace
+from holdfast.workspace.workspace import Workspace
 
 MB = 1024 * 1024
 HOLE = 64 * MB

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspace import Plan, Workspace
 from holdfast.workspace.restoring.removal import Removal
 from holdfast.workspace.restoring.restore_journal import Phase
+from holdfast.workspace.restoring.restore_plan import Plan
+from holdfast.workspace.workspace import Workspace
 
 COUNT = 8
 DIED = 9

@@ -81,6 +81,6 @@ class BudgetNamespace(Namespace):
 
     @cached_property
     def _budgets(self) -> Budgets:
-        from holdfast.agents.governor.budgets import Budgets
+        from holdfast.agents.governor import Budgets
 
         return Budgets(self._holdfast._store, self._holdfast._open_tracker().clock)

@@ -70,9 +70,7 @@ class Delivering(Executing):
         """
         if not goal.strip():
             raise BadInput("the goal is empty: describe in a sentence what is to be done")
-        from holdfast.agents.deliver import deliver
-        from holdfast.agents.deliver.options import DeliverOptions
-        from holdfast.agents.deliver.policies import YES
+        from holdfast.agents.deliver import YES, DeliverOptions, deliver
         from holdfast.engine.execution.step_options import seconds
 
         wiring.refuse_untrusted_delivery(self._place)

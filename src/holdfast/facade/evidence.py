@@ -57,22 +57,22 @@ class EvidenceNamespace(Namespace):
         `EvidenceNotFound`; `NotTrusted` for a store from somewhere else.
         """
         from holdfast import wiring
-        from holdfast.agents.evidence.reproducing import verify
+        from holdfast.agents.evidence import reproducing
 
         known = self._holdfast._known(run_id)
         engine = self._holdfast._to_write()
         wiring.refuse_foreign_code(self._holdfast.home)
-        return verify(engine, known, milestone, at=at, by=self._holdfast._by(by))
+        return reproducing.verify(engine, known, milestone, at=at, by=self._holdfast._by(by))
 
     @blocking
     def export(self, run_id: str, directory: str | os.PathLike[str]) -> builtins.list[str]:
         """Write the documents of a run into a directory, which is made: one Markdown file for each milestone,
         `index.json`, and the images that they name in `images/`. Files of these names are replaced. Returns
         the paths. Raises `EvidenceNotFound`."""
-        from holdfast.agents.evidence.exporting import export
+        from holdfast.agents.evidence import exporting
 
         holdfast = self._holdfast
-        return export(
+        return exporting.export(
             holdfast._engine, run_id, self._live(run_id), holdfast._reader.redactor, Path(directory)
         )
 

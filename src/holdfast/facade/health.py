@@ -16,7 +16,7 @@ from holdfast.views.check import Check
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
     from holdfast.views.reader import Reader
     from holdfast.wiring import Place
 

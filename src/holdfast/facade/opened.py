@@ -12,7 +12,6 @@ from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
 from holdfast.facade.namespace import Namespace
 from holdfast.views.reader import Reader
-from holdfast.wiring.tracker_author import code_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.search.searching import Search
     from holdfast.serving.session import Session
     from holdfast.settings import Settings
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
     from holdfast.tracker.tracker import Tracker
 
 P = ParamSpec("P")
@@ -202,7 +201,7 @@ def blocking(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, 
             return method(self, *args, **kwargs)
         named = f"{self.NAMESPACE}.{name}"
         refuse_in_loop(f"hf.{named}() blocks", f"await hf.aio.{named}(...)")
-        if code_here() is None:
+        if wiring.code_here() is None:
             return method(self, *args, **kwargs)
         from holdfast.engine.primitives.service_call import call_service
 
@@ -222,7 +221,7 @@ def service(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P
     @wraps(method)
     def checked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
         refuse_in_loop(f"hf.{name}() blocks", f"await hf.aio.{name}(...)")
-        if code_here() is None:
+        if wiring.code_here() is None:
             return method(self, *args, **kwargs)
         from holdfast.engine.primitives.service_call import call_service
 

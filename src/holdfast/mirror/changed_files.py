@@ -13,7 +13,7 @@ from holdfast.workspace.fs.beneath import shown
 if TYPE_CHECKING:
     from holdfast.engine.files.workspaces import Files
     from holdfast.store.port import Store
-    from holdfast.workspace import Change
+    from holdfast.workspace.snapshots.changes import Change
 
 MOST: Final = 200
 

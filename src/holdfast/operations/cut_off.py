@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState
     from holdfast.operations.reversal import Reversal
     from holdfast.store.port import Recorded
-    from holdfast.workspace import Workspace
+    from holdfast.workspace.workspace import Workspace
 
 logger = logging.getLogger("holdfast")
 

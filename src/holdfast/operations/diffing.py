@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState
     from holdfast.redaction import Redactor
-    from holdfast.workspace import Change, Workspace
+    from holdfast.workspace.snapshots.changes import Change
+    from holdfast.workspace.workspace import Workspace
 
 DISK = "disk"
 

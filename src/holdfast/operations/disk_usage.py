@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.engine.files.workspaces import Files
     from holdfast.store.sqlite.kept_log import Log
-    from holdfast.workspace import Contents, Workspace
-    from holdfast.workspace.contents.content_store import Swept
+    from holdfast.workspace.contents.content_store import Contents, Swept
     from holdfast.workspace.contents.refs import Ref
+    from holdfast.workspace.workspace import Workspace
 
 _NAMING: Final = (
     *("FilesSaved", "CheckpointTaken", "FilesPlanned", "FilesApplied"),
@@ -191,7 +191,7 @@ def counted_bytes(engine: Engine) -> int:
 
 def has_files(log: Log, directory: Path) -> bool:
     """Whether all that a log names is among the saved files in a directory."""
-    from holdfast.workspace import Contents
+    from holdfast.workspace.contents.content_store import Contents
     from holdfast.workspace.snapshots import snapshot
 
     streams = _named_in(log)
@@ -210,7 +210,7 @@ def has_files(log: Log, directory: Path) -> bool:
 
 def broken_snapshots(database: Path, directory: Path) -> list[str]:
     """The snapshots that the log of a database names and whose contents are missing or damaged, in words."""
-    from holdfast.workspace import Contents
+    from holdfast.workspace.contents.content_store import Contents
     from holdfast.workspace.snapshots.snapshot import is_whole
 
     contents = Contents(directory)

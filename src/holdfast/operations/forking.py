@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
     from holdfast.store.port import Store
-    from holdfast.workspace import Workspace
+    from holdfast.workspace.workspace import Workspace
 
 
 class Fork(View, frozen=True):
@@ -259,7 +259,7 @@ class _Moved(NamedTuple):
         saved = file_points.point_of(run_id, state, point)
         contents = engine.files.contents
         held.enter_context(contents.hold())
-        from holdfast.workspace import Tree
+        from holdfast.workspace.snapshots.snapshot import Tree
 
         tree = Tree(contents, saved.snapshot)
         count = sum(not entry.is_directory for _, entry in tree.walk())

@@ -13,8 +13,9 @@ from holdfast.workspace.restoring.restore_plan import is_directory
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.workspace import Tree, Workspace
+    from holdfast.workspace.snapshots.snapshot import Tree
     from holdfast.workspace.snapshots.snapshot_edit import Edits
+    from holdfast.workspace.workspace import Workspace
 
 
 class Fitted(NamedTuple):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState
     from holdfast.operations.points import Point
-    from holdfast.workspace import Plan, Restored, Workspace
+    from holdfast.workspace.restoring.restore_plan import Plan
+    from holdfast.workspace.workspace import Restored, Workspace
 
 _PATIENCE_S = 10.0
 

@@ -35,7 +35,7 @@ from holdfast.store.port import NO_EVENTS, Append, Decision, NewEvent, Recorded,
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.workspace import Restored
+    from holdfast.workspace.workspace import Restored
 
 
 class Performed(NamedTuple):

@@ -16,9 +16,9 @@ from holdfast.operations.holding import Dead
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
-    from holdfast.workspace import Workspace
     from holdfast.workspace.git.ref_plan import GitPlan
     from holdfast.workspace.git.repository import GitMoved, Repository
+    from holdfast.workspace.workspace import Workspace
 
 
 class GitMove(msgspec.Struct, frozen=True):

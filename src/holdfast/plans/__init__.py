@@ -11,15 +11,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import PlanFaults
-from holdfast.plans.comparison import differences
-from holdfast.plans.faults import Fault
-from holdfast.plans.interpreter import run_plan
-from holdfast.plans.model import Plan, PlanStep
-from holdfast.plans.reading import check, read
-
 if TYPE_CHECKING:
-    from holdfast.plans.plan_writing import write_plan as write_plan
+    from holdfast.errors import PlanFaults
+    from holdfast.plans.comparison import differences
+    from holdfast.plans.faults import Fault
+    from holdfast.plans.interpreter import run_plan
+    from holdfast.plans.model import Plan, PlanStep
+    from holdfast.plans.plan_writing import write_plan
+    from holdfast.plans.reading import check, read
+
+_HOMES = {
+    "Fault": "holdfast.plans.faults",
+    "Plan": "holdfast.plans.model",
+    "PlanFaults": "holdfast.errors",
+    "PlanStep": "holdfast.plans.model",
+    "check": "holdfast.plans.reading",
+    "differences": "holdfast.plans.comparison",
+    "read": "holdfast.plans.reading",
+    "run_plan": "holdfast.plans.interpreter",
+    "write_plan": "holdfast.plans.plan_writing",
+}
 
 __all__ = [
     "Fault",
@@ -35,9 +46,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`write_plan` is imported when it is used: it needs agents."""
-    if name != "write_plan":
+    """Each name is loaded when it is first used."""
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from holdfast.plans.plan_writing import write_plan
+    from importlib import import_module
 
-    return write_plan
+    return getattr(import_module(home), name)

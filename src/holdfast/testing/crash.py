@@ -202,7 +202,7 @@ def _watch_bodies() -> None:
 
 
 def _watch_appends() -> None:
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
 
     append, append_soon = SqliteStore.append, SqliteStore.append_soon
 

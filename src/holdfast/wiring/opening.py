@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from holdfast.kernel.state import RunState
     from holdfast.redaction import Redactor
     from holdfast.store.port import Companion, NewEvent
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
 
 
 def open_store(place: Place) -> SqliteStore:
     """Open the store; one that is made here, by this user, is known as such from then on."""
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
 
     is_new = not may_have_store(place.home)
     store = SqliteStore(place.home, durability=place.resolved.settings.durability)

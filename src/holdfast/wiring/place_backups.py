@@ -19,9 +19,9 @@ from holdfast.wiring.place import Place, may_have_store
 from holdfast.wiring.place_trust import is_own, prove_own
 
 if TYPE_CHECKING:
-    from holdfast.store.sqlite import SqliteStore
     from holdfast.store.sqlite.attachment import Attachment
     from holdfast.store.sqlite.backup import Backup, Progress
+    from holdfast.store.sqlite.store import SqliteStore
     from holdfast.views.restored_backup import RestoredBackup
 
 

@@ -14,7 +14,7 @@ from holdfast.wiring.place import Place
 
 if TYPE_CHECKING:
     from holdfast.mirror.draining import Mirror
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
     from holdfast.views.reader import Reader
 
 

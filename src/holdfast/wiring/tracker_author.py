@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.author import Author
     from holdfast.redaction import Redactor
     from holdfast.store.port import Store
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.sqlite.store import SqliteStore
     from holdfast.tracker.tracker import Tracker
 
 

@@ -18,10 +18,11 @@ from typing import Any
 
 from holdfast.agents.deliver.delivery import Delivery, title_of
 from holdfast.agents.deliver.options import DeliverOptions
+from holdfast.agents.deliver.policies import YES
 from holdfast.engine.runs.workflow import workflow
 from holdfast.errors import BadInput
 
-__all__ = ["DeliverOptions", "deliver"]
+__all__ = ["YES", "DeliverOptions", "deliver"]
 
 
 @workflow

@@ -20,7 +20,7 @@ from holdfast.engine.processes.tree_lock import drop_lock
 if TYPE_CHECKING:
     from holdfast.agents.evidence.observed import Output
     from holdfast.engine.engine import Engine
-    from holdfast.workspace import Workspace
+    from holdfast.workspace.workspace import Workspace
 
 _PREFIX = "verify-"
 _GRACE_S = 60.0
@@ -84,7 +84,8 @@ def rerunner(engine: Engine, workspace: Workspace | None = None, snapshot: str =
         if workspace is None:
             yield Rerunner(engine, place)
             return
-        from holdfast.workspace import Tree, Workspace
+        from holdfast.workspace.snapshots.snapshot import Tree
+        from holdfast.workspace.workspace import Workspace
 
         path = place / "files"
         path.mkdir(mode=0o700)

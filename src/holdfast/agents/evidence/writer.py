@@ -31,8 +31,8 @@ from holdfast.workspace.snapshots.file_diff import FileDiff
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.settings import Settings
-    from holdfast.workspace import Workspace
     from holdfast.workspace.snapshots.changes import Change
+    from holdfast.workspace.workspace import Workspace
 
 MOST_COMMANDS = 1_000
 MOST_FILES = 500

@@ -10,8 +10,7 @@ import pathspec
 from pydantic_ai.tools import Tool as ModelTool
 
 from holdfast.agents.protocol import Job
-from holdfast.agents.tools import TOOLS, text_of
-from holdfast.agents.tools.tool_registry import Tool
+from holdfast.agents.tools import TOOLS, Tool, text_of
 from holdfast.errors import BadInput, CommandFailed, ProgramNotFound, StepTimeout, ToolFailed
 
 _FAILURES = (ToolFailed, CommandFailed, ProgramNotFound, StepTimeout, BadInput)

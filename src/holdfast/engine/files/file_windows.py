@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from holdfast.kernel.events import FilesPlace, GitPosition
     from holdfast.kernel.state import Saved
     from holdfast.store.port import Append
-    from holdfast.workspace import Divided, Repository, Workspace
+    from holdfast.workspace.git.repository import Repository
+    from holdfast.workspace.workspace import Divided, Workspace
 
 NAMED = 20
 """How many paths are named at most."""

@@ -18,7 +18,9 @@ from holdfast.errors import GitBusy, GitFailed, RollbackRefused
 
 if TYPE_CHECKING:
     from holdfast.kernel.state import Saved
-    from holdfast.workspace import GitKept, GitPlan, GitSteps, Repository, Workspace
+    from holdfast.workspace.git.ref_plan import GitKept, GitPlan, GitSteps
+    from holdfast.workspace.git.repository import Repository
+    from holdfast.workspace.workspace import Workspace
 
 
 _PATIENCE_S = 5.0

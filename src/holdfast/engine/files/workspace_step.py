@@ -37,7 +37,7 @@ from holdfast.workspace.fs.beneath import shown
 if TYPE_CHECKING:
     from holdfast.kernel.events import GitPosition
     from holdfast.kernel.state import Saved
-    from holdfast.workspace import Workspace
+    from holdfast.workspace.workspace import Workspace
 
 INSIDE = "HOLDFAST_STEP_ROOT"
 """Set for a command that works on that root: another such step in there would wait for it for ever."""
@@ -265,7 +265,8 @@ class Guard:
         )  # fmt: skip
 
     def _make_copy(self) -> None:
-        from holdfast.workspace import Tree, Workspace
+        from holdfast.workspace.snapshots.snapshot import Tree
+        from holdfast.workspace.workspace import Workspace
 
         name = hashlib.sha256(f"{self._run.id}/{self._call.key}".encode()).hexdigest()[:16]
         copies = self._run.engine.files.copies

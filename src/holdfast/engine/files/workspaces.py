@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.call import Call, Outcome, Request
     from holdfast.engine.execution.execution import Execution
     from holdfast.kernel.state import RunState
-    from holdfast.workspace import Contents, Workspace
+    from holdfast.workspace.contents.content_store import Contents
+    from holdfast.workspace.workspace import Workspace
 
 
 class Files:
@@ -53,7 +54,7 @@ class Files:
         """The workspace at `root`. One that is gone, or another directory by now, is where this project is,
         if that is the same directory: `mark` says which it was. Raises `BadWorkspace`; `NotTrusted` for a
         root that only a store from somewhere else names."""
-        from holdfast.workspace import Workspace
+        from holdfast.workspace.workspace import Workspace
 
         path = self._path(root, mark)
         if not self._is_permitted(path):
@@ -101,7 +102,7 @@ class Files:
     @property
     def contents(self) -> Contents:
         """All that is kept of files, of whatever root."""
-        from holdfast.workspace import Contents
+        from holdfast.workspace.contents.content_store import Contents
 
         with self._lock:
             if self._contents is None:

@@ -24,8 +24,8 @@ from holdfast.kernel.identity import check_text
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
-    from holdfast.workspace import Workspace
     from holdfast.workspace.snapshots.file_diff import FileDiff
+    from holdfast.workspace.workspace import Workspace
 
 
 class Snapshot:
